@@ -1,1 +1,1 @@
-
+"""The program: command line, console, screens, servers."""

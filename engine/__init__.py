@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         task_tool,
         tool,
     )
+    from .core.rule import ApprovalRule, BlockRule, LimitRule, RuleSource, SequenceRule
     from .gate import (
         ApprovalAnswer,
         ApprovalRequest,
@@ -72,7 +73,7 @@ if TYPE_CHECKING:
         resolve_tool,
         tool_approval_net,
     )
-    from .hub import (
+    from .hub.hub import (
         ApprovalPolicy,
         BranchError,
         CallAnswer,
@@ -84,8 +85,7 @@ if TYPE_CHECKING:
         OutsideAgent,
         ResumeError,
     )
-    from .journal_store import JournalStore
-    from .net import (
+    from .net.net import (
         GateState,
         NetError,
         Rejection,
@@ -100,10 +100,10 @@ if TYPE_CHECKING:
         format_marking,
         is_enabled,
     )
-    from .rule import ApprovalRule, BlockRule, LimitRule, RuleSource, SequenceRule
+    from .recording.journal_store import JournalStore
 
 # Where a name is looked for, lightest first; a name is searched no further than where it is found.
-_HOMES = (".net", ".rule", ".gate", ".agents", ".hub", ".journal_store")
+_HOMES = (".net.net", ".core.rule", ".gate", ".agents", ".hub.hub", ".recording.journal_store")
 
 __all__ = [
     "Agent",

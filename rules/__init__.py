@@ -8,8 +8,8 @@ map bash.command ./deploy as deploy
 """
 
 from .compiler import compile_files, compile_rules, condition_of, load_rules, read_rules
+from .errors.problems import Problem, RuleError
 from .library import library_rules
-from .problems import Problem, RuleError
 from .ruleset import RuleSet, Verification
 
 __all__ = [

@@ -7,15 +7,15 @@ import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..engine.condition import Condition
+from ..engine.core.condition import Condition
 from ..engine.verify import reachable
-from .advice import advise
+from .analysis.lint import advise
+from .errors.problems import Problem, RuleError
 from .library import LIBRARY
-from .names import CallNamer
+from .naming import CallNamer
 from .nets import build_net
-from .problems import Problem, RuleError
+from .parse.statements import Allowance, Map, Statement
 from .ruleset import RuleSet, Verification
-from .statements import Allowance, Map, Statement
 from .unclear import implied_rule
 
 MAX_FILE_BYTES = 1_000_000
@@ -34,7 +34,7 @@ def compile_rules(text: str | Sequence[str], *, file: str = "<rules>") -> RuleSe
 def condition_of(text: str) -> Condition | None:
     """What stands after `when` as a condition; `None` for a text that is none."""
     # The parser comes with lark, as in `_compile`.
-    from .conditions import read_condition
+    from .parse.conditions import read_condition
 
     condition, wrong = read_condition(text)
     return None if wrong else condition
@@ -83,7 +83,7 @@ def shown_file(name: str) -> str:
 def _compile(files: Mapping[str, str | Problem]) -> RuleSet:
     """Compile texts by file name; a problem in place of a text is what kept it from being read."""
     # The parser comes with lark: many times all the rest, and no use to those who compile nothing.
-    from .syntax import parse
+    from .parse.syntax import parse
 
     sources: dict[str, str] = {}
     statements: list[Statement] = []

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
-from ..engine.net import FieldMaps, NameMaps
-from ..engine.rule import ANYTHING_ELSE, UNCLEAR
-from ..engine.text import folded_name
-from .statements import Map
+from ..engine.core.rule import ANYTHING_ELSE, UNCLEAR
+from ..engine.core.sanitize import folded_name
+from ..engine.net.net import FieldMaps, NameMaps
+from .parse.statements import Map
 
 Fields = Iterable[tuple[str, str, bool, Sequence[Map]]]
 """The fields with maps: tool, name, whether it holds shell commands, and its maps in their order."""

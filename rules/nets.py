@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from ..engine.net import CallNames, SkillNet, Transition, define_skill_net
-from ..engine.rule import ApprovalRule, BlockRule, LimitRule, Rule, SequenceRule
-from .statements import SESSION
+from ..engine.core.rule import ApprovalRule, BlockRule, LimitRule, Rule, SequenceRule
+from ..engine.net.net import CallNames, SkillNet, Transition, define_skill_net
+from .parse.statements import SESSION
 
 _START = Transition("start", ("idle",), ("ready",))
 

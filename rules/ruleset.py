@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ..engine.net import CallNames, SkillNet, ToolCall
-from .names import CallNamer, Inspection
-from .problems import Problem
+from ..engine.net.net import CallNames, SkillNet, ToolCall
+from .errors.problems import Problem
+from .naming import CallNamer, Inspection
 
 
 @dataclass(frozen=True, slots=True)

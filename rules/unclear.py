@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ..engine.lasting import as_typed
-from ..engine.rule import (
+from ..engine.core.durations import as_typed
+from ..engine.core.rule import (
     UNCLEAR,
     ApprovalRule,
     BlockRule,
@@ -24,10 +24,10 @@ from ..engine.rule import (
     restricted,
     strictest,
 )
-from .lines import code, head
-from .names import is_shell_field, tools_named
-from .problems import Problem, quote
-from .statements import HUMAN, Allowance, Map
+from .errors.problems import Problem, quote
+from .naming import is_shell_field, tools_named
+from .parse.lines import code, head
+from .parse.statements import HUMAN, Allowance, Map
 
 _SHOWN_MAPS = 6
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.forked import python_with
+from .support.forked import python_with
 
 SHOWS = """
 import os, sys

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from ...engine.hub import Hub
+from ...engine.hub.hub import Hub
 from ...rules import library_rules
-from ..flow_build import prepare_flow
-from ..flow_hosting import host_flow
-from ..flow_spec import FlowSpec
-from ..flow_starting import start_flow
+from ..flows.builder import prepare_flow
+from ..flows.spec import FlowSpec
+from ..hosting.flow import host_flow
+from ..sessions.flow_start import start_flow
 from .release_flow import Release
 from .release_project import SINCE, create_release_project
 from .release_script import Paced

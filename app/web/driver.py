@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from textual.drivers.web_driver import WebDriver
 
 if TYPE_CHECKING:
-    from ..terminal import TerminalApp
+    from ..console.base import TerminalApp
 
 GONE = 1
 """The exit code of a console whose server is gone."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from ...engine.gateway.address import CA, TOKEN
-from ...engine.gateway.places import config_directory
+from ...engine.gateway.protocol.address import CA, TOKEN
+from ...engine.gateway.protocol.token_paths import config_directory
 
 DRIVER = "interlock.app.web.driver:TabDriver"
 _KEPT = frozenset(

@@ -13,9 +13,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ...engine.gateway.address import Address
-from ...engine.gateway.places import config_directory
-from ...engine.gateway.tokens import TokenError, check_private, write_private
+from ...engine.gateway.protocol.address import Address
+from ...engine.gateway.protocol.token_paths import config_directory
+from ...engine.gateway.protocol.tokens import TokenError, check_private, write_private
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from http import HTTPStatus
 
 from multidict import CIMultiDictProxy
 
-from ...engine.gateway.address import Address, is_bare
+from ...engine.gateway.protocol.address import Address, is_bare
 
 _HEADERS = {
     "Cache-Control": "no-store",

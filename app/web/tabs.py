@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, Valid
 from textual_serve.app_service import AppService
 from textual_serve.download_manager import DownloadManager
 
-from ...engine.gateway.limits import Bucket, weight
-from ...engine.text import visible
+from ...engine.core.sanitize import visible
+from ...engine.gateway.server.limits import Bucket, weight
 
 PRELUDE = b"__GANGLION__\n"
 """What Textual's driver says first; from then on it sends packets."""

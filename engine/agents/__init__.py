@@ -3,9 +3,7 @@
 Importing this never imports litellm; a `LitellmModel` does, when it is first used.
 """
 
-from .abort import AbortSignal
 from .agent import Agent, AgentSettings
-from .compaction import KEEP_LAST, prompt_of
 from .decisions import Allow, Decision, Deny, Override
 from .errors import (
     AgentError,
@@ -53,21 +51,11 @@ from .events import (
     Usage,
 )
 from .hooks import FinishedCall, Hooks, ModelCall
-from .inbox import FollowUp, Inbox, SendMode
-from .jsonl import StoredEntry
-from .jsonl_store import JsonlSessionStore
-from .listeners import EventStream
-from .litellm_model import LitellmModel
-from .loop import SKIPPED, LoopConfig, loop
-from .messages import (
-    AssistantMessage,
-    Message,
-    ProposedCall,
-    SummaryMessage,
-    ToolMessage,
-    UserMessage,
-)
-from .model import (
+from .loop.abort import AbortSignal
+from .loop.compaction import KEEP_LAST, prompt_of
+from .loop.loop import SKIPPED, LoopConfig, loop
+from .messages import AssistantMessage, Message, ProposedCall, SummaryMessage, ToolMessage, UserMessage
+from .models.base import (
     CallChunk,
     Chunk,
     Finish,
@@ -80,6 +68,8 @@ from .model import (
     TextChunk,
     ToolSpec,
 )
+from .models.litellm_model import LitellmModel
+from .models.scripted import ERR, C, Reply, ScriptedCall, ScriptedModel, T
 from .runtime import (
     ExecResult,
     FakeCall,
@@ -90,10 +80,12 @@ from .runtime import (
     SandboxRuntime,
     VercelSandboxRuntime,
 )
-from .scripted import ERR, C, Reply, ScriptedCall, ScriptedModel, T
-from .session import Session
-from .store import BranchingStore, InMemorySessionStore, SessionStore
-from .subagents import Children, task_tool
+from .session.inbox import FollowUp, Inbox, SendMode
+from .session.listeners import EventStream
+from .session.session import Session
+from .session.subagents import Children, task_tool
+from .stores.base import BranchingStore, InMemorySessionStore, SessionStore
+from .stores.jsonl import JsonlSessionStore, StoredEntry
 from .tool import ModelTool, Tool, ToolContext, ToolOutput, define_tool, tool
 from .tools import (
     BashTool,

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TypedDict, Unpack, get_args
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict, Unpack, get_args
 from uuid import uuid4
 
 from .errors import SessionExistsError, SessionNotFoundError
 from .gating import as_call_gate
 from .hooks import HookChain, Hooks
-from .inbox import FollowUp, SendMode
-from .litellm_model import as_model
+from .loop.spending import Spending, check_limit
 from .messages import Message
-from .model import Model
+from .models.base import Model
+from .models.litellm_model import as_model
 from .runtime.base import Runtime
-from .runtime.local import LocalRuntime
-from .session import Session
-from .session_config import MAX_STEPS, SessionConfig, Spawn
-from .spending import Spending, check_limit
-from .store import BranchingStore, InMemorySessionStore, SessionStore
-from .subagents import Children, OwnChildren
-from .supervised import Above, SupervisedChildren
+from .runtime.local.runtime import LocalRuntime
+from .session.config import MAX_STEPS, SessionConfig, Spawn
+from .session.inbox import FollowUp, SendMode
+from .session.session import Session
+from .session.subagents import Children, OwnChildren
+from .stores.base import BranchingStore, InMemorySessionStore, SessionStore
 from .tool import Tool, tool_table
+
+if TYPE_CHECKING:
+    from .session.session import Session
+    from .session.subagents import Children
 
 
 class AgentSettings(TypedDict, total=False):
@@ -265,3 +270,26 @@ def _mode(mode: SendMode) -> SendMode:
     if mode not in get_args(SendMode):
         raise ValueError(f"send_mode is 'steer' or 'queue', not {mode!r}")
     return mode
+
+
+# What reaches down from an agent to the sessions its tools start: its hooks, and its limit.
+
+
+@dataclass(frozen=True, slots=True)
+class Above:
+    """What holds for an agent because of those above it: their hooks, and what they may cost."""
+
+    hooks: HookChain
+    spending: Spending
+
+
+class SupervisedChildren:
+    """Makes children as `children` does, each under the hooks and the limit of the session above it."""
+
+    def __init__(self, children: Children, above: Above) -> None:
+        self._children = children
+        self._above = above
+
+    def open(self, agent: Agent, call_id: str) -> AbstractAsyncContextManager[Session]:
+        """See `Children.open`."""
+        return self._children.open(agent.below(self._above), call_id)

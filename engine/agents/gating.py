@@ -12,15 +12,15 @@ from typing import Protocol, cast, runtime_checkable
 
 from pydantic import JsonValue, TypeAdapter
 
-from ..changed import changed_by_a_person
 from ..gate.types import CallGate, GateContext, GateDecision, ResultRecord, ToolResult
-from ..net import ToolCall
+from ..net.net import ToolCall
 from .decisions import Allow, Decision, Deny, Override
+from .edit_notice import changed_by_a_person
 from .errors import describe
 from .events import ToolCallEvent
-from .execution import ApprovedCall
 from .hooks import HookChain
-from .listeners import Listeners
+from .loop.execution import ApprovedCall
+from .session.listeners import Listeners
 from .tool import Tool, ToolOutput, input_problem
 
 log = logging.getLogger(__name__)

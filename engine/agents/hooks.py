@@ -30,7 +30,7 @@ from pydantic import JsonValue
 from .decisions import Decision, Deny, as_decision
 from .events import ToolCallEvent
 from .messages import AssistantMessage, Message, SummaryMessage, ToolMessage, UserMessage
-from .model import ModelRequest
+from .models.base import ModelRequest
 from .tool import ToolOutput, as_output
 
 T = TypeVar("T")

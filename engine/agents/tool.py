@@ -7,21 +7,46 @@ import functools
 import inspect
 import typing
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, overload
 
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError, create_model
 from pydantic_core import to_json
 
-from ..rule import check_tool_name
-from .abort import AbortSignal
+from ..core.rule import check_tool_name
 from .errors import DuplicateToolError, ToolInputError, describe
+from .loop.abort import AbortSignal
 from .messages import Message
 from .runtime.base import Runtime
-from .yielding import outcome
 
 if TYPE_CHECKING:
-    from .subagents import Children
+    from .session.subagents import Children
+
+
+# Tools that are async generators: what they yield is told as they run, the last of it is the result.
+
+
+Progress: TypeAlias = Callable[[str], None]
+
+
+async def outcome(running: object, progress: Progress, final: type | tuple[type, ...] = ()) -> object:
+    """What a tool's call comes to: an awaitable's value, or what an async generator yielded last.
+
+    Each text that is yielded goes to `progress` at once. A value of a `final` type is the result
+    whatever text comes after it. The generator is closed however this ends, so that being cancelled
+    leaves nothing of it running.
+    """
+    if not inspect.isasyncgen(running):
+        return await cast("Awaitable[object]", running)
+    result: object = None
+    async with aclosing(cast("AsyncGenerator[object, None]", running)) as values:
+        async for value in values:
+            if isinstance(value, str):
+                progress(value)
+            if isinstance(value, final) or not isinstance(result, final):
+                result = value
+    return result
 
 
 @dataclass(frozen=True, slots=True)

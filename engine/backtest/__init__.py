@@ -1,11 +1,10 @@
 """Backtest: recorded calls judged again under other rules, without running anything."""
 
-from ..history.calls import count_calls, recorded_sessions
-from .fit import fork
-from .journal import recordings
+from ..history.decisions.call_pages import count_calls, recorded_sessions
+from .journal_reader import recordings
 from .judge import Change, Judge, Judgement, Now
-from .logs import LogError, conversations
-from .recorded import (
+from .logs.reader import LogError, conversations
+from .recording import (
     Recorded,
     RecordedCall,
     RecordedOpening,
@@ -17,18 +16,9 @@ from .recorded import (
     Start,
     Then,
 )
-from .report import (
-    Count,
-    Counts,
-    Divergence,
-    NowView,
-    RuleCount,
-    SessionReport,
-    ThenView,
-    Totals,
-)
+from .report import Count, Counts, Divergence, NowView, RuleCount, SessionReport, ThenView, Totals
 from .run import Backtest, Progress, divergence
-from .trial import Trial
+from .trial import Trial, fork
 
 __all__ = [
     "Backtest",

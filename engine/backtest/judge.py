@@ -15,17 +15,16 @@ from collections.abc import Iterable, Iterator
 from math import inf
 from typing import Literal, TypeAlias
 
-from ..condition import Surroundings
-from ..frozen import frozen, maker
+from ..core.condition import Surroundings
+from ..core.frozen import frozen, maker
 from ..gate import GateContext, GateDecision, GateManager, Mode, ToolResult
 from ..gate.commit import MetaKeeper
 from ..gate.types import ApprovalAnswer, ApprovalRequest, Outcome, Step
-from ..history.fold import fold
-from ..history.parts import RuleRecord
-from ..net import Marking, Since, ToolCall, unfired
-from ..timed import arrivals_before
-from .fit import fit
-from .recorded import (
+from ..history.fold.fold import fold
+from ..history.model.records import RuleRecord
+from ..net.net import Marking, Since, ToolCall, unfired
+from ..net.timed import arrivals_before
+from .recording import (
     BEGINNING,
     Recorded,
     RecordedCall,
@@ -37,7 +36,7 @@ from .recorded import (
     Start,
     Then,
 )
-from .trial import Trial
+from .trial import Trial, fit
 
 Change: TypeAlias = Literal["same", "blocked", "asked", "allowed"]
 """What is new about a call: nothing, or that it would now be blocked, asked about or allowed."""

@@ -8,9 +8,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from ..gate.types import Outcome
-from ..history.parts import RuleRecord
+from ..history.model.records import RuleRecord
 from .judge import Change
-from .recorded import Unit
+from .recording import Unit
 
 
 class _View(BaseModel):

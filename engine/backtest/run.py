@@ -8,12 +8,12 @@ from typing import Literal, TypeAlias, cast
 
 from pydantic import JsonValue
 
-from ..history.changes import shortened
-from ..history.parts import RuleRecord
-from ..history.redaction import Redaction
-from ..net import Input
+from ..history.fold.event_text import shortened
+from ..history.model.records import RuleRecord
+from ..history.redaction.redaction import Redaction
+from ..net.net import Input
 from .judge import Change, Judge, Judgement
-from .recorded import Recording
+from .recording import Recording
 from .report import Count, Counts, Divergence, NowView, RuleCount, SessionReport, ThenView, Totals
 from .trial import Trial
 

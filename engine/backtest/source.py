@@ -7,24 +7,23 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeAlias
 
-from ..history.calls import count_calls, recorded_sessions
-from ..history.events import JournalEvent
-from ..history.fatigue import Fatigue, RuleFatigue, fatigue
-from ..history.parts import Record
-from ..history.queries import open_reader
-from ..history.redaction import Redaction
-from ..history.state import SessionState
-from ..language import Language
-from ..net import SkillNet
-from .beside import Parts
-from .fit import fork
-from .journal import recordings
+from ..history.decisions.approval_stats import Fatigue, RuleFatigue, fatigue
+from ..history.decisions.call_pages import count_calls, recorded_sessions
+from ..history.journal.reader import open_reader
+from ..history.model.events import JournalEvent
+from ..history.model.records import Record
+from ..history.model.state import SessionState
+from ..history.redaction.redaction import Redaction
+from ..net.net import SkillNet
+from .journal_reader import recordings
 from .judge import Judge
-from .recorded import Recording
+from .recording import Recording
 from .report import Divergence, SessionReport, Totals
+from .rules_compiler import Language
 from .run import Backtest, divergence
-from .saved import Saved, saved
-from .trial import Trial
+from .savings import Saved, saved
+from .threaded import Parts
+from .trial import Trial, fork
 
 MOST_REPORTS = 200
 """Sessions in one part."""

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from typing import TypeAlias
 
-from ..condition import Condition
+from ..core.condition import Condition
+from ..core.rule import UNCLEAR
 from ..gate.classify import named, reading_of
 from ..gate.reasons import UNREAD
-from ..history.markings import skill_net
-from ..history.parts import NetRecord, RuleRecord
-from ..history.state import SessionState
-from ..net import CallNames, NetError, SkillNet, ToolCall, renamed_by
-from ..records import rule_record
-from ..rule import UNCLEAR
-from .rows import JsonInput
+from ..history.fold.fold import apply, new_state
+from ..history.fold.markings import skill_net
+from ..history.model.events import JournalEvent
+from ..history.model.records import NetRecord, RuleRecord
+from ..history.model.state import SessionState
+from ..net.net import CallNames, NetError, SkillNet, ToolCall, renamed_by
+from ..recording.records import rule_record
+from .journal_reader import Items, JsonInput
+from .recording import BEGINNING, RecordedQuestion, Recording, Start
 
 CACHED = 4_096
 LONGEST_CACHED = 1_000
@@ -155,3 +159,63 @@ def _active(nets: Mapping[str, SkillNet], active: Iterable[str] | None) -> tuple
     if unknown:
         raise NetError(f"Unknown nets in active: {', '.join(unknown)}. Available: {', '.join(nets)}")
     return chosen
+
+
+# Where the nets of a trial stand at a moment of a record: a fork begins there.
+
+
+def fit(state: SessionState, trial: Trial) -> Start:
+    """Fit the trial's nets to a session's state.
+
+    Nets of the same key and structure are where the record has them, with what waits for results there;
+    all others are at their initial marking, as nets that have seen nothing.
+    """
+    # The agents it knows of take a tenth of a second to import: only branches and forks pay for it.
+    from ..recording.resume import standing
+
+    found = standing(state, trial.nets, active=trial.active, nets="changed")
+    return Start(
+        markings=found.markings,
+        active=found.active,
+        known=frozenset(state.nets),
+        pending=tuple(
+            (p.step.net, p.step.transition, p.step.tool, _call(state, p.call_id))
+            for p in state.pending
+            if p.step.net in found.markings
+        ),
+        since=found.since,
+        workdir=state.workdir,
+        shell=state.shell,
+    )
+
+
+def _call(state: SessionState, call_id: str) -> ToolCall:
+    call = state.calls[call_id]
+    return ToolCall(call_id, call.tool, call.input, state.shell)
+
+
+def fork(
+    events: Iterable[JournalEvent], at: int, trial: Trial | Callable[[SessionState], Trial]
+) -> Recording:
+    """What came after event number `at` of one session, to be judged from there: what if.
+
+    A `trial` may be made from the state that the session has there.
+    `events` are all of the session's, those after `at` read only as they are judged. After event 0 it is
+    the whole session, as `recordings` gives it. Raises `FoldError` for events that contradict each other.
+    """
+    left = iter(events)
+    first = next(left, None)
+    if first is None:
+        return Recording("", ())
+    left = chain([first], left)
+    state, items = new_state(first.session), Items()
+    asked: set[str] = set()
+    for event in islice(left, at):
+        apply(state, event)
+        item = items.of(event)
+        if isinstance(item, RecordedQuestion):
+            asked.add(item.call_id)
+    if not isinstance(trial, Trial):
+        trial = trial(state)
+    start = replace(fit(state, trial), asked=frozenset(asked)) if state.seq else BEGINNING
+    return Recording(state.id, (i for i in map(items.of, left) if i is not None), start=start)

@@ -1,8 +1,26 @@
 """Flows: typed graphs of work, choices, forks, joins and people, run one step at a time."""
 
-from .agent_node import AgentConfig, AgentNode
-from .builder import FlowBuilder
-from .client import Client, ClientFactory, ClientOptions, ClientReply, ModelClient, ModelClients
+from .agents.client import Client, ClientFactory, ClientOptions, ClientReply, ModelClient, ModelClients
+from .agents.gate import Approve, FlowGate, Question, as_flow_gate
+from .agents.node import AgentConfig, AgentNode
+from .agents.tool_errors import (
+    ForbiddenCommand,
+    MissingDependency,
+    PathEscape,
+    SuspendSignal,
+    ToolDeserializeError,
+    ToolError,
+    ToolFailure,
+    ToolFatal,
+    ToolHttpError,
+    ToolIoError,
+    ToolSerializeError,
+    UnknownTool,
+)
+from .build.builder import FlowBuilder
+from .build.graph import FlowGraph, Graph
+from .build.model_check import Finding
+from .build.naming import node_id
 from .context import Context
 from .errors import (
     AgentError,
@@ -23,30 +41,11 @@ from .errors import (
     UnexpectedResumption,
 )
 from .flow import Flow
-from .flow_gate import Approve, FlowGate, Question, as_flow_gate
-from .graph import FlowGraph, Graph
-from .history import History, HistoryEntry
-from .human import HumanAnswer, HumanInput
-from .naming import node_id
-from .outcome import Continue, Done, RunOut, Suspend, Suspended
-from .runtime import FlowRuntime, RunLimits
-from .snapshot import FlowSnapshot
-from .tool_errors import (
-    ForbiddenCommand,
-    MissingDependency,
-    PathEscape,
-    SuspendSignal,
-    ToolDeserializeError,
-    ToolError,
-    ToolFailure,
-    ToolFatal,
-    ToolHttpError,
-    ToolIoError,
-    ToolSerializeError,
-    UnknownTool,
-)
+from .run.human import HumanAnswer, HumanInput
+from .run.runtime import FlowRuntime, RunLimits
+from .run.scheduler import Continue, Done, RunOut, Suspend, Suspended
+from .run.snapshot import FlowSnapshot, History, HistoryEntry
 from .trace import ModelCalled, StepBegan, StepEnded, StepFailed, ToolRan, Trace, Traced
-from .walk import Finding
 
 __all__ = [
     "AgentConfig",

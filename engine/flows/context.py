@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from ..agents.runtime.base import Runtime
-from .tool_errors import ForbiddenCommand, MissingDependency, PathEscape, ToolIoError
+from .agents.tool_errors import ForbiddenCommand, MissingDependency, PathEscape, ToolIoError
 
 T = TypeVar("T")
 

@@ -8,10 +8,10 @@ from typing import Generic, TypeVar, cast
 
 from pydantic import BaseModel
 
-from .builder import FlowBuilder
+from .build.builder import FlowBuilder
+from .build.graph import FlowGraph
+from .build.naming import state_of
 from .errors import BuildError
-from .graph import FlowGraph
-from .naming import state_of
 
 I = TypeVar("I", bound=BaseModel)  # noqa: E741 - input and output, as in the specification
 O = TypeVar("O", bound=BaseModel)  # noqa: E741

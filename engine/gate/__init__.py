@@ -1,15 +1,10 @@
 """The gate: verdicts, the four phases, the manager of many nets. No I/O."""
 
 from .classify import classify_nets, resolve_tool
-from .create import create_gate_manager
-from .errors import SyncToolError, ToolCallBlockedError
 from .explain import Explanation, NetExplanation
-from .granted import make_grant
-from .grants import Grant
-from .manager import GateManager
-from .messages import replay_entries
-from .nets import tool_approval_net
-from .single import handle_tool_call, handle_tool_result
+from .grants.net import Grant
+from .grants.store import make_grant
+from .manager import GateManager, create_gate_manager
 from .types import (
     ActiveNet,
     Approval,
@@ -25,10 +20,14 @@ from .types import (
     ReplayEntry,
     ResultRecord,
     Step,
+    SyncToolError,
     ToggleResult,
+    ToolCallBlockedError,
     ToolResult,
 )
-from .wrap import Gate, GateSession, create_gate
+from .wrapping.messages import replay_entries
+from .wrapping.single_net import handle_tool_call, handle_tool_result, tool_approval_net
+from .wrapping.wrap import Gate, GateSession, create_gate
 
 __all__ = [
     "ActiveNet",

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from inspect import isawaitable
 from typing import cast
 
-from ..frozen import maker
-from ..net import Input, Marking, ToolCall
-from ..people import person_key
-from ..same_json import same_json
+from ..core.frozen import maker
+from ..core.json_equality import same_json
+from ..core.people import person_key
+from ..net.net import Input, Marking, ToolCall
 from . import reasons
 from .classify import Finding
-from .grants import Question
+from .grants.net import Question
 from .member import Member
 from .types import (
     Approval,

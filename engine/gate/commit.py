@@ -9,8 +9,8 @@ import logging
 from collections.abc import Iterable
 from copy import deepcopy
 
-from ..frozen import maker
-from ..net import (
+from ..core.frozen import maker
+from ..net.net import (
     DeferredHook,
     GateState,
     Marking,
@@ -23,11 +23,11 @@ from ..net import (
     fire,
     fire_and_advance,
 )
-from ..timed import aged, arrivals
+from ..net.timed import aged, arrivals
 from . import reasons
 from .classify import Finding
+from .conditions import Moment, Timekeeper
 from .member import Member
-from .moment import Moment, Timekeeper
 from .types import NetVerdict, ResultRecord, Step, ToolResult
 
 _pending = maker(PendingCall)

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from threading import Event, RLock
 from typing import TypeAlias
 
-from ..net import Marking, NetError, ToolCall
+from ..net.net import Marking, NetError, ToolCall
 from .classify import Roster
+from .conditions import Moment
 from .member import Member
-from .moment import Moment
 from .types import NetVerdict
 
 Move: TypeAlias = tuple[Member, tuple[str, ...]]

@@ -7,26 +7,25 @@ import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from threading import RLock
 from types import MappingProxyType
-from typing import get_args
+from typing import TypeAlias, cast, get_args
 
-from ..condition import NOWHERE, Surroundings
-from ..net import GateState, NetError, SkillNet, ToolCall, initial_state
-from . import phases, reasons, status
+from ..core.condition import NOWHERE, Surroundings
+from ..net.net import GateState, NetError, SkillNet, ToolCall, initial_state
+from . import phases, reasons
 from .approve import Asking, ask
-from .classify import Roster, names_of
+from .classify import Roster, names_of, unique_keys
 from .commit import NOTHING, PendingIndex
+from .conditions import Timekeeper, judged
 from .contention import Claims, asking_about
-from .explain import Explanation, explain, look, with_way
-from .granted import Granted
-from .grants import Grant
-from .jurisdiction import judged
-from .keyed import Nets, either, keyed_nets
+from .explain import Explanation, explain, look, status_lines, system_prompt, with_way
+from .grants.net import Grant, grant_number
+from .grants.store import Granted
 from .member import Member
-from .moment import Timekeeper
 from .name_changes import takes_from
-from .recording import Recorder
-from .replay import replay_entry
-from .restoring import Arrivals, Markings, Pending, member_of, pending_step, placed
+from .state.recorder import Recorder
+from .state.replay import replay_entry
+from .state.restore import Arrivals, Markings, Pending, member_of, pending_step, placed
+from .state.undo import NO_NETS, NO_TIMES, Moves
 from .types import (
     ActiveNet,
     ChosenEdit,
@@ -44,7 +43,45 @@ from .types import (
     ToolResult,
     Waits,
 )
-from .undo import NO_NETS, NO_TIMES, Moves
+
+# From what a gate is given to nets under keys.
+
+
+Nets: TypeAlias = Iterable[SkillNet] | Mapping[str, SkillNet]
+
+
+def either(nets: Nets | None, registry: Mapping[str, SkillNet] | None) -> Nets:
+    """Whichever there is. Raises `NetError` when both or neither are given."""
+    chosen = registry if nets is None else nets
+    if chosen is None or (nets is not None and registry is not None):
+        raise NetError("Give either a list of nets or a registry")
+    return chosen
+
+
+def keyed_nets(nets: Nets) -> dict[str, SkillNet]:
+    """A registry as it is, listed nets by name.
+
+    Raises `NetError` for what is no net, and for a key that only a grant may have.
+    """
+    if isinstance(nets, Mapping):
+        registry = cast("Mapping[str, SkillNet]", nets)
+        keyed = dict(zip(registry, _checked(registry.values()), strict=True))
+    else:
+        keyed = unique_keys(_checked(nets))
+    for key in keyed:
+        if grant_number(key) is not None:
+            raise NetError(f"A net cannot have the key '{key}': keys like it are those of grants")
+    return keyed
+
+
+def _checked(nets: Iterable[SkillNet]) -> list[SkillNet]:
+    each: list[object] = [*nets]
+    checked = [net for net in each if isinstance(net, SkillNet)]
+    if len(checked) != len(each):
+        strange = next(net for net in each if not isinstance(net, SkillNet))
+        raise NetError(f"Expected nets made by define_skill_net, got {strange!r}")
+    return checked
+
 
 log = logging.getLogger(__name__)
 
@@ -593,12 +630,19 @@ class GateManager:
         with self._lock:
             active = set(self.active) if self.is_dynamic else None
             named = [(self._name(member), member) for member in self._members.values()]
-            return status.status_lines(named, active, self._granted, self._time.moment())
+            return status_lines(named, active, self._granted, self._time.moment())
 
     def format_system_prompt(self) -> str:
         """An account of the active nets for the model (G-24)."""
         with self._lock:
-            return status.system_prompt(self._roster.members, self._time.moment())
+            return system_prompt(self._roster.members, self._time.moment())
 
     def _name(self, member: Member) -> str:
         return member.key if self.is_dynamic else member.net.name
+
+
+# Making a manager under the name that the reference has for it.
+
+
+create_gate_manager = GateManager
+"""A gate over a list of nets, or over a `registry` from key to net: see `GateManager`."""

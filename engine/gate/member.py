@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..net import GateState, Marking, NetError, SkillNet, Transition, auto_advance, fire, is_enabled
-from ..passage import chain
+from ..net.firing import chain
+from ..net.net import GateState, Marking, NetError, SkillNet, Transition, auto_advance, fire, is_enabled
 from . import reasons
-from .grants import Question, question_of
+from .grants.net import Question, question_of
 from .types import NetVerdict, Step
 
 

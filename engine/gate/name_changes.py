@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..net import SkillNet, renamed_by
-from ..rule import ANYTHING_ELSE, RESERVED, ApprovalRule, BlockRule, asks_less
-from ..text import folded_name
+from ..core.rule import ANYTHING_ELSE, RESERVED, ApprovalRule, BlockRule, asks_less
+from ..core.sanitize import folded_name
+from ..net.net import SkillNet, renamed_by
 
 
 def known_names(net: SkillNet) -> frozenset[str]:

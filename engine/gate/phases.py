@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
-from ..frozen import frozen, maker
-from ..net import Marking, NetError, ToolCall, fire_and_advance, is_enabled
-from ..rule import RESERVED
+from ..core.frozen import frozen, maker
+from ..core.rule import RESERVED
+from ..net.net import Marking, NetError, ToolCall, fire_and_advance, is_enabled
 from . import reasons
 from .approve import MOST_QUESTIONS, NO_ANSWERS, Asking, manual_steps, next_question, request_for
 from .classify import Finding, Findings, Roster, names_of
 from .commit import MetaKeeper, PendingIndex, commit, steps_of, validate
-from .granted import NOT_COVERED, Granted, giving
-from .grants import Question
-from .jurisdiction import judged
+from .conditions import Moment, judged
+from .grants.net import Question
+from .grants.store import NOT_COVERED, Granted, giving
 from .member import Member
-from .moment import Moment
 from .types import ApprovalRequest, Confirm, GateDecision, Mode, NetVerdict, Outcome, Step
 
 

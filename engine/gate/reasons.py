@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..condition import written
-from ..net import SkillNet
-from ..rule import UNCLEAR, ApprovalRule, BlockRule, LimitRule, SequenceRule
+from ..core.condition import written
+from ..core.rule import UNCLEAR, ApprovalRule, BlockRule, LimitRule, SequenceRule
+from ..net.net import SkillNet
 
 UNREAD = "it could not be read to its end"
 """Reason why a call is unclear, where the function that named it gives no reason."""

@@ -10,16 +10,9 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Literal, Protocol, TypeAlias, get_args
 
-from ..frozen import frozen
-from ..net import (
-    GateState,
-    Input,
-    Since,
-    SkillNet,
-    ToolCall,
-    Transition,
-)
-from ..rule import ApprovalRule, Risk, Rule
+from ..core.frozen import frozen
+from ..core.rule import ApprovalRule, Risk, Rule
+from ..net.net import GateState, Input, Since, SkillNet, ToolCall, Transition
 
 Mode: TypeAlias = Literal["enforce", "shadow"]
 VerdictKind: TypeAlias = Literal["free", "abstain", "gated", "blocked"]
@@ -327,3 +320,31 @@ class CallGate(Protocol):
     async def decide(self, call: ToolCall) -> GateDecision: ...
 
     async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord: ...
+
+
+# What wrapped tools raise.
+
+
+class ToolCallBlockedError(Exception):
+    """The gate blocked the call; the tool has not run. `reason` is written for the model (G-30)."""
+
+    def __init__(self, tool_name: str, tool_call_id: str, reason: str) -> None:
+        super().__init__(f"Tool '{tool_name}' blocked: {reason}")
+        self.tool_name = tool_name
+        self.tool_call_id = tool_call_id
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[ToolCallBlockedError], tuple[str, str, str]]:
+        return type(self), (self.tool_name, self.tool_call_id, self.reason)
+
+
+class SyncToolError(RuntimeError):
+    """A synchronous tool would have had to wait for a person; it has not run, and nothing has fired."""
+
+    def __init__(self, tool_name: str) -> None:
+        super().__init__(
+            f"Tool '{tool_name}' is synchronous and cannot wait for an answer that comes later: "
+            f"give a confirm that answers at once, make the tool async, or call it with "
+            f"'await session.call(\"{tool_name}\", …)'"
+        )
+        self.tool_name = tool_name

@@ -7,31 +7,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .address import Address, server_url
-    from .agent_client import AgentClient, AgentSession, Blocked
-    from .agent_methods import CallAnswer
-    from .limits import Limits
-    from .link import GatewayError, NotAdmittedError, RequestFailedError, UnreachableError
-    from .rule_sets import RuleSets
-    from .server import Gateway
-    from .tokens import TokenError, TokenFile
+    from .client.agent import AgentClient, AgentSession, Blocked
+    from .client.connection import GatewayError, NotAdmittedError, RequestFailedError, UnreachableError
+    from .protocol.address import Address, server_url
+    from .protocol.agent_methods import CallAnswer
+    from .protocol.tokens import TokenError, TokenFile
+    from .server.limits import Limits
+    from .server.rule_sets import RuleSets
+    from .server.server import Gateway
 
 _HOMES = {
-    "Address": "address",
-    "AgentClient": "agent_client",
-    "AgentSession": "agent_client",
-    "Blocked": "agent_client",
-    "CallAnswer": "agent_methods",
-    "Gateway": "server",
-    "GatewayError": "link",
-    "Limits": "limits",
-    "NotAdmittedError": "link",
-    "RequestFailedError": "link",
-    "RuleSets": "rule_sets",
-    "TokenError": "tokens",
-    "TokenFile": "tokens",
-    "UnreachableError": "link",
-    "server_url": "address",
+    "Address": "protocol.address",
+    "AgentClient": "client.agent",
+    "AgentSession": "client.agent",
+    "Blocked": "client.agent",
+    "CallAnswer": "protocol.agent_methods",
+    "Gateway": "server.server",
+    "GatewayError": "client.connection",
+    "Limits": "server.limits",
+    "NotAdmittedError": "client.connection",
+    "RequestFailedError": "client.connection",
+    "RuleSets": "server.rule_sets",
+    "TokenError": "protocol.tokens",
+    "TokenFile": "protocol.tokens",
+    "UnreachableError": "client.connection",
+    "server_url": "protocol.address",
 }
 
 __all__ = [

@@ -1,1 +1,1 @@
-
+"""Recorded sessions: events, journal, folding, masking, audit."""

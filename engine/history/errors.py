@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .events import JournalEvent
+    from .model.events import JournalEvent
 
 from collections.abc import Sequence
 
-from ..text import visible
+from ..core.sanitize import visible
 
 
 class JournalError(Exception):

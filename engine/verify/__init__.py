@@ -1,11 +1,10 @@
 """Verification: what a net can reach, and what all nets together allow."""
 
-from .effort import Effort
-from .local import Action
-from .most import Most, Pace
-from .reach import Reachability, reachable
-from .shown import PlannedCall
-from .together import Answer, Never, Together, Unknown, Way
+from .budget import Effort
+from .call_bounds import Most, Pace
+from .local_net import Action
+from .reachability import Reachability, reachable
+from .ruleset import Answer, Never, PlannedCall, Together, Unknown, Way
 from .vocabulary import Vocabulary, vocabulary
 
 __all__ = [

@@ -15,7 +15,7 @@ from itertools import product
 from operator import le
 from typing import Protocol, TypeAlias
 
-from .local import BLOCKED, LocalNet
+from .local_net import BLOCKED, LocalNet
 from .machine import Step, Tokens
 
 Demand: TypeAlias = int | Tokens

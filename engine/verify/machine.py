@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import TypeAlias
 
-from ..net import MAX_STRUCTURAL_ROUNDS, SkillNet, Transition
-from ..passage import LONGEST
-from .effort import Effort
+from ..net.firing import LONGEST
+from ..net.net import MAX_STRUCTURAL_ROUNDS, SkillNet, Transition
+from .budget import Effort
 
 _LOOKS = 20
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from ..net import SkillNet
-from ..rule import ANYTHING_ELSE, RESERVED, UNCLEAR
-from .local import Action
+from ..core.rule import ANYTHING_ELSE, RESERVED, UNCLEAR
+from ..net.net import SkillNet
+from .local_net import Action
 
 
 @dataclass(frozen=True, slots=True)

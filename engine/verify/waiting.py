@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..net import NetError, SkillNet, Transition, auto_advance, fire, is_enabled
-from ..timed import arrivals
-from .local import Action, Wait
+from ..net.net import NetError, SkillNet, Transition, auto_advance, fire, is_enabled
+from ..net.timed import arrivals
+from .local_net import Action, Wait
 from .machine import time_name
 
 

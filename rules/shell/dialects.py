@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from ...engine.condition import Shell
-from .options import names
+from ...engine.core.condition import Shell
+from .programs.options import names
 
 _BY_NAME: dict[str, Shell] = {
     "sh": "sh",

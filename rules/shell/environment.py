@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .options import UnclearError, names
-from .runs import Run, Script
+from .invocations import Run, Script
+from .programs.options import UnclearError, names
 from .words import Word
 
 COMMANDS = names(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from .options import names
+from .programs.options import names
 from .words import Word
 
 _SHELLS = names("sh bash dash zsh ksh mksh ash rbash yash fish")

@@ -17,9 +17,10 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from ...engine.condition import Shell
-from ...engine.frozen import frozen, maker
+from ...engine.core.condition import Shell
+from ...engine.core.frozen import frozen, maker
 from . import parser
+from .command import Line, as_written, document_of, literal_words, redirection, text_of
 from .dialects import (
     arithmetic_in_dash,
     quote_in_dash,
@@ -30,12 +31,11 @@ from .dialects import (
 )
 from .environment import assigned, matters
 from .files import PATCHES, WRITERS, Files
-from .line import Line, as_written, document_of, literal_words, redirection, text_of
-from .options import UnclearError, names
+from .invocations import Also, Command, Input, Relies, Run, Script, ScriptFile, Writes
 from .parser import MAX_BYTES, MAX_MARKS, MAX_TEXT, Source, UnreadableError
-from .programs import SHELLS, hides_substitution, program, runs, runs_others
-from .runs import Also, Command, Input, Relies, Run, Script, ScriptFile, Writes
-from .tools import runs_no_other
+from .programs.nested import SHELLS, hides_substitution, program, runs, runs_others
+from .programs.options import UnclearError, names
+from .programs.tools import runs_no_other
 from .values import holds, prints, variables
 from .words import Word, bares, in_text, plain, texts, unquoted, word_of
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from interlock.app.terminal import TerminalApp
+from interlock.app.console.base import TerminalApp
 
 Typing = Callable[[Pilot[None]], Awaitable[object] | object]
 

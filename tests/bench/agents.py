@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
-from interlock.app.console import InterlockConsole
-from interlock.app.widgets.transcript import Transcript
+from interlock.app.console.app import InterlockConsole
+from interlock.app.widgets.lists.transcript import Transcript
 from interlock.engine.agents import Agent, C, Message, Reply, ScriptedModel, T, ToolContext, tool
-from interlock.engine.history.state import CallState, SessionState, TranscriptEntry
-from interlock.engine.hub import Hub
+from interlock.engine.history.model.state import CallState, SessionState, TranscriptEntry
+from interlock.engine.hub.hub import Hub
 from interlock.rules import compile_rules
 
 from ..support.fake_hub import FakeHub

@@ -14,15 +14,10 @@ from pathlib import Path
 from statistics import median
 
 from interlock.engine import GateContext, GateManager, ToolCall, ToolResult, create_gate_manager
-from interlock.engine.history.events import (
-    EventBody,
-    MessageAdded,
-    SessionOpened,
-    StepEnded,
-)
-from interlock.engine.history.journal import Journal
-from interlock.engine.history.parts import CallRecord
-from interlock.engine.records import decision_record, net_record, result_record
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import EventBody, MessageAdded, SessionOpened, StepEnded
+from interlock.engine.history.model.records import CallRecord
+from interlock.engine.recording.records import decision_record, net_record, result_record
 from interlock.rules import compile_rules
 
 from .gate import CYCLE, ruleset

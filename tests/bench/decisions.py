@@ -12,13 +12,13 @@ from datetime import UTC
 from pathlib import Path
 from statistics import median, quantiles
 
-from interlock.app.history_console import HistoryConsole
-from interlock.app.history_source import RecordedFile
-from interlock.engine.history.decision_counts import count_decisions, shadow_summary
-from interlock.engine.history.decision_filter import EVERYTHING, parse_filter
-from interlock.engine.history.decisions import DecisionReader, Part
-from tests.support.decisions import NOW, many
+from interlock.app.console.history_app import HistoryConsole
+from interlock.app.sources.api import RecordedFile
+from interlock.engine.history.decisions.counts import count_decisions, shadow_summary
+from interlock.engine.history.decisions.filter import EVERYTHING, parse_filter
+from interlock.engine.history.decisions.reader import DecisionReader, Part
 
+from ..support.decisions import NOW, many
 from .terminal import Terminal
 
 ROWS = 1_000_000

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import quantiles
 
-from interlock.app.console import InterlockConsole
+from interlock.app.console.app import InterlockConsole
 from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
 from interlock.engine.gate import ApprovalAnswer, ApprovalRequest
-from interlock.engine.hosted import HostedSession
-from interlock.engine.hub import Hub
+from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.hosted import HostedSession
 from interlock.rules import compile_rules
 
 from .terminal import Terminal

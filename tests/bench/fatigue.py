@@ -9,11 +9,12 @@ from datetime import timedelta
 from pathlib import Path
 from statistics import median
 
-from interlock.app.fatigue_job import suggested
-from interlock.engine.history.fatigue import fatigue
-from interlock.engine.history.redaction import Redaction
-from tests.support.approvals import many
-from tests.support.decisions import NOW
+from interlock.app.cli.history.approval_stats_job import suggested
+from interlock.engine.history.decisions.approval_stats import fatigue
+from interlock.engine.history.redaction.redaction import Redaction
+
+from ..support.approvals import many
+from ..support.decisions import NOW
 
 APPROVALS = 100_000
 TURNS = 3

@@ -29,7 +29,7 @@ from interlock.engine.flows import (
     FlowSnapshot,
     Suspended,
 )
-from interlock.engine.hub import Hub
+from interlock.engine.hub.hub import Hub
 
 NODES = 50
 TURNS = 7

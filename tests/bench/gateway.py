@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from statistics import median, quantiles
 from typing import TypeVar
 
-from interlock.engine.gateway.agent_client import AgentClient, AgentSession
+from interlock.engine.gateway.client.agent import AgentClient, AgentSession
 
 from .gateway_load import Client, Server, clients, console, rate, server
 from .gateway_server import run

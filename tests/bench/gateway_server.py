@@ -11,17 +11,17 @@ import tempfile
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 
-from interlock.app.collector import settle_collector
-from interlock.engine.clock import Clock
-from interlock.engine.gateway.address import Address
-from interlock.engine.gateway.limits import Limits
-from interlock.engine.gateway.rule_sets import RuleSets
-from interlock.engine.gateway.server import Gateway
-from interlock.engine.gateway.tokens import TokenFile
-from interlock.engine.history.journal import Journal
-from interlock.engine.history.lock import WriteLock
-from interlock.engine.history.writer import Writer, Written
-from interlock.engine.hub import Hub
+from interlock.app.terminal.gc import settle_collector
+from interlock.engine.core.clock import Clock
+from interlock.engine.gateway.protocol.address import Address
+from interlock.engine.gateway.protocol.tokens import TokenFile
+from interlock.engine.gateway.server.limits import Limits
+from interlock.engine.gateway.server.rule_sets import RuleSets
+from interlock.engine.gateway.server.server import Gateway
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.lock import WriteLock
+from interlock.engine.history.journal.writer import Writer, Written
+from interlock.engine.hub.hub import Hub
 from interlock.rules import compile_rules
 
 RULES = """\

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from interlock.app.hook_line import HookLine
-from interlock.app.hook_run import own_command
+from interlock.app.cli.hooks.command_line import HookLine
+from interlock.app.cli.hooks.main import own_command
 
 REPEATS = 31
 INTERLOCK = str(Path(sys.executable).with_name("interlock"))

@@ -14,22 +14,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeAlias
 
-from interlock.engine.history.chain import Place, link
-from interlock.engine.history.decided import INSERT_DECISION, decisions_of, input_head
-from interlock.engine.history.events import (
-    CallDecided,
-    CallResult,
-    EventBody,
-    JournalEvent,
-    MessageAdded,
-    StepEnded,
-)
-from interlock.engine.history.fold import fold
-from interlock.engine.history.journal import Journal
-from interlock.engine.history.parts import CallRecord
-from interlock.engine.history.queries import open_reader
-from interlock.engine.history.replay import Replay
-from interlock.engine.history.rows import (
+from interlock.engine.history.audit.hash_chain import Place, link
+from interlock.engine.history.audit.verify import verify_journal
+from interlock.engine.history.decisions.index import INSERT_DECISION, decisions_of, input_head
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.fold.replay import Replay
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.journal.rows import (
     INSERT_EVENT,
     LAST_HASH,
     LINKED_COLUMNS,
@@ -37,9 +29,18 @@ from interlock.engine.history.rows import (
     SESSION_COLUMNS,
     UPSERT_SESSION,
 )
-from interlock.engine.history.verify import verify_journal
-from interlock.engine.history.writer import connect_writing
-from tests.engine.history.recording import NOON, opening
+from interlock.engine.history.journal.writer import connect_writing
+from interlock.engine.history.model.events import (
+    CallDecided,
+    CallResult,
+    EventBody,
+    JournalEvent,
+    MessageAdded,
+    StepEnded,
+)
+from interlock.engine.history.model.records import CallRecord
+
+from ..engine.history.support.recording import NOON, opening
 
 CALLERS = 100
 ROUNDS = 60

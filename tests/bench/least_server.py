@@ -11,9 +11,9 @@ import orjson
 from websockets.asyncio.server import ServerConnection, serve
 
 from interlock.engine.gate import create_gate_manager
-from interlock.engine.gateway.agent_methods import CallAnswer, CallTool
-from interlock.engine.gateway.wire import result_frame
-from interlock.engine.net import ToolCall
+from interlock.engine.gateway.protocol.agent_methods import CallAnswer, CallTool
+from interlock.engine.gateway.protocol.framing import result_frame
+from interlock.engine.net.net import ToolCall
 from interlock.rules import compile_rules
 
 from .gateway_server import RULES, obeying, run

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from websockets.asyncio.client import ClientConnection
 
-from interlock.app.console import InterlockConsole
-from interlock.app.screens.live import LiveScreen
-from interlock.app.widgets.queues import WaitingList
-from interlock.engine.gateway.console_client import ConsoleClient
+from interlock.app.console.app import InterlockConsole
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.widgets.lists.sessions import WaitingList
+from interlock.engine.gateway.client.console import ConsoleClient
 
 from .gateway_load import Client, Server, clients, console, server
 

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 from statistics import median
 
-from interlock.engine.history.events import CallResult
-from interlock.engine.history.redaction import Redaction
-from tests.app.replay.recording import BODIES
+from interlock.engine.history.model.events import CallResult
+from interlock.engine.history.redaction.redaction import Redaction
+
+from ..app.screens.replay.recording import BODIES
 
 SIZE = 1_000_000
 TURNS = 5

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from interlock.app.history_console import HistoryConsole
-from interlock.app.history_source import RecordedFile
-from interlock.engine.history.events import CallDecided, EventBody
-from interlock.engine.history.journal import Journal
-from tests.engine.history.recording import opening
+from interlock.app.console.history_app import HistoryConsole
+from interlock.app.sources.api import RecordedFile
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import CallDecided, EventBody
 
+from ..engine.history.support.recording import opening
 from .journal import CALLS, _call
 from .terminal import Terminal
 

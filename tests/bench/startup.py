@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from interlock.app.console import InterlockConsole
-from interlock.app.screens.live import LiveScreen
-from interlock.app.widgets.queues import WaitingList
-from tests.app.queue_scenes import asking, asks
-from tests.app.scenes import NOW
-from tests.support.fake_hub import FakeHub
+from interlock.app.console.app import InterlockConsole
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.widgets.lists.sessions import WaitingList
 
+from ..app.support.queue_scenes import asking, asks
+from ..app.support.scenes import NOW
+from ..support.fake_hub import FakeHub
 from .terminal import Terminal
 
 REPEATS = 15

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Iterator
 from statistics import median
 
-from interlock.engine.net import SkillNet, Transition, define_skill_net
+from interlock.engine.net.net import SkillNet, Transition, define_skill_net
 from interlock.engine.verify import Together, Unknown, reachable
 from interlock.rules import compile_rules
-from interlock.rules.findings import examine
+from interlock.rules.analysis.findings import examine
 
 from ..support.dense import dense
 from .gate import ruleset

@@ -31,7 +31,7 @@ from interlock.engine import (
     replay_entries,
     resolve_tool,
 )
-from interlock.engine.rule import Rule
+from interlock.engine.core.rule import Rule
 from interlock.rules import RuleError
 from interlock.rules import compile_rules as compile_text
 

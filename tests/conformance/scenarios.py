@@ -18,7 +18,7 @@ from interlock.engine import (
     handle_tool_call,
     handle_tool_result,
 )
-from interlock.engine.net import initial_state
+from interlock.engine.net.net import initial_state
 
 from . import adapter
 from .cases import UNDEFINED, Json, classifier

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from interlock.engine.gate import classify
-from interlock.rules import RuleError, names
+from interlock.rules import RuleError
+from interlock.rules import naming as names
 
 from . import adapter
 from .cases import QUIRKS, UNMARKED, Json, classifier, compare, difference, excused, load

@@ -24,9 +24,10 @@ from interlock.engine.agents import (
     ToolContext,
     task_tool,
 )
-from interlock.engine.agents.scripted import ScriptedCall
+from interlock.engine.agents.models.scripted import ScriptedCall
 from interlock.rules import compile_rules
-from tests.crash.marks import Marks
+
+from .marks import Marks
 
 RULES = """
 require test before deploy

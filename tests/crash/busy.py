@@ -16,14 +16,15 @@ from random import Random
 from typing import Literal, TypeAlias
 
 from interlock.engine.agents import AgentError
-from interlock.engine.history import writer
-from interlock.engine.history.events import ApprovalRequested, JournalEvent
-from interlock.engine.history.state import SessionState
-from interlock.engine.hub import BranchError, Hub, UnknownSessionError
-from tests.crash import disk, planted
-from tests.crash.agents import NETS, Agents, Step, steps_from
-from tests.crash.flows import LANES, Flows, filled_in, is_run
-from tests.crash.marks import Marks
+from interlock.engine.history.journal import writer
+from interlock.engine.history.model.events import ApprovalRequested, JournalEvent
+from interlock.engine.history.model.state import SessionState
+from interlock.engine.hub.hub import BranchError, Hub, UnknownSessionError
+
+from . import disk, planted
+from .agents import NETS, Agents, Step, steps_from
+from .flows import LANES, Flows, filled_in, is_run
+from .marks import Marks
 
 SESSIONS = 20
 MOST_BRANCHES = 8

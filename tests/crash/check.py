@@ -10,8 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar, cast
 
+from interlock.engine.history.audit.verify import check_file, verify_journal
 from interlock.engine.history.errors import JournalError
-from interlock.engine.history.events import (
+from interlock.engine.history.fold.fold import FoldError, fold
+from interlock.engine.history.journal.reader import HistoryReader, open_reader
+from interlock.engine.history.journal.schema import connect_readonly, inspect
+from interlock.engine.history.journal.session_index import project
+from interlock.engine.history.model.events import (
     ApprovalDecided,
     ApprovalRequested,
     ApprovalWithdrawn,
@@ -24,16 +29,12 @@ from interlock.engine.history.events import (
     NetToggled,
     SessionStatus,
 )
-from interlock.engine.history.fold import FoldError, fold
-from interlock.engine.history.projection import project
-from interlock.engine.history.queries import HistoryReader, open_reader
-from interlock.engine.history.schema import connect_readonly, inspect
-from interlock.engine.history.state import SessionState, SessionSummary
-from interlock.engine.history.verify import check_file, verify_journal
-from interlock.engine.resuming import HOST_GONE
-from tests.crash.family import at_top, below, not_as_it_was, unlike_their_parents
-from tests.crash.flows_check import not_as_alone, runs_in
-from tests.crash.marks import Mark, ran_in, told_in
+from interlock.engine.history.model.state import SessionState, SessionSummary
+from interlock.engine.recording.resume import HOST_GONE
+
+from .family import at_top, below, not_as_it_was, unlike_their_parents
+from .flows_check import not_as_alone, runs_in
+from .marks import Mark, ran_in, told_in
 
 T = TypeVar("T", bound=EventBody)
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.history.journal import Journal
-from tests.crash.disk import NoCompilerError, compiled
-from tests.crash.host import Host
+from interlock.engine.history.journal.journal import Journal
+
+from .disk import NoCompilerError, compiled
+from .host import Host
 
 MEMORY = Path("/dev/shm")
 ROOM = 1 << 30

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from interlock.engine.history.events import SessionOpened
-from interlock.engine.history.journal import Journal
-from tests.crash import disk
-from tests.crash.busy import database_in
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import SessionOpened
+
+from . import disk
+from .busy import database_in
 
 
 def create(

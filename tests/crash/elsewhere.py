@@ -18,13 +18,14 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
-from interlock.engine.history.events import CallDecided, CallResult
-from interlock.engine.history.verify import verify_journal
-from interlock.engine.hub import CallAnswer, Hub, OutsideAgent, UnknownSessionError
-from tests.crash import disk
-from tests.crash.agents import NETS, TOOLS
-from tests.crash.busy import SWITCHED, database_in, often_checkpointed
-from tests.engine.elsewhere import check_fold, recorded
+from interlock.engine.history.audit.verify import verify_journal
+from interlock.engine.history.model.events import CallDecided, CallResult
+from interlock.engine.hub.hub import CallAnswer, Hub, OutsideAgent, UnknownSessionError
+
+from ..engine.support.external_agent import check_fold, recorded
+from . import disk
+from .agents import NETS, TOOLS
+from .busy import SWITCHED, database_in, often_checkpointed
 
 AGENTS = 6
 STEPS = 60

@@ -9,12 +9,13 @@ from typing import Literal
 
 from interlock.engine.agents import Agent, C, Event, Reply, ScriptedModel, T, ToolCallEvent
 from interlock.engine.history.errors import JournalError
-from interlock.engine.hub import Hub
-from tests.crash import disk
-from tests.crash.agents import NETS, MarkingTool
-from tests.crash.busy import database_in
-from tests.crash.marks import Marks
-from tests.engine.shop import check
+from interlock.engine.hub.hub import Hub
+
+from ..engine.support.shop import check
+from . import disk
+from .agents import NETS, MarkingTool
+from .busy import database_in
+from .marks import Marks
 
 LOOKS = [C(look={"env": "staging"}), C(look={"env": "staging"}), C(look={"env": "staging"}), T("done")]
 REMOVES = [C(remove={"env": "staging"}), T("done")]

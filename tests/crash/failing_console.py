@@ -8,10 +8,11 @@ from pathlib import Path
 
 from interlock.engine.agents import C, T
 from interlock.engine.history.errors import JournalError
-from interlock.engine.history.events import CallResult, JournalEvent
-from interlock.engine.hub import Hub
-from tests.app.test_console_hub import Console, console
-from tests.crash import disk
+from interlock.engine.history.model.events import CallResult, JournalEvent
+from interlock.engine.hub.hub import Hub
+
+from ..app.console.test_console_hub import Console, console
+from . import disk
 
 
 def _read(on: Console) -> str:

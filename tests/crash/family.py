@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from interlock.engine.conversation import conversation
-from interlock.engine.history.events import CallDecided
-from interlock.engine.history.fold import fold
-from interlock.engine.history.state import SessionState
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.model.events import CallDecided
+from interlock.engine.history.model.state import SessionState
+from interlock.engine.recording.conversation import conversation
 
 if TYPE_CHECKING:
-    from tests.crash.check import Found
+    from .check import Found
 
 
 def at_top(states: dict[str, SessionState], session: str, call_id: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from random import Random
 from pydantic import BaseModel, JsonValue
 
 from interlock.engine.agents import AssistantMessage, Message, Reply, ScriptedModel, tool
-from interlock.engine.agents.scripted import ScriptedCall
+from interlock.engine.agents.models.scripted import ScriptedCall
 from interlock.engine.flows import (
     AgentConfig,
     AgentNode,
@@ -26,12 +26,13 @@ from interlock.engine.flows import (
     FlowRuntime,
     Suspended,
 )
-from interlock.engine.flows.agent_tools import CallContext
+from interlock.engine.flows.agents.tools import CallContext
 from interlock.engine.gate import create_gate_manager
-from interlock.engine.history.state import ApprovalState
-from interlock.engine.hub import Hub
+from interlock.engine.history.model.state import ApprovalState
+from interlock.engine.hub.hub import Hub
 from interlock.rules import compile_rules
-from tests.crash.marks import Marks
+
+from .marks import Marks
 
 LANES = 3
 """Runs at a time; where one has ended another one begins."""

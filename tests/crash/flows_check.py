@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from interlock.engine.history.events import ApprovalDecided, ApprovalRequested, CallDecided
-from interlock.engine.history.flow import FlowStepped
-from tests.crash.flows import ASKED_TOOL, STEPS, comes_to
+from interlock.engine.history.model.events import ApprovalDecided, ApprovalRequested, CallDecided
+from interlock.engine.history.model.records import FlowStepped
+
+from .flows import ASKED_TOOL, STEPS, comes_to
 
 if TYPE_CHECKING:
-    from tests.crash.check import Found
+    from .check import Found
 
 
 def runs_in(found: Found) -> list[str]:

@@ -10,9 +10,9 @@ from pathlib import Path
 from random import Random, SystemRandom
 from typing import Literal, TypeAlias
 
-from tests.crash import disk
-from tests.crash.disk import Death
-from tests.crash.host import End, Host
+from . import disk
+from .disk import Death
+from .host import End, Host
 
 Way: TypeAlias = Literal["outside", "before", "amid", "after", "power loss"]
 """Killed by another process; before, amid or after an operation on the files; or without power."""

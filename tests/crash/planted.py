@@ -11,17 +11,15 @@ from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
-from interlock.engine import questions, resuming
 from interlock.engine.agents import Message, ProposedCall
 from interlock.engine.agents.messages import open_calls
-from interlock.engine.agents.scripted import ScriptedCall, ScriptedModel
-from interlock.engine.children import Host, HostedChildren
-from interlock.engine.clock import utc_now
-from interlock.engine.flow_gate import RunGate
-from interlock.engine.flow_session import FlowSession
+from interlock.engine.agents.models.scripted import ScriptedCall, ScriptedModel
+from interlock.engine.approvals import requests as questions
+from interlock.engine.core.clock import utc_now
 from interlock.engine.gate.types import GateDecision, ResultRecord, ToolResult
-from interlock.engine.history import fold, schema, writer
-from interlock.engine.history.events import (
+from interlock.engine.history.fold import fold
+from interlock.engine.history.journal import schema, writer
+from interlock.engine.history.model.events import (
     ApprovalDecided,
     ApprovalRequested,
     ApprovalWithdrawn,
@@ -29,14 +27,18 @@ from interlock.engine.history.events import (
     JournalEvent,
     SessionStatus,
 )
-from interlock.engine.history.flow import FlowStepped
-from interlock.engine.history.state import SessionState
-from interlock.engine.hosted import HostedSession
-from interlock.engine.live import LiveSessions
-from interlock.engine.net import ToolCall
-from interlock.engine.outside_answers import CallAnswer
-from interlock.engine.records import decision_record
-from interlock.engine.terms import Terms
+from interlock.engine.history.model.records import FlowStepped
+from interlock.engine.history.model.state import SessionState
+from interlock.engine.net.net import ToolCall
+from interlock.engine.recording import resume as resuming
+from interlock.engine.recording.records import decision_record
+from interlock.engine.sessions.config import Terms
+from interlock.engine.sessions.external_answers import CallAnswer
+from interlock.engine.sessions.flow.gate import RunGate
+from interlock.engine.sessions.flow.session import FlowSession
+from interlock.engine.sessions.hosted import HostedSession
+from interlock.engine.sessions.registry import LiveSessions
+from interlock.engine.sessions.subagents import Host, HostedChildren
 
 
 def plant(name: str) -> None:
@@ -134,7 +136,7 @@ def call_ids_reused() -> None:
         return tuple(calls)
 
     ScriptedModel._call = numbered
-    setattr(import_module("interlock.engine.agents.loop"), "_with_own_ids", unchanged)  # noqa: B010
+    setattr(import_module("interlock.engine.agents.loop.loop"), "_with_own_ids", unchanged)  # noqa: B010
 
 
 def allowed_calls_run_again() -> None:

@@ -8,17 +8,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from interlock.engine.agents import Reply, T
-from interlock.engine.history.fold import fold
-from interlock.engine.history.state import SessionState
-from tests.crash import disk, planted
-from tests.crash.agents import level_of, steps_from
-from tests.crash.busy import Busy, database_in, often_checkpointed
-from tests.crash.check import Found, found_in, unheard
-from tests.crash.family import at_top, below
-from tests.crash.flows_check import unfinished, waiting
-from tests.crash.marks import ran_in
-from tests.engine.elsewhere import check_fold
-from tests.engine.shop import check as check_live
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.model.state import SessionState
+
+from ..engine.support.external_agent import check_fold
+from ..engine.support.shop import check as check_live
+from . import disk, planted
+from .agents import level_of, steps_from
+from .busy import Busy, database_in, often_checkpointed
+from .check import Found, found_in, unheard
+from .family import at_top, below
+from .flows_check import unfinished, waiting
+from .marks import ran_in
 
 PATIENCE = 20.0
 """Seconds for everything that must happen by itself."""

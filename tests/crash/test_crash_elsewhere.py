@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from random import Random
 
-from tests.crash.host import Host
-from tests.crash.lives import Way, _ending, seeds
+from .host import Host
+from .lives import Way, _ending, seeds
 
 WAYS: tuple[Way, ...] = ("outside", "before", "amid", "after", "power loss")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.host import Host
-from tests.crash.lives import Way, all_well
+from .host import Host
+from .lives import Way, all_well
 
 
 @pytest.mark.parametrize("way", ["before", "amid", "after"])

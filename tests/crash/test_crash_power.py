@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.crash.host import Host
-from tests.crash.lives import all_well
+from .host import Host
+from .lives import all_well
 
 
 def test_power_loss(host: Host, empty: Path, tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ from random import Random
 
 import pytest
 
-from interlock.engine.history.schema import inspect
-from tests.crash import disk
-from tests.crash.disk import Death
-from tests.crash.host import Host
-from tests.crash.lives import seeds
+from interlock.engine.history.journal.schema import inspect
+
+from . import disk
+from .disk import Death
+from .host import Host
+from .lives import seeds
 
 LIFE = "tests.crash.creating:create"
 

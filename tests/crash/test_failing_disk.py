@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.busy import database_in
-from tests.crash.check import found_in
-from tests.crash.disk import DELETIONS, OPENS, SYNCS, WRITES
-from tests.crash.host import Host
-from tests.crash.marks import ran_in
+from .busy import database_in
+from .check import found_in
+from .disk import DELETIONS, OPENS, SYNCS, WRITES
+from .host import Host
+from .marks import ran_in
 
 DISKS = {
     "full": (errno.ENOSPC, WRITES),

@@ -12,12 +12,13 @@ import pytest
 from pydantic import BaseModel
 
 from interlock.engine.agents import Agent, C, Runtime, ScriptedModel, T, ToolContext, define_tool
-from interlock.engine.history.events import ApprovalRequested, ApprovalWithdrawn
-from interlock.engine.history.fold import fold
-from interlock.engine.history.writer import Writer, Written
-from interlock.engine.hub import Hub
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.journal.writer import Writer, Written
+from interlock.engine.history.model.events import ApprovalRequested, ApprovalWithdrawn
+from interlock.engine.hub.hub import Hub
 from interlock.rules import compile_rules
-from tests.engine.shop import Shop, bodies, bot, until
+
+from ..engine.support.shop import Shop, bodies, bot, until
 
 NETS = compile_rules("require human-approval before deploy").registry
 

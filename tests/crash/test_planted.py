@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.host import Host
-from tests.crash.lives import Tally, Way, die_and_go_on
+from .host import Host
+from .lives import Tally, Way, die_and_go_on
 
 ENOUGH = 30
 """Deaths after which a bug that did not show is one that the harness cannot see."""

@@ -9,11 +9,12 @@ from random import Random
 
 import pytest
 
-from interlock.engine.history.queries import open_reader
-from tests.crash.disk import Death
-from tests.crash.host import Host
-from tests.crash.lives import DIES_AGAIN, seeds
-from tests.crash.upgrading import OLDER, Held, decisions, held, older, problems_of
+from interlock.engine.history.journal.reader import open_reader
+
+from .disk import Death
+from .host import Host
+from .lives import DIES_AGAIN, seeds
+from .upgrading import OLDER, Held, decisions, held, older, problems_of
 
 ENOUGH = 30
 """Deaths after which a bug that did not show is one that nobody sees."""

@@ -12,18 +12,18 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import NullPool, create_engine
 
-from interlock.engine.history.backfill import link_unlinked
+from interlock.engine.history.audit.verify import check_file, verify_journal
 from interlock.engine.history.errors import FoldError
-from interlock.engine.history.fold import fold
-from interlock.engine.history.journal import Journal
-from interlock.engine.history.projection import project
-from interlock.engine.history.queries import open_reader
-from interlock.engine.history.schema import CURRENT, MIGRATIONS, UNLINKED
-from interlock.engine.history.verify import check_file, verify_journal
-from tests.crash import disk, planted
-from tests.crash.busy import database_in
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.journal.schema import CURRENT, MIGRATIONS, UNLINKED, link_unlinked
+from interlock.engine.history.journal.session_index import project
 
-DUMP = Path(__file__).parents[1] / "engine" / "history" / "data" / "journal_0001.sql"
+from . import disk, planted
+from .busy import database_in
+
+DUMP = Path(__file__).parents[1] / "data" / "journal_0001.sql"
 COPIES = 4
 """How often its sessions are there, so that an upgrade takes more than a few writes."""
 

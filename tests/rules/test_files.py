@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.net import ToolCall
+from interlock.engine.net.net import ToolCall
 from interlock.rules import RuleError, compile_rules, library_rules, load_rules
 
 

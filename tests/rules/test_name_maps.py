@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.engine.net import KnowsMaps, NameMaps, ToolCall
+from interlock.engine.net.net import KnowsMaps, NameMaps, ToolCall
 from interlock.rules import RuleSet, compile_rules
 
 WAS = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine.net import ToolCall
+from interlock.engine.net.net import ToolCall
 from interlock.rules import RuleSet, compile_rules
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.engine.net import ToolCall
-from interlock.engine.rule import ApprovalRule, people_to_loosen
+from interlock.engine.core.rule import ApprovalRule, people_to_loosen
+from interlock.engine.net.net import ToolCall
 from interlock.rules import RuleError, RuleSet, compile_files, compile_rules
-from interlock.rules.findings import examine
+from interlock.rules.analysis.findings import examine
 
 MAPS = "map bash.command rm as delete\nmap bash.command ls as list\nmap exec.script /^deploy/ as deploy\n"
 RULES = f"{MAPS}block delete\nrequire human-approval before deploy\n"

@@ -8,7 +8,9 @@ from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from interlock.engine.history.events import (
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.rows import INSERT_EVENT
+from interlock.engine.history.model.events import (
     ApprovalDecided,
     ApprovalExpired,
     ApprovalRequested,
@@ -16,14 +18,13 @@ from interlock.engine.history.events import (
     CallResult,
     EventBody,
 )
-from interlock.engine.history.journal import Journal
-from interlock.engine.history.parts import RuleRecord, StepRecord
-from interlock.engine.history.rows import INSERT_EVENT
-from interlock.engine.history.times import to_ms
-from interlock.engine.records import net_record
+from interlock.engine.history.model.records import RuleRecord, StepRecord
+from interlock.engine.history.model.times import to_ms
+from interlock.engine.recording.records import net_record
 from interlock.rules import compile_rules
-from tests.engine.history.recording import opening
-from tests.support.decisions import NOW
+
+from ..engine.history.support.recording import opening
+from .decisions import NOW
 
 RULES = """\
 require human-approval before deploy

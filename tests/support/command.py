@@ -12,7 +12,7 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from unittest.mock import patch
 
-from interlock.app.cli import main
+from interlock.app.cli.main import main
 
 
 def command(directory: Path, *line: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

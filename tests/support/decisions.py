@@ -9,8 +9,9 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from interlock.engine.history.decided import INSERT_DECISION, DecisionLine
-from interlock.engine.history.events import (
+from interlock.engine.history.decisions.index import INSERT_DECISION, DecisionLine
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import (
     ApprovalDecided,
     ApprovalRequested,
     CallDecided,
@@ -18,9 +19,9 @@ from interlock.engine.history.events import (
     EventBody,
     SessionOpened,
 )
-from interlock.engine.history.journal import Journal
-from interlock.engine.history.parts import RuleRecord, StepRecord
-from tests.engine.history.recording import opening, sequence
+from interlock.engine.history.model.records import RuleRecord, StepRecord
+
+from ..engine.history.support.recording import opening, sequence
 
 NOW = datetime(2026, 11, 20, 14, 2, 30, tzinfo=UTC)
 BEGUN = NOW - timedelta(minutes=40)

@@ -11,10 +11,9 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from interlock.engine.agents import Agent
-from interlock.engine.approval_queue import Unread, longest_first
-from interlock.engine.explained import ExplanationView
+from interlock.engine.approvals.queue import Unread, longest_first
 from interlock.engine.gate.types import GrantTerms, Mode
-from interlock.engine.history.events import (
+from interlock.engine.history.model.events import (
     ApprovalDecided,
     ApprovalExpired,
     ApprovalExtended,
@@ -25,11 +24,12 @@ from interlock.engine.history.events import (
     EventBody,
     JournalEvent,
 )
-from interlock.engine.history.hidden_text import RevealedText
-from interlock.engine.history.state import ApprovalState, Origin, SessionState, SessionSummary
-from interlock.engine.hub import HubEvent, Nets, Outcome, Revealed, Streaming, UnknownSessionError
-from interlock.engine.judging import JudgedSource
-from interlock.engine.net import SkillNet
+from interlock.engine.history.model.state import ApprovalState, Origin, SessionState, SessionSummary
+from interlock.engine.history.redaction.hidden_text import RevealedText
+from interlock.engine.hub.backtest_api import JudgedSource
+from interlock.engine.hub.hub import HubEvent, Nets, Outcome, Revealed, Streaming, UnknownSessionError
+from interlock.engine.net.net import SkillNet
+from interlock.engine.recording.explanation import ExplanationView
 
 
 class FakeSubscription:

@@ -35,8 +35,8 @@ from types import ModuleType
 HUB = (
     "alembic.command",
     "alembic.config",
-    "interlock.engine.hub",
-    "interlock.engine.history.schema",
+    "interlock.engine.hub.hub",
+    "interlock.engine.history.journal.schema",
     "interlock.rules",
     "sqlalchemy",
 )

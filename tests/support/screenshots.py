@@ -19,34 +19,35 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from interlock.app.commands.demo import open_demo
-from interlock.app.console import InterlockConsole
+from interlock.app.cli.agent.demo import open_demo
+from interlock.app.config.rules_compiler import LANGUAGE
+from interlock.app.console.app import InterlockConsole
+from interlock.app.console.history_app import HistoryConsole
 from interlock.app.demo.agent import TASK
 from interlock.app.demo.project import create_project
 from interlock.app.demo.release import FLOW
 from interlock.app.demo.release_flow import Release
 from interlock.app.demo.release_project import SINCE, create_release_project
 from interlock.app.demo.release_script import Paced
-from interlock.app.flow_build import prepare_flow
-from interlock.app.flow_spec import FlowSpec
-from interlock.app.history_console import HistoryConsole
-from interlock.app.history_source import RecordedFile
-from interlock.app.language import LANGUAGE
-from interlock.app.screens.answer_form import AnswerForm
-from interlock.app.screens.approval import ApprovalScreen
-from interlock.app.screens.backtest import BacktestScreen
-from interlock.app.screens.decisions import DecisionsScreen
-from interlock.app.screens.flow_panel import FlowPanel
-from interlock.app.screens.judged import JudgedScreen
-from interlock.app.screens.live import LiveScreen
-from interlock.app.screens.replay import ReplayScreen
-from interlock.app.screens.what_if import WhatIfDialog
-from interlock.app.widgets.blocks import BlockList
-from interlock.app.widgets.decision_table import DecisionTable
-from interlock.engine.history.journal import Journal
-from interlock.engine.hub import Hub
+from interlock.app.flows.builder import prepare_flow
+from interlock.app.flows.spec import FlowSpec
+from interlock.app.screens.approval.forms.answer_form import AnswerForm
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.screens.decisions.screen import DecisionsScreen
+from interlock.app.screens.history.backtest import BacktestScreen
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.screens.replay.flow_panel import FlowPanel
+from interlock.app.screens.replay.screen import ReplayScreen
+from interlock.app.screens.replay.what_if import WhatIfDialog
+from interlock.app.screens.replay.what_if_result import JudgedScreen
+from interlock.app.sources.api import RecordedFile
+from interlock.app.widgets.base.blocks import BlockList
+from interlock.app.widgets.lists.decision_table import DecisionTable
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.hub.hub import Hub
 from interlock.rules import library_rules
-from tests.support.decisions import NOW, usual
+
+from .decisions import NOW, usual
 
 OPERATOR = "operator"
 SESSION = "release-bot-1"

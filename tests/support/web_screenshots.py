@@ -10,9 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from interlock.engine.gateway.agent_client import AgentSession
-from tests.app.web.fronts import Seen, connected
-from tests.app.web.test_web_command import QUIET, Started, started, tabs
+from interlock.engine.gateway.client.agent import AgentSession
+
+from ..app.web.fronts import Seen, connected
+from ..app.web.test_web_command import QUIET, Started, started, tabs
 
 SIZE = (1080, 760)
 RULES = """\

@@ -6,7 +6,7 @@ Importing this imports neither just-bash nor vercel; their runtimes do, when the
 from .base import ExecResult, Runtime
 from .fake import FakeCall, FakeRuntime
 from .just_bash import JustBashRuntime
-from .local import LocalRuntime
+from .local.runtime import LocalRuntime
 from .sandbox import SandboxRuntime
 from .vercel import VercelSandboxRuntime
 

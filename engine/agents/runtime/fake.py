@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from ..abort import AbortSignal
 from ..errors import AgentRuntimeError, RuntimeFileNotFoundError
+from ..loop.abort import AbortSignal
 from .base import ExecResult
-from .ending import check_call, ended
+from .local.termination import check_call, ended
 from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Limits, Output
 
 DIRECTORY = "/home/user"

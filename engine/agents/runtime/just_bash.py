@@ -19,10 +19,10 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
-from ..abort import AbortSignal
 from ..errors import AgentRuntimeError, RuntimeFileNotFoundError
+from ..loop.abort import AbortSignal
 from .base import ExecResult
-from .ending import check_call, ended
+from .local.termination import check_call, ended
 from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Limits, Output
 
 if TYPE_CHECKING:

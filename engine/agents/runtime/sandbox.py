@@ -14,14 +14,14 @@ import tempfile
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 
-from ...condition import Shell, shell_named
-from ..abort import AbortSignal
+from ...core.condition import Shell, shell_named
 from ..errors import AgentRuntimeError, RuntimeFileNotFoundError
+from ..loop.abort import AbortSignal
 from .base import ExecResult
-from .ending import check_call
+from .local.process import Launch, run, shell_program
+from .local.termination import check_call
 from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Limits
-from .places import arrange
-from .process import Launch, run, shell_program
+from .sandbox_mounts import arrange
 
 PROGRAM = "bwrap"
 MISSING = "bubblewrap is not installed: apt-get install bubblewrap"

@@ -16,10 +16,10 @@ from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TextIO, TypeVar, cast
 
-from ..abort import AbortSignal
 from ..errors import AgentRuntimeError, RuntimeFileNotFoundError
+from ..loop.abort import AbortSignal
 from .base import ExecResult
-from .ending import check_call, ended
+from .local.termination import check_call, ended
 from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Limits, Output
 
 if TYPE_CHECKING:

@@ -1,12 +1,12 @@
 """Ready-made tools."""
 
 from .bash import BashTool, create_bash_tool
+from .diff import Previews, preview_of
 from .edit import EditTool
 from .glob import GlobTool
 from .grep import GrepTool
-from .preview import Previews, preview_of
 from .read import ReadTool
-from .web_fetch import WebFetchTool, create_web_fetch_tool
+from .web.fetch import WebFetchTool, create_web_fetch_tool
 from .write import WriteTool
 
 __all__ = [

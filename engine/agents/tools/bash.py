@@ -13,8 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from ..errors import describe
 from ..runtime.base import ExecResult
 from ..tool import ModelTool, ToolContext, ToolOutput, define_tool
-from .cutting import encoded, kilobytes, last_bytes
-from .shell import quote
+from .text_limits import encoded, kilobytes, last_bytes, quote
 
 MAX_LINES = 2_000
 MAX_BYTES = 51_200

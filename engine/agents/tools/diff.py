@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import copy
 import difflib
+import inspect
+import logging
+import re
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
-from ...text import visible
-from .cutting import encoded, first_bytes, kilobytes
+from pydantic import JsonValue
+
+from ...core.sanitize import visible
+from ..errors import ToolError
+from ..runtime.base import Runtime
+from ..tool import Tool
+from .file_access import NoSuchFileError, Target, digest_of, read_whole
+from .text_limits import encoded, first_bytes, kilobytes
 
 MAX_BYTES = 65_536
 # Finding the smallest difference takes quadratic time; more changed lines than this are shown as a block.
@@ -89,3 +103,110 @@ def _moved(line: str, by: int) -> str:
         return f"{part[0]}{int(first) + by}{comma}{count}"
 
     return f"@@ {moved(old)} {moved(new)} @@"
+
+
+# Previews of calls, found out before anybody has decided about the call.
+#
+# A tool may say it itself. Of any other that is given a file's path and its whole content, the
+# content is compared with what the file holds in the session's runtime.
+
+
+PREVIEW_SECONDS = 1.0
+PATHS = ("path", "file_path", "filePath", "filename", "notebook_path", "file")
+"""Fields of an input that name a file."""
+CONTENTS = ("content", "file_text", "contents", "new_source")
+"""Fields of an input that are written to a file."""
+PARTS = frozenset({"append", "prepend", "insert", "notebook"})
+"""Words in the names of tools whose content is not all that the file then holds."""
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+async def preview_of(tool: Tool, args: Mapping[str, JsonValue], runtime: Runtime) -> str | None:
+    """What a call would change, in at most 64 KB of text, within a second.
+
+    `None` when the tool has no preview, has nothing to say, fails or takes longer: a dialog never waits
+    for it and never breaks with it. Only cancelling is passed on.
+    """
+
+    async def ask() -> str | None:
+        hook: object = getattr(tool, "preview_of", None)
+        if not callable(hook):
+            return None
+        said: object = hook(copy.deepcopy(dict(args)), runtime)
+        text: object = await said if inspect.isawaitable(said) else said
+        return text if isinstance(text, str) else None
+
+    text = await _in_time(ask(), tool)
+    return None if text is None else bounded(text, "Preview")
+
+
+async def _in_time(asked: Awaitable[T], of: object) -> T | None:
+    """The result of `asked` within `PREVIEW_SECONDS`; `None` when it fails or takes longer."""
+
+    async def ask() -> T | None:
+        try:
+            return await asked
+        except (Exception, SystemExit) as error:
+            log.debug("The preview of a call to %s failed: %r", of, error)
+            return None
+
+    # Waited for from outside: whatever the tool does with being cancelled, the dialog goes on.
+    asking = asyncio.ensure_future(ask())
+    try:
+        await asyncio.wait({asking}, timeout=PREVIEW_SECONDS)
+    finally:
+        asking.cancel()
+    return asking.result() if asking.done() and not asking.cancelled() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Previews:
+    """Previews of the calls of `tools`, whose files are in `runtime`."""
+
+    tools: Sequence[Tool]
+    runtime: Runtime
+
+    async def preview(self, name: str, args: Mapping[str, JsonValue]) -> str | None:
+        """The change that a call of `name` would make, in at most 64 KB; `None` where nobody can say."""
+        tool = next((each for each in self.tools if each.name == name), None)
+        said = None if tool is None else await preview_of(tool, args, self.runtime)
+        return said if said is not None else await written_preview(name, args, self.runtime)
+
+    async def version(self, args: Mapping[str, JsonValue]) -> str | None:
+        """A digest of the state of the file that an input names; `None` where nobody can say."""
+        path = _text(args, PATHS)
+        return None if path is None else await _in_time(digest_of(Target(self.runtime, path)), path)
+
+
+async def written_preview(name: str, args: Mapping[str, JsonValue], runtime: Runtime) -> str | None:
+    """The difference between the content in an input and what the file holds that it names.
+
+    `None` where it has none, where it is only a part of the file's, or after `PREVIEW_SECONDS`. What a
+    tool of that `name` does with the content is its own affair: this compares, and says with what.
+    """
+    path, content = _text(args, PATHS), _text(args, CONTENTS)
+    words = {each.casefold() for each in _WORDS.findall(name)}
+    if path is None or content is None or words & PARTS:
+        return None
+    return await _in_time(_compared(Target(runtime, path), content), name)
+
+
+async def _compared(target: Target, content: str) -> str:
+    path = visible(target.path)
+    try:
+        before: str | None = await read_whole(target)
+        said = f"Compared with what {path} holds now:"
+    except NoSuchFileError:
+        before, said = None, f"There is no file {path} yet:"
+    except ToolError as error:
+        before, said = "", f"All of the content is shown, for what {path} holds cannot be: {error}"
+    diff = await asyncio.to_thread(unified_diff, target.path, before, content)
+    return bounded(f"{said}\n{diff}", "Preview")
+
+
+def _text(args: Mapping[str, JsonValue], names: Sequence[str]) -> str | None:
+    return next((value for name in names if isinstance(value := args.get(name), str)), None)

@@ -11,8 +11,8 @@ from ..errors import ToolError
 from ..runtime.base import Runtime
 from ..tool import ToolContext, ToolOutput, define_tool
 from .diff import unified_diff
-from .files import Target, lock_of, read_whole
-from .matching import Edited, edit
+from .edit_matching import Edited, edit
+from .file_access import Target, lock_of, read_whole
 from .write import refuse_half_characters
 
 

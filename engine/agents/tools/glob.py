@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..errors import ToolError
 from ..tool import ToolContext, ToolOutput, define_tool
-from .patterns import alternatives, as_find_path, components, is_plain, matches
-from .shell import operand, quote
+from .glob_patterns import alternatives, as_find_path, components, is_plain, matches
+from .text_limits import operand, quote
 
 MAX_FILES = 500
 SEARCH_SECONDS = 30.0

@@ -10,9 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from ..errors import ToolError
 from ..runtime.base import ExecResult
 from ..tool import ToolContext, ToolOutput, define_tool
-from .cutting import encoded, kilobytes
-from .patterns import alternatives
-from .shell import operand, quote
+from .glob_patterns import alternatives
+from .text_limits import encoded, kilobytes, operand, quote
 
 MAX_BYTES = 51_200
 MAX_LINE = 500

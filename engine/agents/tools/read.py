@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..errors import ToolError
 from ..tool import ToolContext, ToolOutput, define_tool
-from .cutting import kilobytes, whole_characters
-from .files import NotTextError, Target, read_lines
+from .file_access import NotTextError, Target, read_lines
+from .text_limits import kilobytes, whole_characters
 
 MAX_BYTES = 102_400
 MAX_LINE_NUMBER = 2**31

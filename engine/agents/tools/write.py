@@ -10,7 +10,7 @@ from ..errors import ToolError
 from ..runtime.base import Runtime
 from ..tool import ToolContext, ToolOutput, define_tool
 from .diff import unified_diff
-from .files import NoSuchFileError, Target, kind_of, lock_of, read_whole, refuse_unless_file
+from .file_access import NoSuchFileError, Target, kind_of, lock_of, read_whole, refuse_unless_file
 
 
 class WriteInput(BaseModel):

@@ -10,17 +10,18 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from interlock.app.console import InterlockConsole
-from interlock.app.door import Door
-from interlock.app.key_rights import Permission
-from interlock.app.language import LANGUAGE
-from interlock.app.read_only import read_only
-from interlock.app.screens.approval import ApprovalScreen
-from interlock.app.serving import HubStarter
-from interlock.engine.gateway.console_client import ConsoleClient
-from interlock.engine.hub import Hub
-from tests.engine.gateway.served import Served
-from tests.engine.gateway.served import served as plainly_served
+from interlock.app.config.rules_compiler import LANGUAGE
+from interlock.app.console.app import InterlockConsole
+from interlock.app.hosting.server import HubStarter
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.sources.api import Door
+from interlock.app.sources.read_only import read_only
+from interlock.app.terminal.key_rights import Permission
+from interlock.engine.gateway.client.console import ConsoleClient
+from interlock.engine.hub.hub import Hub
+
+from ...engine.gateway.served import Served
+from ...engine.gateway.served import served as plainly_served
 
 
 @asynccontextmanager

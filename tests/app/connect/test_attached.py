@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from interlock.app.key_rights import READ_ONLY
-from interlock.app.screens.confirm import Confirm
-from interlock.app.screens.live import LiveScreen
-from interlock.app.screens.switch_nets import SwitchNets
-from tests.app.connect.seats import attached, seated, served
+from interlock.app.screens.common.confirm import Confirm
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.screens.live.switch_nets import SwitchNets
+from interlock.app.terminal.key_rights import READ_ONLY
+
+from .seats import attached, seated, served
 
 
 async def ships(agent_client, *, call: str = "d1", test: bool = True):  # type: ignore[no-untyped-def]

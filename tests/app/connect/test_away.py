@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.attention import BELL
-from interlock.app.console import InterlockConsole
-from interlock.app.messages import ContinueChosen
-from interlock.app.screens.confirm import Confirm
-from interlock.engine.gateway.console_client import ConsoleClient
-from tests.app.connect.seats import Seat, attached, served
-from tests.app.test_attention import Recorder
-from tests.engine.gateway.served import Served
-from tests.support.openai_server import OpenAIServer, says
+from interlock.app.console.app import InterlockConsole
+from interlock.app.console.attention import BELL
+from interlock.app.screens.common.confirm import Confirm
+from interlock.app.sources.messages import ContinueChosen
+from interlock.engine.gateway.client.console import ConsoleClient
+
+from ...engine.gateway.served import Served
+from ...support.openai_server import OpenAIServer, says
+from ..console.test_attention import Recorder
+from .seats import Seat, attached, served
 
 AGENT = 'name = "helper"\nmodel = "openai/test-model"\napi_base = "{url}"\nrules = ["a.rules"]\n'
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app import hosting
-from interlock.app.cli import parser
-from interlock.app.commands.connect import connect
-from interlock.app.settings import SettingsError, apply_settings
-from interlock.engine.gateway.link import UnreachableError
+from interlock.app.cli.agent.connect import connect
+from interlock.app.cli.main import parser
+from interlock.app.config.loader import SettingsError, apply_settings
+from interlock.app.hosting import host as hosting
+from interlock.engine.gateway.client.connection import UnreachableError
 
 
 def given(
@@ -35,7 +35,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         found.append((url, token_file, options["read_only"]))
         return 0
 
-    monkeypatch.setattr("interlock.app.commands.connect.attach", attach)
+    monkeypatch.setattr("interlock.app.cli.agent.connect.attach", attach)
     return found
 
 

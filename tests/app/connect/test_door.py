@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.door import Door
-from interlock.app.read_only import READING, ReadOnlyHub
-from interlock.app.starts import StartsAgents
-from interlock.app.watching import WatchedJournal
-from interlock.engine.gateway.console_client import ConsoleClient
-from interlock.engine.hub import Hub
+from interlock.app.sessions.start import StartsAgents
+from interlock.app.sources.api import Door
+from interlock.app.sources.read_only import READING, ReadOnlyHub
+from interlock.app.sources.watch import WatchedJournal
+from interlock.engine.gateway.client.console import ConsoleClient
+from interlock.engine.hub.hub import Hub
 
 NAMES = sorted(name for name in dir(Door) if not name.startswith("_"))
 

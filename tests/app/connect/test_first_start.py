@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.cli import parser
-from interlock.app.serving import own_token
-from interlock.app.settings import SettingsError, apply_settings
-from interlock.engine.gateway.tokens import TokenFile, read_secret, write_private
+from interlock.app.cli.main import parser
+from interlock.app.config.loader import SettingsError, apply_settings
+from interlock.app.hosting.server import own_token
+from interlock.engine.gateway.protocol.tokens import TokenFile, read_secret, write_private
 
 KINDS = (("agent", "agent"), ("operator", "ada"))
 
@@ -114,6 +114,6 @@ class TestOwnTokens:
             others.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
             write_private(path, text)
 
-        monkeypatch.setattr("interlock.app.serving.write_private", slowly)
+        monkeypatch.setattr("interlock.app.hosting.server.write_private", slowly)
         own_token(tokens, "agent", "agent")
         assert others == [os.EX_TEMPFAIL]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from textual.pilot import Pilot
 
-from interlock.app.console import InterlockConsole
-from interlock.engine.gateway.console_client import LOST, NOT_IN
-from tests.app.scenes import NOW
-from tests.app.stage import everyone
-from tests.app.test_snapshots import Compare, keys
-from tests.support.fake_hub import FakeHub
+from interlock.app.console.app import InterlockConsole
+from interlock.engine.gateway.client.console import LOST, NOT_IN
+
+from ...support.fake_hub import FakeHub
+from ..console.test_snapshots import Compare, keys
+from ..support.scenes import NOW
+from ..support.stage import everyone
 
 SIZES = [(120, 40), (80, 24)]
 NAMES = ["120x40", "80x24"]

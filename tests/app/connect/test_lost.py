@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from interlock.app.screens.approval import ApprovalScreen
-from interlock.app.screens.help import Help
-from interlock.app.screens.history import HistoryScreen
-from interlock.app.screens.live import LiveScreen
-from interlock.engine.gateway.console_client import LOST, NOT_IN
-from tests.app.connect.seats import attached, between, served
-from tests.app.connect.test_attached import ships
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.screens.common.help import Help
+from interlock.app.screens.history.screen import HistoryScreen
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.engine.gateway.client.console import LOST, NOT_IN
+
+from .seats import attached, between, served
+from .test_attached import ships
 
 NOTHING_DECIDED = "nothing can be decided"
 

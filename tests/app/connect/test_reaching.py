@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.screens.confirm import Confirm
-from interlock.app.screens.live import LiveScreen
-from interlock.app.screens.raise_limit import RaiseLimit
-from interlock.app.widgets.say_line import SayLine
+from interlock.app.screens.common.confirm import Confirm
+from interlock.app.screens.live.raise_limit import RaiseLimit
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.widgets.inputs.say_line import SayLine
 from interlock.engine.agents import Agent, AgentError, C, ScriptedModel, T, Usage, tool
-from interlock.engine.hub import UnknownSessionError
-from tests.app.connect.seats import attached, served
-from tests.engine.gateway.acp_world import World, call
-from tests.engine.gateway.served import Served, until
+from interlock.engine.hub.hub import UnknownSessionError
+
+from ...engine.gateway.acp.acp_world import World, call
+from ...engine.gateway.served import Served, until
+from .seats import attached, served
 
 
 @tool

@@ -9,18 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.screens.backtest import BacktestScreen
-from interlock.app.screens.decisions import DecisionsScreen
-from interlock.app.screens.fatigue import FatigueScreen
-from interlock.app.screens.history import HistoryScreen
-from interlock.app.screens.judged import JudgedScreen
-from interlock.app.screens.replay import ReplayScreen
-from interlock.app.screens.rules import RulesScreen
-from interlock.app.screens.what_if import WhatIfDialog
-from interlock.engine.gateway.console_client import ConsoleClient
-from interlock.engine.history.decision_filter import EVERYTHING
-from tests.app.connect.seats import Seat, attached, between, served
-from tests.engine.gateway.served import Served
+from interlock.app.screens.decisions.approval_stats import FatigueScreen
+from interlock.app.screens.decisions.screen import DecisionsScreen
+from interlock.app.screens.history.backtest import BacktestScreen
+from interlock.app.screens.history.screen import HistoryScreen
+from interlock.app.screens.replay.screen import ReplayScreen
+from interlock.app.screens.replay.what_if import WhatIfDialog
+from interlock.app.screens.replay.what_if_result import JudgedScreen
+from interlock.app.screens.rules.screen import RulesScreen
+from interlock.engine.gateway.client.console import ConsoleClient
+from interlock.engine.history.decisions.filter import EVERYTHING
+
+from ...engine.gateway.served import Served
+from .seats import Seat, attached, between, served
 
 
 @asynccontextmanager

@@ -9,16 +9,17 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from interlock.app.flow_build import prepare_flow
-from interlock.app.flow_spec import FlowSpec
-from interlock.app.flow_starting import start_flow
-from interlock.engine.gateway.console_client import ConsoleClient
-from interlock.engine.gateway.link import GatewayError
-from interlock.engine.history.events import ApprovalRequested
-from interlock.engine.hub import Hub
-from tests.app.connect.seats import served
-from tests.app.flows.shipping import MODULE
-from tests.engine.shop import until
+from interlock.app.flows.builder import prepare_flow
+from interlock.app.flows.spec import FlowSpec
+from interlock.app.sessions.flow_start import start_flow
+from interlock.engine.gateway.client.connection import GatewayError
+from interlock.engine.gateway.client.console import ConsoleClient
+from interlock.engine.history.model.events import ApprovalRequested
+from interlock.engine.hub.hub import Hub
+
+from ...engine.support.shop import until
+from ..flows.shipping import MODULE
+from .seats import served
 
 GUARDED = "require 2 human-approvals before deploy risk high no grants\nblock rm\n"
 TALKER = """

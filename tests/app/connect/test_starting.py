@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from interlock.app.messages import ContinueChosen
-from interlock.app.screens.confirm import Confirm
-from interlock.app.screens.live import LiveScreen
-from interlock.app.screens.start import StartScreen
-from interlock.engine.gateway.link import GatewayError
-from tests.app.connect.seats import Seat, attached, served
-from tests.support.openai_server import OpenAIServer, says
+from interlock.app.screens.common.confirm import Confirm
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.screens.live.start import StartScreen
+from interlock.app.sources.messages import ContinueChosen
+from interlock.engine.gateway.client.connection import GatewayError
+
+from ...support.openai_server import OpenAIServer, says
+from .seats import Seat, attached, served
 
 AGENT = """\
 name = "helper"

@@ -7,9 +7,10 @@ import asyncio
 import pytest
 from aiohttp import ClientSession, CookieJar
 
-from interlock.app.web import front as front_module
-from interlock.app.web.front import Front
-from tests.app.web.fronts import offer, secret_of, small_app
+from interlock.app.web import server as front_module
+from interlock.app.web.server import Front
+
+from ..web.fronts import offer, secret_of, small_app
 
 
 async def closed(reader: asyncio.StreamReader) -> bool:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.history.events import EventBody
-from interlock.engine.history.queries import open_reader
-from tests.support.command import command
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import EventBody
+
+from ...support.command import command
 
 MODULE = '''
 from pathlib import Path

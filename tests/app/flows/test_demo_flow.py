@@ -12,13 +12,14 @@ import pytest
 from interlock.app.demo.release import open_release
 from interlock.app.demo.release_flow import ReleaseFlow
 from interlock.app.demo.release_project import create_release_project
-from interlock.engine.flow_record import flow_record
-from interlock.engine.history.events import ApprovalRequested, CallDecided, MessageAdded
-from interlock.engine.history.flow import FlowStepped
-from interlock.engine.history.fold import fold
-from interlock.engine.history.queries import open_reader
-from interlock.engine.hub import Hub
-from tests.support.command import command
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import ApprovalRequested, CallDecided, MessageAdded
+from interlock.engine.history.model.records import FlowStepped
+from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.flow.record import flow_record
+
+from ...support.command import command
 
 
 def demo(here: Path, *line: str) -> subprocess.CompletedProcess[str]:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.history.events import SessionStatus
-from tests.app.flows.shipping import bodies, flow, here, only_run, run
+from interlock.engine.history.model.events import SessionStatus
+
+from .shipping import bodies, flow, here, only_run, run
 
 __all__ = ["here"]
 

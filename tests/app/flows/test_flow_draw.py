@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.app.flows.shipping import flow, here, only_run, run
+from .shipping import flow, here, only_run, run
 
 SVG = "{http://www.w3.org/2000/svg}"
 

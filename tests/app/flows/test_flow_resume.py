@@ -10,14 +10,14 @@ from unittest.mock import patch
 
 import pytest
 
-from interlock.app.flow_hosting import host_flow
-from interlock.app.hosting import Start
-from interlock.app.next_command import same_journal
-from interlock.engine.history.events import ApprovalRequested, SessionResumed
-from interlock.engine.history.queries import open_reader
-from interlock.engine.hub import Hub
-from tests.app.flows.shipping import bodies, flow, here, only_run, run
-from tests.support.command import command
+from interlock.app.hosting.flow import host_flow, same_journal
+from interlock.app.hosting.host import Start
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import ApprovalRequested, SessionResumed
+from interlock.engine.hub.hub import Hub
+
+from ...support.command import command
+from .shipping import bodies, flow, here, only_run, run
 
 GO_ON = ("--headless", "--answer", "approve")
 SIGN = ("--fill", 'Notes={"by": "ada"}')
@@ -134,7 +134,7 @@ class TestLeft:
         def shown(database: Path, operator: str, start: Start, *_: object) -> int:
             return asyncio.run(start(cast("Hub", None))) and 0
 
-        with patch("interlock.app.hosting.show", shown):
+        with patch("interlock.app.hosting.host.show", shown):
             host_flow(args, database, "ada", begun, headless=False, answer="deny", answers={})
             told = capsys.readouterr().out
             assert told == (

@@ -8,20 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.cli import parser
-from interlock.app.commands.flow import limits_of
-from interlock.app.flow_input import input_text
-from interlock.app.flow_spec import FlowLimits
-from interlock.engine.history.events import (
+from interlock.app.cli.agent.flow import limits_of
+from interlock.app.cli.main import parser
+from interlock.app.flows.inputs import input_text
+from interlock.app.flows.spec import FlowLimits
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import (
     ApprovalDecided,
     ApprovalRequested,
     ApprovalWithdrawn,
     SessionOpened,
     SessionStatus,
 )
-from interlock.engine.history.flow import FlowStepped
-from interlock.engine.history.queries import open_reader
-from tests.app.flows.shipping import INPUT, bodies, flow, here, run
+from interlock.engine.history.model.records import FlowStepped
+
+from .shipping import INPUT, bodies, flow, here, run
 
 SIGN = ("--fill", 'Notes={"by": "ada"}')
 RULES = ("--rules", "a.rules")

@@ -8,7 +8,7 @@ from pyte.screens import wcwidth
 from textual.app import App
 from textual.strip import Strip
 
-from tests.app.clicks import clicks_of_others
+from ..support.clicks import clicks_of_others
 
 STRANGE = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 MOST_MARKS = 4

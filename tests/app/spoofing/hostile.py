@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from interlock.engine.explained import ExplanationView, NetView, PlannedCallView, WayView
-from interlock.engine.history.parts import RuleRecord
-from interlock.engine.history.state import ApprovalState, SessionState
-from tests.app.queue_scenes import grant, two_people
-from tests.app.scenes import NOW
-from tests.app.spoofing.attacks import ATTACKS
-from tests.app.test_spoofing import hostile
+from interlock.engine.history.model.records import RuleRecord
+from interlock.engine.history.model.state import ApprovalState, SessionState
+from interlock.engine.recording.explanation import ExplanationView, NetView, PlannedCallView, WayView
+
+from ..screens.approval.test_spoofing import hostile
+from ..support.queue_scenes import grant, two_people
+from ..support.scenes import NOW
+from .attacks import ATTACKS
 
 RECORDED = {name: text for name, text in ATTACKS.items() if name != "surrogates"}
 """Lone surrogates are in no journal and on no wire: they are not UTF-8."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from interlock.engine.history.events import (
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import (
     CallDecided,
     CallResult,
     EventBody,
@@ -16,10 +17,10 @@ from interlock.engine.history.events import (
     SessionStatus,
     StepEnded,
 )
-from interlock.engine.history.journal import Journal
-from interlock.engine.history.parts import CallRecord, RuleRecord
-from tests.app.replay.recording import NETS
-from tests.support.decisions import Ticking, asked, opened
+from interlock.engine.history.model.records import CallRecord, RuleRecord
+
+from ...support.decisions import Ticking, asked, opened
+from ..screens.replay.recording import NETS
 
 
 def session_of(number: int, text: str) -> str:

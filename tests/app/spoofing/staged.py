@@ -16,17 +16,18 @@ from pathlib import Path
 from textual.app import App
 from textual.pilot import Pilot
 
-from interlock.app.console import InterlockConsole
-from interlock.app.history_console import HistoryConsole
-from interlock.app.history_source import RecordedFile
-from tests.app.flows_console.hostile import attacked
-from tests.app.scenes import NOW, deploy_request, entry, release_bot
-from tests.app.spoofing.attacks import EVERYTHING, FORGED, GROUPS, group
-from tests.app.spoofing.harmless import strips
-from tests.app.spoofing.hostile import explanation, session
-from tests.app.spoofing.recorded import write
-from tests.support import decisions
-from tests.support.fake_hub import FakeHub
+from interlock.app.console.app import InterlockConsole
+from interlock.app.console.history_app import HistoryConsole
+from interlock.app.sources.api import RecordedFile
+
+from ...support import decisions
+from ...support.fake_hub import FakeHub
+from ..screens.flows.hostile import attacked
+from ..support.scenes import NOW, deploy_request, entry, release_bot
+from .attacks import EVERYTHING, FORGED, GROUPS, group
+from .harmless import strips
+from .hostile import explanation, session
+from .recorded import write
 
 ASKED, MEANT = "asked", "meant.json"
 

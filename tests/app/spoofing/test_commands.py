@@ -11,16 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.attention import Attention, AttentionSettings, Terminal, summary
-from interlock.app.headless import print_events
-from interlock.engine.history.events import ApprovalRequested, JournalEvent
-from interlock.engine.hub import HubEvent, Streaming
-from tests.app.scenes import NOW, deploy_request
-from tests.app.spoofing.attacks import ATTACKS, GROUPS, group
-from tests.app.spoofing.harmless import crowded, strange
-from tests.app.spoofing.hostile import RECORDED
-from tests.app.spoofing.recorded import bodies, session_of, write
-from tests.support.command import command
+from interlock.app.console.attention import Attention, AttentionSettings, Terminal, summary
+from interlock.app.hosting.headless import print_events
+from interlock.engine.history.model.events import ApprovalRequested, JournalEvent
+from interlock.engine.hub.hub import HubEvent, Streaming
+
+from ...support.command import command
+from ..support.scenes import NOW, deploy_request
+from .attacks import ATTACKS, GROUPS, group
+from .harmless import crowded, strange
+from .hostile import RECORDED
+from .recorded import bodies, session_of, write
 
 
 @pytest.fixture(scope="module")

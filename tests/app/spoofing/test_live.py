@@ -7,14 +7,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from interlock.app.messages import StartFailed
-from interlock.app.screens.approval import ApprovalScreen
-from interlock.app.screens.batch import BatchScreen
-from tests.app.scenes import deploy_request, release_bot
-from tests.app.spoofing.attacks import GROUPS, LONG, TAIL, group
-from tests.app.spoofing.harmless import assert_harmless
-from tests.app.spoofing.hostile import RECORDED, explanation, session
-from tests.app.stage import Stage, stage
+from interlock.app.screens.approval.batch import BatchScreen
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.sources.messages import StartFailed
+
+from ..support.scenes import deploy_request, release_bot
+from ..support.stage import Stage, stage
+from .attacks import GROUPS, LONG, TAIL, group
+from .harmless import assert_harmless
+from .hostile import RECORDED, explanation, session
 
 
 @asynccontextmanager

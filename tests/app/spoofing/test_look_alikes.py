@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from interlock.app.batch import Row
-from interlock.app.text import glance
-from interlock.app.widgets.batch_lines import batch_lines
-from interlock.app.widgets.so_far import Viewer
-from tests.app.scenes import NOW, deploy_request, release_bot
-from tests.app.stage import stage
+from interlock.app.format.text import glance
+from interlock.app.viewmodels.batch import Row
+from interlock.app.widgets.approval.batch_lines import batch_lines
+from interlock.app.widgets.approval.progress import Viewer
+
+from ..support.scenes import NOW, deploy_request, release_bot
+from ..support.stage import stage
 
 COPY = "\u0441\u043e\u0440\u0443"
 SPELT = "\\u0441\\u043e\\u0440\\u0443"

@@ -8,17 +8,18 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from interlock.app.history_console import HistoryConsole
-from interlock.app.history_source import RecordedFile
-from interlock.app.screens.decisions import DecisionsScreen
-from interlock.app.screens.replay import ReplayScreen
-from interlock.engine.history.queries import open_reader
-from tests.app.decisions.desk import Desk
-from tests.app.spoofing.attacks import GROUPS, group
-from tests.app.spoofing.harmless import assert_harmless
-from tests.app.spoofing.hostile import RECORDED
-from tests.app.spoofing.recorded import bodies, session_of, write
-from tests.support.decisions import NOW
+from interlock.app.console.history_app import HistoryConsole
+from interlock.app.screens.decisions.screen import DecisionsScreen
+from interlock.app.screens.replay.screen import ReplayScreen
+from interlock.app.sources.api import RecordedFile
+from interlock.engine.history.journal.reader import open_reader
+
+from ...support.decisions import NOW
+from ..screens.decisions.decisions_world import Desk
+from .attacks import GROUPS, group
+from .harmless import assert_harmless
+from .hostile import RECORDED
+from .recorded import bodies, session_of, write
 
 
 def console(path: Path, session: str | None = None) -> HistoryConsole:

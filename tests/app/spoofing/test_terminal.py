@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.spoofing.attacks import FORGED
-from tests.app.spoofing.harmless import crowded, strange
-from tests.app.spoofing.screen import Meant, ScreenOf, parsed
+from .attacks import FORGED
+from .harmless import crowded, strange
+from .screen import Meant, ScreenOf, parsed
 
 SEQUENCES = {"H", "m", "t", "?h", "?l", "?p", ">u", "<u"}
 """Ends of the sequences that Textual and the console send themselves."""

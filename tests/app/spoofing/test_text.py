@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len, get_character_cell_size
 
-from interlock.app.cells import steady
-from interlock.app.charset import use_ascii, visible
-from interlock.app.text import clip, pad, shown, shown_lines, wrap, wrap_all
-from tests.app.spoofing.attacks import ATTACKS
-from tests.app.spoofing.harmless import MOST_MARKS, cells, crowded, strange
+from interlock.app.format.text import clip, pad, shown, shown_lines, wrap, wrap_all
+from interlock.app.terminal.charset import steady, use_ascii, visible
+
+from .attacks import ATTACKS
+from .harmless import MOST_MARKS, cells, crowded, strange
 
 PIECES = st.sampled_from(
     ["\u0301", "\u0338", "\u1161", "👍🏽", "🇩🇪", "\x1b[31m", "\u202e", "全", " ", "\n", "x"]

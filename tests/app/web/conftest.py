@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest_asyncio
 from playwright.async_api import Browser
 
-from tests.app.web.fronts import browsing
+from .fronts import browsing
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

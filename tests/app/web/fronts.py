@@ -22,11 +22,11 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from playwright.async_api import Browser, Page, WebSocket, async_playwright
 
-from interlock.app.place import Place
+from interlock.app.sources.deep_link import Place
 from interlock.app.web.browser_key import signed_text
 from interlock.app.web.environment import tab_environment
-from interlock.app.web.front import Front
 from interlock.app.web.logins import Logins
+from interlock.app.web.server import Front
 from interlock.app.web.tabs import Console
 
 CHROMIUM = shutil.which("chromium")

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.widgets import Button, Input, Static
 
-from interlock.app.terminal import TerminalApp
+from interlock.app.console.base import TerminalApp
 
 
 class SmallApp(TerminalApp):

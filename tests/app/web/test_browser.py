@@ -9,18 +9,9 @@ import pytest_asyncio
 from aiohttp import web
 from playwright.async_api import Browser, Page
 
-from interlock.app.web.front import Front
-from tests.app.web.fronts import (
-    NEEDS_CHROMIUM,
-    Seen,
-    click_cell,
-    connected,
-    fronted,
-    line_of,
-    log_in,
-    pages,
-    until,
-)
+from interlock.app.web.server import Front
+
+from .fronts import NEEDS_CHROMIUM, Seen, click_cell, connected, fronted, line_of, log_in, pages, until
 
 pytestmark = [NEEDS_CHROMIUM, pytest.mark.asyncio(loop_scope="session")]
 

@@ -10,11 +10,12 @@ from playwright.async_api import Browser
 
 from interlock.app.web.environment import tab_environment
 from interlock.app.web.tabs import Console
-from interlock.engine.history.events import ApprovalDecided
-from tests.app.flows_console.flows import Commit, Release
-from tests.app.web.fronts import NEEDS_CHROMIUM, Seen, fronted, log_in, pages
-from tests.app.web.test_web_command import CLI, QUIET
-from tests.engine.gateway.served import served
+from interlock.engine.history.model.events import ApprovalDecided
+
+from ...engine.gateway.served import served
+from ..screens.flows.flows import Commit, Release
+from .fronts import NEEDS_CHROMIUM, Seen, fronted, log_in, pages
+from .test_web_command import CLI, QUIET
 
 TO_FILL_IN = [
     ("by", 0, "Ada"),

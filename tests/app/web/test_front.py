@@ -8,8 +8,9 @@ import socket
 import pytest
 from aiohttp import WSMsgType, WSServerHandshakeError
 
-from interlock.app.web.front import WRONG_LINKS, Front
-from tests.app.web.fronts import OBEYS, client, fronted, offer, program, secret_of, small_app, tab, until
+from interlock.app.web.server import WRONG_LINKS, Front
+
+from .fronts import OBEYS, client, fronted, offer, program, secret_of, small_app, tab, until
 
 EVERYWHERE = (
     "/",

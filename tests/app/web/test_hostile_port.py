@@ -12,12 +12,13 @@ import pytest
 from aiohttp import ClientSession, WSMsgType, web
 from playwright.async_api import Browser
 
-from interlock.app.place import Place
-from interlock.app.web import front as front_module
+from interlock.app.sources.deep_link import Place
+from interlock.app.web import server as front_module
 from interlock.app.web.browser_key import new_challenge
-from interlock.app.web.front import PROOF_LENGTH, Front
+from interlock.app.web.server import PROOF_LENGTH, Front
 from interlock.app.web.tabs import Console
-from tests.app.web.fronts import (
+
+from .fronts import (
     KEY,
     NEEDS_CHROMIUM,
     OBEYS,

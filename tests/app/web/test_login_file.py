@@ -8,8 +8,9 @@ import pytest
 
 from interlock.app.web.login_file import LoginFile
 from interlock.app.web.logins import LOGIN_LASTS, Logins
-from tests.app.web.fronts import KEY as PRIVATE
-from tests.app.web.fronts import shown
+
+from .fronts import KEY as PRIVATE
+from .fronts import shown
 
 KEY = shown(PRIVATE)
 

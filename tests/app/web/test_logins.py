@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from interlock.app.web.logins import LINK_LASTS, LOGIN_LASTS, MOST, Logins
-from tests.app.web.fronts import KEY as PRIVATE
-from tests.app.web.fronts import shown
+
+from .fronts import KEY as PRIVATE
+from .fronts import shown
 
 KEY = shown(PRIVATE)
 

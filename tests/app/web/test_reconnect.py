@@ -12,11 +12,12 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page
 
-from interlock.app.web import front as front_module
+from interlock.app.web import server as front_module
 from interlock.app.web.login_file import LoginFile
 from interlock.app.web.logins import Logins
 from interlock.app.web.tabs import Tab
-from tests.app.web.fronts import NEEDS_CHROMIUM, Seen, connected, fronted, log_in, pages, until
+
+from .fronts import NEEDS_CHROMIUM, Seen, connected, fronted, log_in, pages, until
 
 pytestmark = [NEEDS_CHROMIUM, pytest.mark.asyncio(loop_scope="session")]
 

@@ -12,17 +12,8 @@ from aiohttp import ClientWebSocketResponse, WSMsgType
 from interlock.app.web import tabs
 from interlock.app.web.environment import tab_environment
 from interlock.app.web.logins import LOGIN_LASTS, Logins
-from tests.app.web.fronts import (
-    OBEYS,
-    SMALL_APP,
-    UNTIL_QUIT,
-    client,
-    fronted,
-    is_running,
-    program,
-    tab,
-    until,
-)
+
+from .fronts import OBEYS, SMALL_APP, UNTIL_QUIT, client, fronted, is_running, program, tab, until
 
 
 async def pid_of(socket: ClientWebSocketResponse) -> int:

@@ -13,25 +13,15 @@ import pytest_asyncio
 from aiohttp import WSServerHandshakeError
 from playwright.async_api import Browser
 
-from interlock.app.certificate import Certificate
-from interlock.app.cli import main
-from interlock.app.web.front import Front
+from interlock.app.cli.main import main
+from interlock.app.hosting.certificate import Certificate
 from interlock.app.web.policy import Reached
-from tests.app.test_serve import serving, surroundings
-from tests.app.web.fronts import (
-    NEEDS_CHROMIUM,
-    OBEYS,
-    Seen,
-    client,
-    fronted,
-    log_in,
-    offer,
-    program,
-    secret_of,
-    tab,
-)
-from tests.app.web.test_web_command import CLI, painted_tab
-from tests.support.certificates import certified
+from interlock.app.web.server import Front
+
+from ...support.certificates import certified
+from ..cli.server.test_serve import serving, surroundings
+from .fronts import NEEDS_CHROMIUM, OBEYS, Seen, client, fronted, log_in, offer, program, secret_of, tab
+from .test_web_command import CLI, painted_tab
 
 
 @pytest.fixture
@@ -96,7 +86,7 @@ class TestPage:
         self, certificate: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A connection that never agrees on TLS does not stay."""
-        monkeypatch.setattr("interlock.app.web.front.GREETING", 0.05)
+        monkeypatch.setattr("interlock.app.web.server.GREETING", 0.05)
         async with fronted(program(OBEYS), tls=tls_of(certificate)) as front:
             port = int(front.url.rpartition(":")[2])
             reader, writer = await asyncio.open_connection("127.0.0.1", port)

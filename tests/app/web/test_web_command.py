@@ -17,11 +17,15 @@ import pytest
 from aiohttp import ClientSession, CookieJar, TCPConnector
 from playwright.async_api import Browser, Page
 
-from interlock.engine.gateway.agent_client import AgentClient
-from interlock.engine.gateway.console_client import ConsoleClient
-from interlock.engine.history.events import ApprovalDecided
-from interlock.engine.history.queries import open_reader
-from tests.app.web.fronts import (
+from interlock.engine.gateway.client.agent import AgentClient
+from interlock.engine.gateway.client.console import ConsoleClient
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import ApprovalDecided
+
+from ...bench.terminal import Terminal
+from ...support.command import command
+from ...support.forked import HUB, python_with
+from .fronts import (
     NEEDS_CHROMIUM,
     Seen,
     browsing,
@@ -36,12 +40,9 @@ from tests.app.web.fronts import (
     processes,
     until,
 )
-from tests.bench.terminal import Terminal
-from tests.support.command import command
-from tests.support.forked import HUB, python_with
 
 CLI = (sys.executable, "-P", "-m", "interlock.app.cli")
-WEB = ("interlock.app.cli", "interlock.app.settings", "interlock.app.commands.web", *HUB)
+WEB = ("interlock.app.cli.main", "interlock.app.config.loader", "interlock.app.cli.server.web", *HUB)
 RULES = "require human-approval before deploy\n"
 QUIET = 700
 """Milliseconds after which a dialog that was just shown takes keys."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from interlock.engine.gate.types import GateDecision, ResultRecord, ToolResult
-from interlock.engine.net import ToolCall
+from interlock.engine.net.net import ToolCall
 
 Answer = Callable[[ToolCall], GateDecision]
 

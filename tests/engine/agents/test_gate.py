@@ -20,7 +20,7 @@ from interlock.engine.agents import (
     tool,
 )
 from interlock.engine.gate.types import GateDecision, ResultRecord, ToolResult
-from interlock.engine.net import ToolCall
+from interlock.engine.net.net import ToolCall
 
 from .gates import Log, allow, block
 from .script import Slow, Watched, noted, watched

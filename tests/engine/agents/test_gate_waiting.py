@@ -6,17 +6,10 @@ import asyncio
 
 import pytest
 
-from interlock.engine.agents import (
-    Agent,
-    C,
-    ScriptedModel,
-    T,
-    ToolCallEvent,
-    tool,
-)
+from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolCallEvent, tool
 from interlock.engine.gate import create_gate, create_gate_manager
 from interlock.engine.gate.types import ApprovalRequest, GateDecision
-from interlock.engine.net import ToolCall
+from interlock.engine.net.net import ToolCall
 from interlock.rules import compile_rules
 
 from .gates import Log, allow

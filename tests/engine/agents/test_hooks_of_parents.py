@@ -26,9 +26,9 @@ from interlock.engine.agents import (
     UserMessage,
     task_tool,
 )
+from interlock.engine.agents.agent import Above
 from interlock.engine.agents.hooks import HookChain
-from interlock.engine.agents.spending import Spending
-from interlock.engine.agents.supervised import Above
+from interlock.engine.agents.loop.spending import Spending
 
 from .gates import Log, allow, block
 from .script import noted

@@ -6,15 +6,7 @@ import asyncio
 
 import pytest
 
-from interlock.engine.agents import (
-    ERR,
-    Agent,
-    Hooks,
-    ModelCall,
-    ModelRequest,
-    ScriptedModel,
-    T,
-)
+from interlock.engine.agents import ERR, Agent, Hooks, ModelCall, ModelRequest, ScriptedModel, T
 
 from .gates import Log
 from .hooked import CALL, failing, raises, turn

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from interlock.engine.backtest import Judge, Judgement, Recorded, Trial
-from interlock.engine.backtest.events import Items
+from interlock.engine.backtest.journal_reader import Items
 from interlock.engine.gate import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -18,7 +18,7 @@ from interlock.engine.gate import (
     ToolResult,
 )
 from interlock.engine.gate.types import Step
-from interlock.engine.history.events import (
+from interlock.engine.history.model.events import (
     ApprovalDecided,
     ApprovalRequested,
     ApprovalWithdrawn,
@@ -28,10 +28,11 @@ from interlock.engine.history.events import (
     NetToggled,
     SessionOpened,
 )
-from interlock.engine.net import SkillNet, ToolCall
-from interlock.engine.records import decision_record, net_record, result_record, rule_record
+from interlock.engine.net.net import SkillNet, ToolCall
+from interlock.engine.recording.records import decision_record, net_record, result_record, rule_record
 from interlock.rules import compile_rules
-from tests.engine.history.recording import recorded
+
+from ..history.support.recording import recorded
 
 
 class Recorder:

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.backtest import RecordedCall, Then
-from interlock.engine.backtest.events import Items
-from interlock.engine.backtest.recorded import RecordedOpening, RecordedResult
-from interlock.engine.history.events import CallDecided, EventBody
-from interlock.engine.history.parts import RuleRecord
-from interlock.engine.history.times import to_ms
-from tests.engine.history.recording import RULE, answer, decided, opening, recorded, request, result
+from interlock.engine.backtest.journal_reader import Items
+from interlock.engine.backtest.recording import RecordedOpening, RecordedResult
+from interlock.engine.history.model.events import CallDecided, EventBody
+from interlock.engine.history.model.records import RuleRecord
+from interlock.engine.history.model.times import to_ms
 
+from ..history.support.recording import RULE, answer, decided, opening, recorded, request, result
 from .recorder import items_of
 
 

@@ -19,13 +19,20 @@ from interlock.engine.backtest import (
     Trial,
     fork,
 )
-from interlock.engine.backtest.rows import JsonInput
+from interlock.engine.backtest.journal_reader import JsonInput
 from interlock.engine.backtest.trial import CACHED, LONGEST_CACHED
 from interlock.engine.gate.types import Outcome
-from interlock.engine.history.events import CallDecided, SessionResumed
-from interlock.engine.history.fold import fold
-from interlock.engine.history.parts import RuleRecord
-from interlock.engine.net import GateState, NetError, Rejection, ToolCall, Transition, define_skill_net
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.model.events import CallDecided, SessionResumed
+from interlock.engine.history.model.records import RuleRecord
+from interlock.engine.net.net import (
+    GateState,
+    NetError,
+    Rejection,
+    ToolCall,
+    Transition,
+    define_skill_net,
+)
 from interlock.rules import compile_rules, condition_of
 
 from .recorder import Recorder, changes, items_of, judged

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.engine.backtest import Judge, Judgement, Trial, fork, recordings
-from interlock.engine.history.calls import call_pages
-from interlock.engine.history.fold import apply, fold, new_state
-from interlock.engine.history.journal import Journal
+from interlock.engine.history.decisions.call_pages import call_pages
+from interlock.engine.history.fold.fold import apply, fold, new_state
+from interlock.engine.history.journal.journal import Journal
 from interlock.rules import compile_rules, condition_of
 
 from .recorder import Recorder, items_of

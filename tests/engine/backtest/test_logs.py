@@ -10,15 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.engine.backtest import (
-    LogError,
-    RecordedCall,
-    RecordedResult,
-    Recording,
-    conversations,
-)
-from interlock.engine.backtest.log_items import Place
-from interlock.engine.backtest.messages import items_of
+from interlock.engine.backtest import LogError, RecordedCall, RecordedResult, Recording, conversations
+from interlock.engine.backtest.logs.items import Place
+from interlock.engine.backtest.logs.messages import items_of
 from interlock.engine.gate import ReplayEntry, replay_entries
 
 from .recorder import changes, judged

@@ -9,21 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.engine.backtest import Recorded, RecordedCall, rows
-from interlock.engine.backtest.events import OPENINGS, Items
-from interlock.engine.backtest.rows import JsonInput, plain_call, result
-from interlock.engine.history.calls import CallRow
+from interlock.engine.backtest import Recorded, RecordedCall
+from interlock.engine.backtest import journal_reader as rows
+from interlock.engine.backtest.journal_reader import OPENINGS, Items, JsonInput, plain_call, result
+from interlock.engine.history.decisions.call_pages import CallRow
 from interlock.engine.history.errors import JournalError
-from interlock.engine.history.events import (
-    CallDecided,
-    CallResult,
-    EventBody,
-    SessionOpened,
-)
-from interlock.engine.history.parts import RuleRecord, StepRecord
-from interlock.engine.history.rows import event_of
-from interlock.engine.history.times import to_ms
-from tests.engine.history.recording import NOON, opening, sequence
+from interlock.engine.history.journal.rows import event_of
+from interlock.engine.history.model.events import CallDecided, CallResult, EventBody, SessionOpened
+from interlock.engine.history.model.records import RuleRecord, StepRecord
+from interlock.engine.history.model.times import to_ms
+
+from ..history.support.recording import NOON, opening, sequence
 
 FILE = Path("journal.db")
 MARKS = [

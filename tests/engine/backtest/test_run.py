@@ -18,10 +18,11 @@ from interlock.engine.backtest import (
     Trial,
 )
 from interlock.engine.backtest.run import EVERY
-from interlock.engine.history.parts import RuleRecord
-from interlock.engine.history.times import to_ms
+from interlock.engine.history.model.records import RuleRecord
+from interlock.engine.history.model.times import to_ms
 from interlock.rules import compile_rules
-from tests.engine.history.recording import NOON
+
+from ..history.support.recording import NOON
 
 RULES = "block rm\nrequire human-approval before deploy\nlimit test to 1 per session"
 OLD = RuleRecord(file="old.rules", line=2, text="block look")

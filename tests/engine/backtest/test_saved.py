@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.backtest.saved import Saved, saved
-from interlock.engine.history.fatigue import ENOUGH, RuleFatigue, fatigue
-from interlock.engine.history.journal import Journal
-from interlock.engine.history.redaction import Redaction
+from interlock.engine.backtest.savings import Saved, saved
+from interlock.engine.history.decisions.approval_stats import ENOUGH, RuleFatigue, fatigue
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.redaction.redaction import Redaction
 from interlock.rules import compile_rules, condition_of
 
 from .recorder import Recorder

@@ -9,13 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine.flows import (
-    Context,
-    ForbiddenCommand,
-    MissingDependency,
-    PathEscape,
-    ToolError,
-)
+from interlock.engine.flows import Context, ForbiddenCommand, MissingDependency, PathEscape, ToolError
 
 
 @pytest.fixture

@@ -22,8 +22,19 @@ from interlock.engine.flows import (
 )
 from interlock.engine.verify import reachable
 
-from .plain import CONFLICT, DEADLOCK, DONE, Plain, any_nodes, everything, grown, inputs, sound, step
-from .shapes import CTX, M, typed
+from .support.plain import (
+    CONFLICT,
+    DEADLOCK,
+    DONE,
+    Plain,
+    any_nodes,
+    everything,
+    grown,
+    inputs,
+    sound,
+    step,
+)
+from .support.shapes import CTX, M, typed
 
 MOST_STEPS = 40
 branches = st.lists(st.integers(0, 1), max_size=12)
@@ -165,7 +176,7 @@ class TestRuns:
 
 
 def _first(nodes: Sequence[Plain], live: Sequence[str]) -> Plain | None:
-    from .plain import ready
+    from .support.plain import ready
 
     return ready(nodes, live)
 

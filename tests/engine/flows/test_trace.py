@@ -23,8 +23,8 @@ from interlock.engine.flows import (
     Traced,
 )
 
-from .scripted import CTX, Answer, Script, X, agent, ask, echo, flow_of
-from .shapes import Adds, F, J, M, W, flow
+from .support.scripted import CTX, Answer, Script, X, agent, ask, echo, flow_of
+from .support.shapes import Adds, F, J, M, W, flow
 
 SUBMIT = C(submit={"answer": "42"})
 Told: TypeAlias = tuple[object, ...]

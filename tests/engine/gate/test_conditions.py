@@ -15,13 +15,13 @@ from interlock.engine import (
     create_gate_state,
     handle_tool_call,
 )
-from interlock.engine.condition import Compare, Not, Surroundings
+from interlock.engine.core.condition import Compare, Not, Surroundings
 from interlock.engine.gate import classify_nets
-from interlock.engine.net import initial_state
+from interlock.engine.net.net import initial_state
 from interlock.engine.verify import Way
 
-from .helpers import Operator, call, everything, reason
-from .ruled import Asker, approval, block, gate_of, is_, limit, nets_of, sequence, yes
+from .support.helpers import Operator, call, everything, reason
+from .support.ruled import Asker, approval, block, gate_of, is_, limit, nets_of, sequence, yes
 
 PROD = is_("env", "prod")
 

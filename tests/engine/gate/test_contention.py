@@ -22,7 +22,7 @@ from interlock.engine import (
 from interlock.engine.gate import GateDecision, SyncToolError, ToolCallBlockedError, contention
 from interlock.engine.gate.types import GrantTerms, NetVerdict
 
-from .helpers import call, everything, gate, manager, net, reason, registry, result
+from .support.helpers import call, everything, gate, manager, net, reason, registry, result
 
 LAST = "require human-approval before deploy\nlimit deploy to 1 per session"
 SPENT = "deploy has reached its limit of 1 calls per session."

@@ -12,7 +12,7 @@ from interlock.engine import GateContext, GateManager, ToolResult, Transition, c
 from interlock.engine.verify import Never, Unknown, Way
 from interlock.rules import compile_rules
 
-from .helpers import call, everything, manager, net
+from .support.helpers import call, everything, manager, net
 
 APPROVE = GateContext(confirm=lambda _: True)
 

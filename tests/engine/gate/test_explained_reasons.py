@@ -15,7 +15,7 @@ from interlock.engine import (
 )
 from interlock.rules import compile_rules
 
-from .helpers import Operator, call, net, tool
+from .support.helpers import Operator, call, net, tool
 
 RULES = (
     "require lint before test\nrequire test before deploy\nrequire human-approval before deploy\n"

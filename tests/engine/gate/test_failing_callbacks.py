@@ -9,7 +9,7 @@ import pytest
 
 from interlock.engine import GateContext, Rejection, ToolCall, Transition, create_gate_manager
 
-from .helpers import call, counting, everything, manager, net, reason, result, tool
+from .support.helpers import call, counting, everything, manager, net, reason, result, tool
 
 
 class TestFailingCallbacks:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from interlock.engine import ApprovalAnswer, GateManager, Rejection, ToolCall, create_gate_manager
 from interlock.rules import compile_rules
 
-from .helpers import Operator, call, everything, net, result, tool
+from .support.helpers import Operator, call, everything, net, result, tool
 
 RULES = compile_rules(
     "map bash.command rm as delete\nmap bash.command cp as backup\n"

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from interlock.engine import ApprovalAnswer, ApprovalRequest, GateContext, create_gate_manager
 from interlock.engine.gate import GateDecision, GrantTerms
-from interlock.engine.net import ToolCall, auto_advance, fire, initial_state
-from interlock.rules.names import Inspection
+from interlock.engine.net.net import ToolCall, auto_advance, fire, initial_state
+from interlock.rules.naming import Inspection
 
-from .helpers import call
-from .ruled import Clock, approval, at, block, is_, limit, nets_of
+from .support.helpers import call
+from .support.ruled import Clock, approval, at, block, is_, limit, nets_of
 
 WINDOW = 60.0
 MOST = 3

@@ -7,16 +7,10 @@ from typing import Any
 
 import pytest
 
-from interlock.engine import (
-    ApprovalAnswer,
-    NetError,
-    ToolCall,
-    Transition,
-    create_gate_manager,
-)
+from interlock.engine import ApprovalAnswer, NetError, ToolCall, Transition, create_gate_manager
 from interlock.rules import compile_rules
 
-from .helpers import (
+from .support.helpers import (
     Operator,
     call,
     counting,

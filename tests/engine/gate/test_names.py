@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from interlock.engine import ToolCall, Transition, create_gate_manager, define_skill_net
-from interlock.engine.net import CallNames
+from interlock.engine.net.net import CallNames
 
-from .helpers import Operator, call, manager, markings, net, reason, succeed, tool
+from .support.helpers import Operator, call, manager, markings, net, reason, succeed, tool
 
 
 def named(*names: str) -> CallNames:

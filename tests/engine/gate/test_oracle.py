@@ -24,8 +24,8 @@ from interlock.engine import (
     create_gate_manager,
 )
 
-from .oracle import Answer, Arc, Called, Decided, Oracle
-from .plain_nets import Twice, compiled, hand_built
+from .support.oracle import Answer, Arc, Called, Decided, Oracle
+from .support.plain_nets import Twice, compiled, hand_built
 
 NO_ANSWER = "returned 'yes', expected True, False or an ApprovalAnswer"
 Event = tuple[Any, ...]

@@ -18,10 +18,10 @@ from interlock.engine import (
     handle_tool_call,
 )
 from interlock.engine.gate.approve import MOST_QUESTIONS
-from interlock.engine.net import initial_state
+from interlock.engine.net.net import initial_state
 
-from .helpers import Operator, call, everything, net, registry
-from .ruled import Asker, approval, at, block, gate_of, granting, is_, nets_of, yes
+from .support.helpers import Operator, call, everything, net, registry
+from .support.ruled import Asker, approval, at, block, gate_of, granting, is_, nets_of, yes
 
 
 class TestSeveralPeople:
@@ -217,7 +217,7 @@ class TestEdits:
 
     async def test_true_is_not_one_when_it_runs(self) -> None:
         """G-30: a wrapped tool runs with the edited input, also where Python finds the two equal."""
-        from .helpers import gate
+        from .support.helpers import gate
 
         ran: list[object] = []
 

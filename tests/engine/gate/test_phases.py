@@ -21,7 +21,7 @@ from interlock.engine import (
     resolve_tool,
 )
 
-from .helpers import (
+from .support.helpers import (
     Operator,
     call,
     counting,

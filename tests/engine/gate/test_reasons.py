@@ -6,7 +6,7 @@ import pytest
 
 from interlock.engine import create_gate_manager
 
-from .helpers import manager, net, reason, succeed, tool
+from .support.helpers import manager, net, reason, succeed, tool
 
 
 class TestReasons:

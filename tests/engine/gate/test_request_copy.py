@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from interlock.engine import ApprovalAnswer, ApprovalRequest, GateContext, handle_tool_call
-from interlock.engine.net import initial_state
+from interlock.engine.net.net import initial_state
 from interlock.rules import compile_rules
 
-from .helpers import call, gate, manager
+from .support.helpers import call, gate, manager
 
 RULES = "require human-approval before deploy"
 

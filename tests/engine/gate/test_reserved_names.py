@@ -20,8 +20,8 @@ from interlock.engine import (
 )
 from interlock.engine.agents.tool import tool, tool_table
 from interlock.engine.gate.types import ToolResult
-from interlock.engine.gateway.agent_methods import OpenSession
-from interlock.engine.net import ToolCall, initial_state
+from interlock.engine.gateway.protocol.agent_methods import OpenSession
+from interlock.engine.net.net import ToolCall, initial_state
 from interlock.rules import compile_rules
 
 UNREAD = "eval $x"

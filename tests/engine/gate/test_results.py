@@ -14,7 +14,18 @@ from interlock.engine import (
     create_gate_manager,
 )
 
-from .helpers import call, everything, manager, markings, net, reason, registry, result, succeed, tool
+from .support.helpers import (
+    call,
+    everything,
+    manager,
+    markings,
+    net,
+    reason,
+    registry,
+    result,
+    succeed,
+    tool,
+)
 
 
 class TestResults:

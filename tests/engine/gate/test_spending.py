@@ -14,14 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.engine import (
-    ApprovalAnswer,
-    GateSession,
-    Rejection,
-    ToolCallBlockedError,
-    create_gate,
-)
-from interlock.engine.net import SkillNet
+from interlock.engine import ApprovalAnswer, GateSession, Rejection, ToolCallBlockedError, create_gate
+from interlock.engine.net.net import SkillNet
 from interlock.rules import compile_rules
 
 TOOLS = ("pay", "review", "lint")

@@ -19,11 +19,11 @@ from interlock.engine import (
     handle_tool_result,
 )
 from interlock.engine.gate import classify_nets
-from interlock.engine.net import initial_state
+from interlock.engine.net.net import initial_state
 from interlock.engine.verify import Way
 
-from .helpers import call, everything, markings, net, reason, result
-from .ruled import HOUR, Asker, Clock, approval, block, gate_of, limit, nets_of
+from .support.helpers import call, everything, markings, net, reason, result
+from .support.ruled import HOUR, Asker, Clock, approval, block, gate_of, limit, nets_of
 
 LIMIT = "limit-bash-2-per-1h"
 
@@ -363,7 +363,7 @@ class TestElsewhere:
 
 
 def sequence_before_use() -> Any:
-    from .ruled import sequence
+    from .support.ruled import sequence
 
     return sequence("go", "use")
 

@@ -15,7 +15,7 @@ from interlock.engine import (
     create_gate_manager,
 )
 
-from .helpers import (
+from .support.helpers import (
     Operator,
     call,
     counting,

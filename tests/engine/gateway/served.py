@@ -12,17 +12,17 @@ from typing import TypeVar
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from interlock.engine.gateway.address import Address
-from interlock.engine.gateway.agent_client import AgentClient
-from interlock.engine.gateway.agent_methods import HELLO, Hello
-from interlock.engine.gateway.console_client import ConsoleClient
-from interlock.engine.gateway.guard import SUBPROTOCOL
-from interlock.engine.gateway.limits import Limits
-from interlock.engine.gateway.rule_sets import RuleSets
-from interlock.engine.gateway.server import Gateway
-from interlock.engine.gateway.tokens import TokenFile
-from interlock.engine.gateway.wire import read_incoming, request_frame
-from interlock.engine.hub import Hub
+from interlock.engine.gateway.client.agent import AgentClient
+from interlock.engine.gateway.client.console import ConsoleClient
+from interlock.engine.gateway.protocol.address import Address
+from interlock.engine.gateway.protocol.agent_methods import HELLO, Hello
+from interlock.engine.gateway.protocol.framing import read_incoming, request_frame
+from interlock.engine.gateway.protocol.tokens import TokenFile
+from interlock.engine.gateway.server.access import SUBPROTOCOL
+from interlock.engine.gateway.server.limits import Limits
+from interlock.engine.gateway.server.rule_sets import RuleSets
+from interlock.engine.gateway.server.server import Gateway
+from interlock.engine.hub.hub import Hub
 from interlock.rules import compile_rules
 
 T = TypeVar("T")

@@ -8,9 +8,17 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
 
-from interlock.engine.condition import Input, holds
-from interlock.engine.net import Marking, NetError, SkillNet, Transition, auto_advance, fire, is_enabled
-from interlock.engine.passage import passage
+from interlock.engine.core.condition import Input, holds
+from interlock.engine.net.firing import passage
+from interlock.engine.net.net import (
+    Marking,
+    NetError,
+    SkillNet,
+    Transition,
+    auto_advance,
+    fire,
+    is_enabled,
+)
 
 from .walks import Walks
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from interlock.engine.condition import And, Compare, Condition, Not, Or
-from interlock.engine.net import SkillNet, Transition, define_skill_net
-from interlock.engine.rule import ApprovalRule, BlockRule, LimitRule, Rule, SequenceRule
+from interlock.engine.core.condition import And, Compare, Condition, Not, Or
+from interlock.engine.core.rule import ApprovalRule, BlockRule, LimitRule, Rule, SequenceRule
+from interlock.engine.net.net import SkillNet, Transition, define_skill_net
 
 PLACES = ("p", "q", "r")
 TOOLS = ("a", "b", "c")

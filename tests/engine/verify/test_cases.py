@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.engine.condition import And, Compare, Condition, Not, Or, holds
-from interlock.engine.net import SkillNet
-from interlock.engine.rule import BlockRule
-from interlock.engine.verify.cases import MAX_COMBINED, Cases
-from interlock.engine.verify.local import Action
+from interlock.engine.core.condition import And, Compare, Condition, Not, Or, holds
+from interlock.engine.core.rule import BlockRule
+from interlock.engine.net.net import SkillNet
+from interlock.engine.verify.condition_cases import MAX_COMBINED, Cases
+from interlock.engine.verify.local_net import Action
 from interlock.rules.nets import build_net
 
 DEPLOY = Action(("deploy",))

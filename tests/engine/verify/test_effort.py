@@ -6,7 +6,7 @@ import pytest
 
 from interlock.engine import SkillNet, Transition, define_skill_net
 from interlock.engine.verify import Together, Unknown
-from interlock.engine.verify.effort import Effort, SpentError
+from interlock.engine.verify.budget import Effort, SpentError
 from interlock.engine.verify.machine import Machine
 
 

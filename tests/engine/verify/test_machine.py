@@ -6,8 +6,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from interlock.engine import SkillNet, Transition, define_skill_net
-from interlock.engine.net import NetError, auto_advance
-from interlock.engine.verify.effort import Effort
+from interlock.engine.net.net import NetError, auto_advance
+from interlock.engine.verify.budget import Effort
 from interlock.engine.verify.machine import Machine
 
 from .generated import PLACES, anything

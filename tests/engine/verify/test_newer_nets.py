@@ -7,7 +7,9 @@ from dataclasses import replace
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from interlock.engine.net import (
+from interlock.engine.core.rule import ApprovalRule, LimitRule
+from interlock.engine.net.firing import passage
+from interlock.engine.net.net import (
     SkillNet,
     Transition,
     auto_advance,
@@ -15,8 +17,6 @@ from interlock.engine.net import (
     fire,
     is_enabled,
 )
-from interlock.engine.passage import passage
-from interlock.engine.rule import ApprovalRule, LimitRule
 from interlock.engine.verify import Effort, Most, Never, Together, Unknown, Vocabulary, Way, reachable
 
 from .naive import VALUES, Call, explored, made, seen_by

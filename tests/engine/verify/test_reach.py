@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from interlock.engine.net import Marking, NetError, SkillNet, Transition, define_skill_net
+from interlock.engine.net.net import Marking, NetError, SkillNet, Transition, define_skill_net
 from interlock.engine.verify import Reachability, reachable
-from interlock.engine.verify.reach import budget_of
+from interlock.engine.verify.reachability import budget_of
 from interlock.rules import compile_rules
 
 PLACES = ("p", "q", "r", "s")

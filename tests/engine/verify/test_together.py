@@ -19,8 +19,8 @@ from interlock.engine import (
 )
 from interlock.engine.verify import Most, Never, Together, Unknown, Vocabulary, Way
 from interlock.rules import compile_rules
-from tests.support.dense import dense
 
+from ...support.dense import dense
 from .brute import product
 
 TOOLS = ["a", "b", "c", "d"]

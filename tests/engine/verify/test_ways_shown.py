@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from interlock.engine.condition import And, Compare, Condition, Not, Or
-from interlock.engine.net import SkillNet, Transition, define_skill_net
-from interlock.engine.rule import ApprovalRule, BlockRule, LimitRule, SequenceRule
+from interlock.engine.core.condition import And, Compare, Condition, Not, Or
+from interlock.engine.core.rule import ApprovalRule, BlockRule, LimitRule, SequenceRule
+from interlock.engine.net.net import SkillNet, Transition, define_skill_net
 from interlock.engine.verify import (
     Action,
     Effort,

@@ -9,12 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.agents import (
-    AbortSignal,
-    AgentRuntimeError,
-    RuntimeAbortError,
-    RuntimeTimeoutError,
-)
+from interlock.engine.agents import AbortSignal, AgentRuntimeError, RuntimeAbortError, RuntimeTimeoutError
 
 from ..script import until
 from .kinds import CANNOT, CLAUSES, KINDS, Subject, made, numbers

@@ -19,10 +19,10 @@ from interlock.engine.agents import (
     RuntimeAbortError,
     RuntimeTimeoutError,
 )
-from interlock.engine.agents.runtime import process
+from interlock.engine.agents.runtime.local import process
 
+from ..loop.test_abort import alive, pid_in
 from ..script import until
-from ..test_abort import alive, pid_in
 
 
 @pytest.fixture

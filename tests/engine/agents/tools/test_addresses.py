@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.app.agent_tools import ready_made_tools
+from interlock.app.agents.tools import ready_made_tools
 from interlock.engine.agents import (
     AbortSignal,
     LocalRuntime,
@@ -25,11 +25,11 @@ from interlock.engine.agents import (
     WebFetchTool,
     create_web_fetch_tool,
 )
-from interlock.engine.agents.tools import addresses
-from interlock.engine.agents.tools.addresses import is_public, public_addresses
+from interlock.engine.agents.tools.web import addresses
+from interlock.engine.agents.tools.web.addresses import is_public, public_addresses
 from tests.support.certificates import certified
 
-from ..test_web_fetch import Site, fetch
+from .test_web_fetch_in_agents import Site, fetch
 
 PUBLIC = "127.0.0.2"
 """An address of this machine that these tests take for a public one."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.engine.agents import EditTool, LocalRuntime, ToolError
-from interlock.engine.agents.tools.matching import edit
+from interlock.engine.agents.tools.edit_matching import edit
 
 from .places import Shelf, output
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.engine.agents import GlobTool, ToolError
-from interlock.engine.agents.tools.patterns import alternatives, as_find_path, components, matches
+from interlock.engine.agents.tools.glob_patterns import alternatives, as_find_path, components, matches
 
 from .places import output, text
 

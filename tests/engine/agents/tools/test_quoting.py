@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.engine.agents import GlobTool, GrepTool, ReadTool, ToolError
-from interlock.engine.agents.tools.shell import operand, quote
+from interlock.engine.agents.tools.text_limits import operand, quote
 
 from .places import text
 

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from interlock.app.agent_tools import ready_made_tools
+from interlock.app.agents.tools import ready_made_tools
 from interlock.engine.agents import (
     AbortSignal,
     C,
@@ -26,10 +26,10 @@ from interlock.engine.agents import (
     WebFetchTool,
     create_web_fetch_tool,
 )
-from interlock.engine.agents.tools import web_fetch
+from interlock.engine.agents.tools.web import fetch as web_fetch
 
 from ..script import until, watched
-from ..test_web_fetch import HERE, NOTICE, Site, fetch
+from .test_web_fetch_in_agents import HERE, NOTICE, Site, fetch
 
 
 @pytest.fixture(scope="module", name="site")

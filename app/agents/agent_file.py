@@ -1,0 +1,212 @@
+"""Agent files: TOML in, an `AgentSpec` out, or every problem with its place."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import AfterValidator, ValidationError
+
+from ...rules import Problem
+from .errors import Keys, describe_errors, dotted
+from .spec import BASE, AgentSpec, AgentSpecError, SubagentName, SubagentSpec, absolute
+
+MAX_FILE_BYTES = 1_000_000
+_NO_WAIT: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_PART = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[\w-]+)"""
+_DOTTED = rf"({_PART}(?:[ \t]*\.[ \t]*{_PART})*)"
+_HEADER = re.compile(rf"\s*\[{{1,2}}[ \t]*{_DOTTED}[ \t]*\]{{1,2}}")
+_KEY = re.compile(rf"\s*{_DOTTED}[ \t]*=")
+_HIDDEN = " = …"
+"""What a message shows of a value: a secret in the wrong place is not painted on a screen."""
+
+
+class SubagentTable(SubagentSpec):
+    """The keys of a table `[subagents.NAME]`."""
+
+    system_prompt_file: Annotated[Path, AfterValidator(absolute)] | None = None
+
+
+class AgentFile(AgentSpec):
+    """The keys of an agent file: those of a spec, and one that stands for the text of another file."""
+
+    system_prompt_file: Annotated[Path, AfterValidator(absolute)] | None = None
+    # A spec is frozen, so a narrower type can stand here.
+    subagents: Mapping[SubagentName, SubagentTable] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+def load_agent_file(path: Path) -> AgentSpec:
+    """Read an agent file; paths in it are relative to it. Only what it says counts as set.
+
+    Raises `AgentSpecError` with every problem: a file that cannot be read, TOML that cannot be parsed,
+    keys there are not, values of another type, a system prompt that cannot be read.
+    """
+    text = _text(path, "an agent file")
+    if isinstance(text, Problem):
+        raise AgentSpecError([str(text)])
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise AgentSpecError([_unparsed(path, text, str(error))]) from error
+    except RecursionError as error:
+        raise AgentSpecError([f"{path}: tables or lists are nested too deeply"]) from error
+    here = path.absolute().parent
+    try:
+        file = AgentFile.model_validate(table, context={BASE: here})
+    except ValidationError as error:
+        raise AgentSpecError(_in_file(path, text, error)) from error
+    return _as_spec(path, text, file, here)
+
+
+def _as_spec(path: Path, text: str, file: AgentFile, here: Path) -> AgentSpec:
+    said = file.model_dump(exclude_unset=True)
+    problems: list[Problem] = []
+    _read_prompt(path, text, (), said, problems)
+    for name, subagent in said.get("subagents", {}).items():
+        _read_prompt(path, text, ("subagents", name), subagent, problems)
+    if problems:
+        raise AgentSpecError(map(str, problems))
+    if file.name is None and file.agent is None and _NAME.fullmatch(path.stem):
+        said["name"] = path.stem
+    if "import_from" not in said:
+        said["import_from"] = [here]
+    return AgentSpec.model_validate(said)
+
+
+def _read_prompt(
+    path: Path, text: str, table: Keys, said: dict[str, Any], problems: list[Problem]
+) -> None:
+    """Put the text for the file that a table names as its system prompt."""
+    file: Path | None = said.pop("system_prompt_file", None)
+    if file is None:
+        return
+    keys = (*table, "system_prompt_file")
+    if "system_prompt" in said:
+        message = f"{dotted(keys)}: there is a system_prompt too; keep one of them"
+        problems.append(_problem(path, text, keys, message))
+        return
+    prompt = _text(file, "a text file")
+    if isinstance(prompt, Problem):
+        message = f"{dotted(keys)}: {prompt.where}: {prompt.message}"
+        problems.append(_problem(path, text, keys, message, prompt.remedy))
+    else:
+        said["system_prompt"] = prompt
+
+
+def _text(path: Path, expected: str) -> str | Problem:
+    """The text of a file, or what keeps it from being read."""
+
+    def whole(message: str, remedy: str) -> Problem:
+        return Problem(str(path), 0, 0, 0, "", message, remedy)
+
+    try:
+        # Without waiting: a pipe that nobody writes to would never open.
+        with open(os.open(path, os.O_RDONLY | _NO_WAIT), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return whole(f"is a pipe or a device, expected {expected}", "copy what it holds into one")
+            data = file.read(MAX_FILE_BYTES + 1)
+    except IsADirectoryError:
+        return whole(f"is a directory, expected {expected}", "name the file inside it")
+    except FileNotFoundError:
+        return whole(f"no such file, expected {expected}", "check the path, or create the file")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        return whole(f"cannot be read: {reason or error}", "check the path and its permissions")
+    if len(data) > MAX_FILE_BYTES:
+        return whole(f"is larger than {MAX_FILE_BYTES:,} bytes", f"is this {expected}?")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8-sig", "replace")
+        line, column = before.count("\n") + 1, len(before.rpartition("\n")[2]) + 1
+        message = f"is not UTF-8 text: byte 0x{data[error.start]:02x} at line {line}, column {column}"
+        return whole(message, "save the file as UTF-8")
+
+
+def _unparsed(path: Path, text: str, said: str) -> str:
+    """tomllib's message with its place in front, as other messages have it."""
+    lines = text.split("\n")
+    message, line, column = said.removesuffix(" (at end of document)"), len(lines), len(lines[-1]) + 1
+    found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", said, re.DOTALL)
+    if found is not None:
+        message, line, column = found[1], int(found[2]), int(found[3])
+    key, equals, _ = lines[line - 1].rstrip("\r").partition("=")
+    remedy = "agent files are TOML: key = value, text in quotes"
+    return str(
+        Problem(
+            str(path), line, column, 1, f"{key.rstrip()}{_HIDDEN}" if equals else key, message, remedy
+        )
+    )
+
+
+def _in_file(path: Path, text: str, error: ValidationError) -> list[str]:
+    problems = [
+        _problem(path, text, keys, message, remedy)
+        for keys, message, remedy in describe_errors(error, AgentFile)
+    ]
+    return [str(problem) for problem in sorted(problems, key=lambda p: (p.line, p.column))]
+
+
+def _problem(path: Path, text: str, keys: Keys, message: str, remedy: str = "") -> Problem:
+    at = _place(text, keys)
+    return Problem(str(path), at.line, at.column, at.length, at.shown, message, remedy)
+
+
+class _Place(NamedTuple):
+    """A key in a file: where it stands, what is shown of its line, and its whole path."""
+
+    line: int
+    column: int
+    length: int
+    shown: str
+    path: list[str]
+
+
+def _place(text: str, keys: Keys) -> _Place:
+    """The first key in the file that comes nearest to `keys`; line 0 if none does."""
+    wanted = [str(key) for key in keys if isinstance(key, str)]
+    found, shared = _Place(0, 1, 0, "", []), 0
+    for place in _file_keys(text):
+        both = _shared(place.path, wanted)
+        if both > shared:
+            found, shared = place, both
+    return found
+
+
+def _shared(path: list[str], wanted: list[str]) -> int:
+    """How many keys two paths begin with alike."""
+    pairs = zip(path, wanted, strict=False)
+    return next((n for n, (one, other) in enumerate(pairs) if one != other), min(len(path), len(wanted)))
+
+
+def _file_keys(text: str) -> Iterator[_Place]:
+    """Every key of a TOML text.
+
+    tomllib keeps no places. Texts of several lines are skipped; a key inside an inline table is not seen.
+    """
+    table: list[str] = []
+    fence = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if fence:
+            fence = "" if fence in line else fence
+            continue
+        header, pair = _HEADER.match(line), _KEY.match(line)
+        if header is not None:
+            table = _parts(header[1])
+            yield _Place(number, header.start(1) + 1, len(header[1]), header[0], table)
+        elif pair is not None:
+            shown = line[: pair.end(1)] + _HIDDEN
+            yield _Place(number, pair.start(1) + 1, len(pair[1]), shown, table + _parts(pair[1]))
+        for quotes in ('"""', "'''"):
+            if line.count(quotes) % 2:
+                fence = quotes
+
+
+def _parts(key: str) -> list[str]:
+    return [part[1:-1] if part[0] in "\"'" else part for part in re.findall(_PART, key)]

@@ -1,0 +1,362 @@
+"""From an `AgentSpec` to a session: rules compiled, tools and runtime made, the agent imported."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from ...engine.agents import (
+    Agent,
+    AgentError,
+    AgentSettings,
+    JustBashRuntime,
+    LitellmModel,
+    LocalRuntime,
+    Model,
+    Runtime,
+    SandboxRuntime,
+    Tool,
+    VercelSandboxRuntime,
+)
+from ...engine.agents.loop.spending import not_kept, unpriced
+from ...engine.agents.models.model_url import parse_model_name
+from ...engine.agents.runtime import just_bash, vercel
+from ...engine.hub.hub import Hub
+from ...engine.net.net import NetError
+from ...rules import RuleError, RuleSet
+from ...rules.library import LIBRARY
+from ..config.rule_texts import RuleTexts
+from .imports import ImportedError, imported, where_it_broke
+from .spec import AgentSpec, AgentSpecError, JustBashOptions, LocalOptions, SandboxOptions, VercelOptions
+from .tools import Subagent, clashes, named_tools, prepare_subagents
+
+# The runtime that a spec asks for, made when what it needs is here.
+
+
+Options = LocalOptions | SandboxOptions | JustBashOptions | VercelOptions
+
+
+class RuntimeOptionsError(ValueError):
+    """A runtime that cannot be made; the message names the option and the remedy."""
+
+
+def make_runtime(options: Options, secrets: Collection[str] = ()) -> Runtime:
+    """The runtime of `options`; commands do not see the variables `secrets` unless `env` names them.
+
+    Raises `RuntimeOptionsError` for directories and variables there are not, and what the runtime itself
+    raises where something it needs is missing (`AgentRuntimeError`, `ValueError`).
+    """
+    match options:
+        case LocalOptions(workdir=workdir):
+            directory = _directory("workdir", workdir)
+            return LocalRuntime(directory, env=_variables(options.env), secrets=secrets)
+        case SandboxOptions(workdir=workdir):
+            for path in (*options.read_only, *options.writable):
+                if not path.exists():
+                    raise RuntimeOptionsError(f"runtime: there is no {path} for the sandbox to let in")
+            return SandboxRuntime(
+                _directory("workdir", workdir),
+                network=options.network,
+                read_only=options.read_only,
+                writable=options.writable,
+                env=_variables(options.env),
+            )
+        case JustBashOptions(workdir=inside):
+            return JustBashRuntime(
+                inside or just_bash.DIRECTORY, files=options.files, env=_variables(options.env)
+            )
+        case VercelOptions(workdir=inside):
+            # The runtime itself looks for the package when it is first used, which is late for a remedy.
+            if find_spec("vercel") is None:
+                raise RuntimeOptionsError("runtime: vercel is not installed: pip install vercel")
+            return VercelSandboxRuntime(
+                inside or vercel.DIRECTORY, time_limit=options.time_limit, env=_variables(options.env)
+            )
+
+
+def _directory(option: str, path: Path | None) -> Path:
+    directory = path or Path.cwd()
+    if not directory.is_dir():
+        raise RuntimeOptionsError(f"{option}: {directory} is not a directory")
+    return directory
+
+
+def _variables(names: tuple[str, ...]) -> dict[str, str]:
+    missing = [name for name in names if name not in os.environ]
+    if missing:
+        raise RuntimeOptionsError(f"runtime.env: not set in the environment: {', '.join(missing)}")
+    return {name: os.environ[name] for name in names}
+
+
+NO_RULES = (
+    "no rules were given; name at least one file with --rules "
+    "(an empty file lets everything through, and says so)"
+)
+NO_MODEL = "no model was given; name one with --model, e.g. --model openai/gpt-4o"
+DEFAULT_TOOLS = ("bash",)
+
+Make: TypeAlias = Callable[[], Awaitable[object]]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An agent that can be hosted: everything that could be checked was.
+
+    `made` is the agent, or the async function that makes it in the loop in which it will run.
+    """
+
+    spec: AgentSpec
+    rules: RuleSet
+    made: Agent | Make
+    parts: _Parts
+
+    async def agent(self) -> Agent:
+        """The agent to host; call it once. Raises `AgentSpecError` when the module's function fails."""
+        if isinstance(self.made, Agent):
+            return self.parts.put_into(self.made)
+        try:
+            found = await self.made()
+        except (Exception, SystemExit) as error:
+            raise _broke(self.spec, error) from error
+        problems: list[str] = []
+        agent = _as_agent(self.spec, found, problems)
+        if agent is not None:
+            _check_agent(self.spec, agent, problems)
+        if agent is None or problems:
+            raise AgentSpecError(problems)
+        agent = self.parts.put_into(agent)
+        if problems := await asyncio.to_thread(self.parts.unpriced, agent):
+            raise AgentSpecError(problems)
+        return agent
+
+    async def open(self, hub: Hub, *, by: str) -> str:
+        """Open the session on `hub`; its id. Raises what `agent` and `Hub.open_session` raise."""
+        spec = self.spec
+        return await hub.open_session(
+            await self.agent(),
+            registry=self.rules.registry,
+            active=spec.active,
+            mode=spec.mode,
+            by=by,
+            explain_blocks=spec.explain_blocks,
+            source=spec.model_dump(mode="json"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What the spec says about an agent; `None` leaves an imported one as it is."""
+
+    spec: AgentSpec
+    model: Model | None
+    tools: tuple[Tool, ...] | None
+    runtime: Runtime | None
+    subagents: tuple[Subagent, ...]
+
+    def put_into(self, base: Agent) -> Agent:
+        """`base` with what the spec says, the rest of it as it was."""
+        spec = self.spec
+        changes: AgentSettings = {}
+        if self.runtime is not None:
+            changes["runtime"] = self.runtime
+        if spec.name is not None:
+            changes["name"] = spec.name
+        if spec.system_prompt is not None:
+            changes["system_prompt"] = spec.system_prompt
+        if spec.send_mode is not None:
+            changes["send_mode"] = spec.send_mode
+        if spec.limits.max_steps is not None:
+            changes["max_steps"] = spec.limits.max_steps
+        if spec.limits.max_cost is not None:
+            changes["max_cost"] = spec.limits.max_cost
+        if spec.limits.compact_at is not None:
+            changes["compact_at"] = spec.limits.compact_at
+        if self.tools is not None or self.subagents:
+            tools = base.tools if self.tools is None else self.tools
+            model, runtime = self.model or base.model, self.runtime or base.runtime
+            changes["tools"] = (*tools, *(each.as_tool(model, runtime) for each in self.subagents))
+        if self.model is None and not changes:
+            return base
+        return base.replaced(model=self.model, **changes)
+
+    def unpriced(self, agent: Agent) -> list[str]:
+        """A problem for each model, the agent's or a subagent's, that a limit on costs could not bound.
+
+        May take seconds: a price list is imported when there is a limit.
+        """
+        problems: list[str] = []
+        if agent.max_cost is not None and (why := unpriced(agent.model)) is not None:
+            problems.append(not_kept(why))
+        for each in self.subagents:
+            limited = agent.max_cost is not None or each.spec.limits.max_cost is not None
+            model = each.model or (None if agent.max_cost is not None else agent.model)
+            if limited and model is not None and (why := unpriced(model)) is not None:
+                problems.append(f"subagents.{each.name}: {not_kept(why)}")
+        return problems
+
+
+def prepare(spec: AgentSpec, texts: RuleTexts | None = None) -> Prepared:
+    """Check and make everything that hosting `spec` needs, but for what an async function makes.
+
+    Rules of which `texts` were read before count as they were then.
+
+    Code that the spec names is imported and, if it makes the agent, called. Raises `AgentSpecError` with
+    every problem; its cause is the first one's.
+    """
+    problems: list[str] = []
+    causes: list[BaseException] = []
+
+    def attempt(make: Callable[[], T]) -> T | None:
+        try:
+            return make()
+        except (AgentSpecError, ImportedError, RuntimeOptionsError, RuleError, AgentError) as error:
+            problems.extend(error.problems if isinstance(error, AgentSpecError) else [str(error)])
+            causes.append(error)
+        except (NetError, TypeError, ValueError) as error:
+            problems.append(str(error))
+            causes.append(error)
+        return None
+
+    made = attempt(lambda: _imported_agent(spec)) if spec.agent is not None else None
+    if isinstance(made, Agent):
+        _check_agent(spec, made, problems)
+    rules = attempt(lambda: _rules(spec, made, texts or RuleTexts()))
+    model = attempt(lambda: _model(spec))
+    tools = attempt(lambda: _tools(spec))
+    subagents = attempt(lambda: prepare_subagents(spec))
+    runtime = attempt(
+        lambda: None if spec.runtime is None else make_runtime(spec.runtime, _key_variables(spec))
+    )
+    if problems or rules is None:
+        raise AgentSpecError(problems) from (causes[0] if causes else None)
+    parts = _Parts(spec, model, tools, runtime, subagents or ())
+    if made is None:
+        assert model is not None
+        made = Agent(model, tools=tools or ())
+    if isinstance(made, Agent) and (problems := parts.unpriced(parts.put_into(made))):
+        raise AgentSpecError(problems)
+    return Prepared(spec, rules, made, parts)
+
+
+def _rules(spec: AgentSpec, made: object, texts: RuleTexts) -> RuleSet:
+    if not spec.rules:
+        if isinstance(made, Agent) and made.gate is not None:
+            raise AgentSpecError(
+                [
+                    f"{spec.agent} has a gate of its own, but the console asks through one that it makes "
+                    "from rules files: write the agent's rules to a file and name that with --rules"
+                ]
+            )
+        raise AgentSpecError([NO_RULES])
+    rules = texts.compiled(*map(shown_path, spec.rules))
+    unknown = [name for name in spec.active or () if name not in rules.registry]
+    if unknown:
+        known = ", ".join(rules.registry) or "none"
+        raise AgentSpecError(
+            [f"active: unknown net{'s' * (len(unknown) > 1)} {', '.join(unknown)}; known: {known}"]
+        )
+    return rules
+
+
+def shown_path(path: Path) -> Path:
+    """A rules file as rules say where they stand: below the working directory without it."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) and path.parent != LIBRARY else path
+
+
+def _model(spec: AgentSpec) -> Model | None:
+    if spec.model is None:
+        if spec.agent is None:
+            raise AgentSpecError([NO_MODEL])
+        if spec.api_base is not None:
+            raise AgentSpecError(
+                [f"--api-base: {spec.agent} brings its model; name another with --model"]
+            )
+        return None
+    model = LitellmModel(spec.model, api_base=spec.api_base)
+    model.check_environment()
+    return model
+
+
+def _key_variables(spec: AgentSpec) -> set[str]:
+    """The variables that the models' URLs name for their keys, whatever they are called."""
+    models = (spec.model, *(each.model for each in spec.subagents.values()))
+    return {key for model in models if model and (key := parse_model_name(model).key_env)}
+
+
+def _tools(spec: AgentSpec) -> tuple[Tool, ...] | None:
+    if spec.tools is None and spec.agent is not None:
+        return None
+    wanted = DEFAULT_TOOLS if spec.tools is None else spec.tools
+    problems = clashes(spec, wanted)
+    tools: tuple[Tool, ...] = ()
+    try:
+        others = [name for name in wanted if not clashes(spec, [name])]
+        tools = named_tools(others, spec.import_from, private=spec.web_fetch.private)
+    except AgentSpecError as error:
+        problems.extend(error.problems)
+    problems.extend(clashes(spec, (tool.name for tool in tools)))
+    if problems:
+        raise AgentSpecError(problems)
+    return tools
+
+
+def _imported_agent(spec: AgentSpec) -> Agent | Make | None:
+    assert spec.agent is not None
+    thing = imported(spec.agent, spec.import_from)
+    if callable(thing) and not isinstance(thing, Agent):
+        _check_callable(spec.agent, thing)
+        if inspect.iscoroutinefunction(thing):
+            return thing
+        try:
+            thing = thing()
+        except (Exception, SystemExit) as error:
+            raise _broke(spec, error) from error
+    problems: list[str] = []
+    agent = _as_agent(spec, thing, problems)
+    if problems:
+        raise AgentSpecError(problems)
+    return agent
+
+
+def _check_callable(name: str, thing: Callable[..., object]) -> None:
+    try:
+        inspect.signature(thing).bind()
+    except (TypeError, ValueError) as error:
+        raise ImportedError(f"{name}: expected a function that needs no arguments: {error}") from error
+
+
+def _as_agent(spec: AgentSpec, thing: object, problems: list[str]) -> Agent | None:
+    if isinstance(thing, Agent):
+        return thing
+    problems.append(
+        f"{spec.agent}: expected an Agent, or a function that returns one, found {type(thing).__name__}"
+    )
+    return None
+
+
+def _check_agent(spec: AgentSpec, agent: Agent, problems: list[str]) -> None:
+    """What an imported agent brings must be able to run, and must not be made less safe in passing."""
+    if spec.model is None and isinstance(agent.model, LitellmModel):
+        try:
+            agent.model.check_environment()
+        except AgentError as error:
+            problems.append(str(error))
+    if spec.tools is None:
+        problems.extend(clashes(spec, (tool.name for tool in agent.tools)))
+    if isinstance(spec.runtime, LocalOptions) and not isinstance(agent.runtime, LocalRuntime):
+        problems.append(
+            f"workdir: {spec.agent} brings a {type(agent.runtime).__name__}, and tools would run "
+            "on this machine itself instead; change it there, or choose one with --runtime"
+        )
+
+
+def _broke(spec: AgentSpec, error: BaseException) -> AgentSpecError:
+    return AgentSpecError([f"{spec.agent}: {where_it_broke(error, spec.import_from)}"])

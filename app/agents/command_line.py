@@ -1,0 +1,267 @@
+"""From `interlock run [AGENT] [OPTIONS] [TASK]` to an `AgentSpec`.
+
+What was typed, or set in the environment, beats the agent file. A configuration file only fills what the
+agent leaves open: it is about the directory, the agent file about this agent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import cast
+
+from pydantic import ValidationError
+
+from ..config.paths import is_table
+from .agent_file import load_agent_file
+from .errors import Keys, describe_errors, dotted
+from .spec import BASE, HERE, AgentSpec, AgentSpecError
+
+_OPTIONS = {
+    "limits.max_steps": "--max-steps",
+    "limits.max_cost": "--max-cost",
+    "runtime.kind": "--runtime",
+}
+
+
+def from_command_line(
+    args: argparse.Namespace,
+    *,
+    environ: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+) -> AgentSpec:
+    """The agent that `args` of `interlock run` ask for, settings applied.
+
+    `args.typed` has the names of the options that were on the command line, `args.target` an agent file
+    or `package.module:name`, or nothing. Raises `AgentSpecError`.
+    """
+    here = directory or Path.cwd()
+    said = _Said(args, os.environ if environ is None else environ)
+    base: dict[str, object] = {}
+    if args.target is not None and args.target.endswith(".toml"):
+        base = load_agent_file((directory or Path()) / args.target).model_dump(exclude_unset=True)
+    elif args.target is not None:
+        base = {"agent": args.target}
+    data = _merged(base, said)
+    data["import_from"] = _import_from(base, said, here)
+    if args.task is not None:
+        data["task"] = args.task
+    try:
+        return AgentSpec.model_validate(_placed(data, here), context={BASE: here})
+    except ValidationError as error:
+        raise AgentSpecError(
+            _as_option(keys, message, remedy)
+            for keys, message, remedy in describe_errors(error, AgentSpec)
+        ) from error
+
+
+def _import_from(base: Mapping[str, object], said: _Said, here: Path) -> list[object]:
+    """Directories of the agent's modules. An agent file names them; the working directory, where agents
+    write, is added only for modules named for this run: its files would come before installed packages.
+    """
+    own = _list(base.get("import_from"))
+    named = not own or said.now("tools") is not None
+    return list(dict.fromkeys([*own, here] if named else own))
+
+
+class _Said:
+    """The options by name: those somebody chose for this run, and those of configuration files."""
+
+    def __init__(self, args: argparse.Namespace, environ: Mapping[str, str]) -> None:
+        self._args = args
+        self._environ = environ
+
+    def now(self, option: str) -> object:
+        """What was typed or is in the environment, else `None`."""
+        chosen = option in self._args.typed or f"INTERLOCK_{option.upper()}" in self._environ
+        return getattr(self._args, option) if chosen else None
+
+    def at_all(self, option: str) -> object:
+        return getattr(self._args, option)
+
+    def of(self, option: str, *, is_open: bool) -> object:
+        """What counts: anything where the agent leaves it open, else only what was said for this run."""
+        return self.at_all(option) if is_open else self.now(option)
+
+
+def _merged(base: dict[str, object], said: _Said) -> dict[str, object]:
+    data = dict(base)
+    free = "agent" not in base
+    # Some options mean nothing without another: a model's address, the names of the rules' nets. They
+    # come from where that one comes from.
+    model = said.of("model", is_open=free and "model" not in base)
+    if model is not None:
+        data["model"] = model
+        data.pop("api_base", None)
+    api_base = said.of("api_base", is_open="model" not in base and free)
+    if api_base is not None:
+        data["api_base"] = api_base
+    rules = said.of("rules", is_open="rules" not in base)
+    if rules:
+        data["rules"] = rules
+        data.pop("active", None)
+    active = said.of("active", is_open="rules" not in base and "active" not in base)
+    if active is not None:
+        data["active"] = active
+    tools = said.of("tools", is_open=free and "tools" not in base)
+    if tools is not None:
+        data["tools"] = [name for part in str(tools).split(",") if (name := part.strip())]
+    for option in ("system_prompt", "mode", "explain_blocks"):
+        is_open = option not in base and (free or option != "system_prompt")
+        value = said.of(option, is_open=is_open)
+        if value is not None:
+            data[option] = value
+    if limits := _limits(base.get("limits"), said, is_open=free):
+        data["limits"] = limits
+    runtime = _runtime(base.get("runtime"), said, is_open=free and "runtime" not in base)
+    if runtime is not None:
+        data["runtime"] = runtime
+    return data
+
+
+def _limits(base: object, said: _Said, *, is_open: bool) -> dict[str, object]:
+    limits: dict[str, object] = dict(base) if is_table(base) else {}
+    for option in ("max_steps", "max_cost"):
+        value = said.of(option, is_open=is_open and option not in limits)
+        if value is not None:
+            limits[option] = value
+    return limits
+
+
+def _runtime(base: object, said: _Said, *, is_open: bool) -> object:
+    kind = said.of("runtime", is_open=is_open)
+    workdir = said.of("workdir", is_open=is_open)
+    network = said.of("network", is_open=is_open)
+    if kind is None and workdir is None and network is None:
+        return base
+    options: dict[str, object] = dict(base) if is_table(base) else {}
+    if kind is not None and kind != options.get("kind", kind):
+        kept = options.get("workdir") if {kind, options["kind"]} <= HERE else None
+        options = {} if kept is None else {"workdir": kept}
+    if kind is not None:
+        options["kind"] = kind
+    if workdir is not None:
+        options["workdir"] = str(workdir)
+    if network is not None:
+        options["network"] = network
+    return options
+
+
+def _placed(data: dict[str, object], here: Path) -> dict[str, object]:
+    """`data` with a working directory, so that the spec means the same everywhere; an imported agent has
+    its own."""
+    runtime = data.get("runtime")
+    if runtime is None:
+        return data if "agent" in data else {**data, "runtime": {"kind": "local", "workdir": here}}
+    if is_table(runtime) and runtime.get("kind", "local") in HERE and "workdir" not in runtime:
+        return {**data, "runtime": {**runtime, "workdir": here}}
+    return data
+
+
+def _list(value: object) -> list[object]:
+    return list(cast("Sequence[object]", value)) if isinstance(value, (list, tuple)) else []
+
+
+def _as_option(keys: Keys, message: str, remedy: str) -> str:
+    """A problem as the command line has it: with the option's name for the key's."""
+    path = dotted(keys)
+    if message == f"unknown key '{path}'":
+        # Only what belongs to another runtime can get here.
+        return f"--{keys[-1]}: not an option of this runtime; {remedy}, or --runtime sandbox"
+    name = next(key for key in reversed(keys) if isinstance(key, str))
+    option = _OPTIONS.get(path) or f"--{name.replace('_', '-')}"
+    said = message.partition(": ")[2]
+    return f"{option}: {said}{f'; {remedy}' if remedy else ''}"
+
+
+# The words of `interlock run [AGENT] [TASK]` that belong to no option: which of them is what.
+#
+# An agent is a `.toml` file or `package.module:name`; everything else is the task. Imports nothing
+# heavy: this runs while the command line is read.
+
+
+IMPORTED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+NO_TASK = "what is the agent to do? Give a task, in quotes, after the options"
+
+
+class WordsError(ValueError):
+    """Words that make no agent and task; the message says what was expected."""
+
+
+def settle_words(args: argparse.Namespace, extra: Sequence[str], line: Sequence[str]) -> None:
+    """Set `args.target` and `args.task` from the positional words, `extra` ones included.
+
+    argparse gives back in `extra` what follows an option after the first word. A task may be missing
+    where an agent is named: its file may have one. Raises `WordsError`.
+    """
+    words = [word for word in (args.target, args.task) if word is not None]
+    words += _words(extra)
+    target = words[0] if words and is_target(words[0], alone=len(words) == 1) else None
+    if target is not None:
+        words.pop(0)
+    if not words:
+        words = _from_lists(args, line, has_target=target is not None)
+        if target is None and words and is_target(words[0], alone=len(words) == 1):
+            target = words.pop(0)
+    if len(words) > 1:
+        raise WordsError(
+            f"found {words[0]!r} and {words[1]!r}; expected a task in quotes, "
+            "after an agent (agent.toml or package.module:name) if there is one"
+        )
+    if target is None and not words:
+        raise WordsError(NO_TASK)
+    args.target, args.task = target, words[0] if words else None
+
+
+def is_target(word: str, *, alone: bool) -> bool:
+    """Whether `word` names an agent.
+
+    `alone` it may as well be the task, so it must not look like a sentence, or the thing must be there.
+    """
+    if word.endswith(".toml"):
+        return not alone or not any(map(str.isspace, word)) or Path(word).is_file()
+    return IMPORTED.fullmatch(word) is not None and (not alone or _is_module(word))
+
+
+def _is_module(word: str) -> bool:
+    """Whether the module that `word` begins with can be found; nothing is imported."""
+    package = word.partition(":")[0].partition(".")[0]
+    return PathFinder.find_spec(package, [str(Path.cwd()), *sys.path]) is not None
+
+
+def _words(extra: Sequence[str]) -> list[str]:
+    words: list[str] = []
+    for position, word in enumerate(extra):
+        if word == "--":
+            return [*words, *extra[position + 1 :]]
+        if word.startswith("-"):
+            raise WordsError(f"unrecognized arguments: {' '.join(extra)}")
+        words.append(word)
+    return words
+
+
+def _from_lists(args: argparse.Namespace, line: Sequence[str], *, has_target: bool) -> list[str]:
+    """In `run --rules a.rules "Ship it"` the option takes the task for a file: give it back.
+
+    An agent may bring its task: then only a sentence is one, lest the name of a net be lost.
+    """
+    for given in (args.rules, args.active):
+        if not given or given[-1] != line[-1]:
+            continue
+        words: list[str] = []
+        if len(given) > 1 and _is_task(given[-1], has_target=has_target):
+            words.append(given.pop())
+        if len(given) > 1 and not has_target and is_target(given[-1], alone=not words):
+            words.insert(0, given.pop())
+        return words
+    return []
+
+
+def _is_task(word: str, *, has_target: bool) -> bool:
+    sentence = any(map(str.isspace, word))
+    return not Path(word).is_file() and (sentence or not (has_target or word.endswith(".rules")))

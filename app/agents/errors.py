@@ -1,0 +1,163 @@
+"""What pydantic finds wrong with an agent's spec, in the words of a file's or an option's author."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import TypeAlias, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from ..config.paths import is_table
+from .spec import KINDS, Limits, SessionLimits, WebFetchOptions
+
+Keys: TypeAlias = tuple[str | int, ...]
+_EXPECTED = {
+    "bool_type": "true or false",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "string_type": "text in quotes",
+    "path_type": "a path in quotes",
+    "dict_type": "a table",
+    "mapping_type": "a table",
+    "tuple_type": "a list, in [ ]",
+    "model_attributes_type": "a table",
+    "model_type": "a table",
+    "model_attributes_error": "a table",
+}
+_EXPECTED_KEYS = {
+    "subagents": "names of up to 59 letters, digits, '_' and '-'",
+    "files": "paths of files",
+}
+_SHARED = "it works in the agent's runtime, under the session's rules and in its mode; leave this out"
+_NO_SUBAGENTS_KEYS = {
+    **dict.fromkeys(("runtime", *(key for kind in KINDS.values() for key in kind.model_fields)), _SHARED),
+    **dict.fromkeys(("rules", "active", "gate", "mode", "explain_blocks"), _SHARED),
+    "web_fetch": "the agent's counts for its subagents, too; leave this out",
+    "subagents": "give the agent all of them, or put a tool made with task_tool into this one's tools",
+    "name": "it has the name of its table, [subagents.NAME]",
+    "agent": "an Agent of a module does tasks as a tool made with task_tool, among the agent's tools",
+    "task": "it gets its tasks from the agent",
+}
+"""What a subagent's table may not say, and why, or what to do instead."""
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_SECRET = re.compile(r"key|token|secret|password", re.IGNORECASE)
+
+
+def describe_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[tuple[Keys, str, str]]:
+    """What pydantic found, each as keys, a message that begins with their path, and a remedy."""
+    for found in error.errors(include_url=False):
+        keys = _keys(found["loc"])
+        where = dotted(keys)
+        match found["type"]:
+            case "extra_forbidden":
+                yield keys, *_unknown(keys, model, found["loc"])
+            case "string_pattern_mismatch" if keys[-1] == "[key]":
+                # pydantic's word for a key that is wrong itself.
+                *_, table, _, _ = keys
+                expected = _EXPECTED_KEYS[str(table)]
+                yield keys[:-1], f"{dotted(keys[:-2])}: expected {expected}, found {_found(found)}", ""
+            case "missing":
+                yield keys, f"{where}: there is none", "the agent's model reads there what it is for"
+            case "union_tag_invalid":
+                keys = (*keys, "kind")
+                given: object = found["input"]
+                if is_table(given):
+                    given = given.get("kind")
+                kinds = ", ".join(KINDS)
+                yield keys, f"{where}: unknown runtime {given!r:.60}", f"known: {kinds}"
+            case "value_error":
+                yield keys, f"{where}: {str(found['msg']).removeprefix('Value error, ')}", ""
+            case "greater_than_equal":
+                low = found.get("ctx", {}).get("ge", 0)
+                yield keys, f"{where}: expected a number from {low}, found {_found(found)}", ""
+            case "greater_than":
+                yield keys, f"{where}: expected more than 0, found {_found(found)}", ""
+            case "string_too_short":
+                yield keys, f"{where}: expected some text, found none", ""
+            case kind if kind in _EXPECTED:
+                yield keys, f"{where}: expected {_EXPECTED[kind]}, found {_found(found)}", ""
+            case "string_pattern_mismatch":
+                yield keys, f"{where}: expected {_expected_text(keys)}, found {_found(found)}", ""
+            case "too_short" if isinstance(found["input"], (list, tuple)):
+                yield keys, f"{where}: expected at least one", "leave it out for all"
+            case _:
+                said = str(found["msg"]).removeprefix("Input should ").removeprefix("be ")
+                yield keys, f"{where}: expected {said}, found {_found(found)}", ""
+
+
+def dotted(keys: Keys) -> str:
+    """`('tools', 1)` as `tools[1]`, `('limits', 'max_steps')` as `limits.max_steps`.
+
+    A key that TOML wants in quotes has them.
+    """
+    return "".join(map(_dotted, keys)).removeprefix(".")
+
+
+def _dotted(key: str | int) -> str:
+    if isinstance(key, int):
+        return f"[{key}]"
+    return f".{key if _BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)}"
+
+
+def _keys(loc: Sequence[str | int]) -> Keys:
+    """Where the value is in the file: pydantic puts the runtime's kind between its key and the rest."""
+    inside = len(loc) > 1 and loc[0] == "runtime" and loc[1] in KINDS
+    return (loc[0], *loc[2:]) if inside else tuple(loc)
+
+
+def _found(found: ErrorDetails) -> str:
+    value: object = found["input"]
+    names: dict[type[object], str] = {bool: "true or false", dict: "a table", list: "a list"}
+    return f"{value!r:.60}" if type(value) not in names else f"{names[type(value)]}"
+
+
+def _expected_text(keys: Keys) -> str:
+    match keys[-1] if keys else None:
+        case "name":
+            return "up to 64 letters, digits, '.', '_' and '-'"
+        case "agent":
+            return "package.module:name"
+        case "workdir":
+            return "a path that starts with /"
+        case _:
+            return "some text"
+
+
+def _unknown(keys: Keys, model: type[BaseModel], loc: Sequence[str | int]) -> tuple[str, str]:
+    """The message and the remedy for a key there is not."""
+    key = str(keys[-1])
+    home = "limits"
+    match loc:
+        case ("limits", _):
+            table = SessionLimits
+        case ("subagents", _, "limits", _):
+            table = Limits
+        case ("web_fetch", _):
+            table = WebFetchOptions
+        case ("runtime", kind, _):
+            table = KINDS[str(kind)]
+        case ("subagents", _, _):
+            if key in _NO_SUBAGENTS_KEYS:
+                return f"{dotted(keys)}: a subagent has no '{key}' of its own", _NO_SUBAGENTS_KEYS[key]
+            home = dotted((*keys[:-1], "limits"))
+            _, table = get_args(model.model_fields["subagents"].annotation)
+        case _:
+            table = model
+    known = list(table.model_fields)
+    message = f"unknown key '{dotted(keys)}'"
+    if key in (Limits if loc[0] == "subagents" else SessionLimits).model_fields:
+        return message, f"it belongs in the table [{home}]"
+    for kind, options in KINDS.items():
+        if key in options.model_fields and key != "kind":
+            return message, f"it belongs in the table [runtime] with kind = '{kind}'"
+    if key in WebFetchOptions.model_fields:
+        return message, "it belongs in the table [web_fetch]"
+    if _SECRET.search(key):
+        return message, "a secret does not belong in an agent file; put it into the environment"
+    if close := get_close_matches(key, known, n=2, cutoff=0.7):
+        return message, "did you mean '" + "' or '".join(close) + "'?"
+    return message, f"known: {', '.join(known)}"

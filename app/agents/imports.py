@@ -1,0 +1,64 @@
+"""Objects of Python modules, named `package.module:name` as entry points are."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+
+from ...engine.agents.errors import describe
+
+
+class ImportedError(ValueError):
+    """What cannot be imported, or broke; the message says where. Its cause is the exception itself."""
+
+
+def imported(name: str, directories: Sequence[Path]) -> object:
+    """The object called `name`; `directories` come first on the path modules are looked for, for good.
+
+    They stay because modules import others later on. Raises `ImportedError`.
+    """
+    module_name, _, attribute = name.partition(":")
+    for directory in reversed([str(directory) for directory in directories]):
+        if directory not in sys.path:
+            sys.path.insert(0, directory)
+    importlib.invalidate_caches()
+    module = _module(name, module_name, directories)
+    try:
+        return getattr(module, attribute)
+    except AttributeError as error:
+        close = get_close_matches(attribute, dir(module), n=1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        where = getattr(module, "__file__", None) or module_name
+        raise ImportedError(f"{name}: {where} has no '{attribute}'{hint}") from error
+
+
+def _module(name: str, module_name: str, directories: Sequence[Path]) -> ModuleType:
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if module_name == missing or module_name.startswith(f"{missing}."):
+            raise ImportedError(
+                f"{name}: no module '{missing}' can be found; modules are looked for from "
+                f"{sys.path[0]} on"
+            ) from error
+        raise ImportedError(f"{name}: {where_it_broke(error, directories)}") from error
+    except (Exception, SystemExit) as error:
+        raise ImportedError(f"{name}: {where_it_broke(error, directories)}") from error
+
+
+def where_it_broke(error: BaseException, directories: Sequence[Path]) -> str:
+    """`agents.py:3: ValueError: no`: the innermost line in `directories`, or anywhere, and its words."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}"
+    frames = [
+        f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<frozen")
+    ]
+    own = [f for f in frames if any(Path(f.filename).is_relative_to(d) for d in directories)]
+    said = f"{type(error).__name__}: {describe(error)}"
+    return f"{(own or frames)[-1].filename}:{(own or frames)[-1].lineno}: {said}" if frames else said

@@ -1,0 +1,249 @@
+"""What it takes to host an agent, as plain data: from an agent file, from options, or from a journal.
+
+A spec holds no secret and only absolute paths, so that a session can be started again from it, in another
+directory and another process.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    ValidationInfo,
+    field_validator,
+)
+
+from ...engine.agents import SendMode
+from ...engine.agents.models.model_url import parse_model_name
+from ...engine.agents.runtime import just_bash
+from ...engine.gate.types import Mode
+from ..config.paths import is_table
+
+BASE = "base"
+"""The key of a validation's context that holds the directory where relative paths start."""
+
+
+class AgentSpecError(ValueError):
+    """An agent that cannot be hosted: every problem, each with what was found and the remedy."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+def absolute(path: Path, info: ValidationInfo) -> Path:
+    if "\0" in str(path):
+        raise ValueError("a path cannot hold a NUL character")
+    context: Mapping[str, Path] = info.context or {}
+    base = context.get(BASE) or Path.cwd()
+    try:
+        return Path(os.path.normpath(base / path.expanduser()))
+    except RuntimeError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _readable_model(name: str) -> str:
+    target = parse_model_name(name)
+    if target.api_base is not None:
+        _plain_url(target.api_base)
+    return name
+
+
+def _plain_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("expected a URL such as http://127.0.0.1:8080/v1")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("a password does not belong in a URL; put the key into the environment")
+    return url
+
+
+def _as_table(value: object) -> object:
+    """`runtime = "sandbox"` stands for a table with that kind; a table without one is local."""
+    if isinstance(value, str):
+        return {"kind": value}
+    return {"kind": "local", **value} if is_table(value) else value
+
+
+def _inside(*parts: str) -> PurePosixPath:
+    """A path of the shell in memory, where `//` at the beginning means nothing else than `/`."""
+    return PurePosixPath("/" + posixpath.normpath(posixpath.join(*parts)).lstrip("/"))
+
+
+AbsolutePath = Annotated[Path, AfterValidator(absolute)]
+InsidePath = Annotated[str, Field(pattern=r"^/[^\x00]*$")]
+"""A path on the runtime's own machine, not on this one."""
+Names = tuple[Annotated[str, Field(min_length=1)], ...]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class LocalOptions(_Frozen):
+    """Tools run on this machine, with this program's rights.
+
+    They get its environment without Interlock's variables and providers' keys; `env` names those of them
+    that they get all the same.
+    """
+
+    kind: Literal["local"] = "local"
+    workdir: AbsolutePath | None = None
+    env: Names = ()
+
+
+class SandboxOptions(_Frozen):
+    """Tools run behind bubblewrap. `env` names the variables they get, never their values."""
+
+    kind: Literal["sandbox"] = "sandbox"
+    workdir: AbsolutePath | None = None
+    network: StrictBool = False
+    read_only: tuple[AbsolutePath, ...] = ()
+    writable: tuple[AbsolutePath, ...] = ()
+    env: Names = ()
+
+
+class JustBashOptions(_Frozen):
+    """Tools run in a shell interpreted here, on files in memory: `files` maps paths to texts, relative
+    ones start at the working directory. `env` as for `sandbox`.
+    """
+
+    kind: Literal["just-bash"] = "just-bash"
+    workdir: InsidePath | None = None
+    files: Mapping[Annotated[str, Field(pattern=r"^[^\x00]*[^\x00/]$")], str] = {}
+    env: Names = ()
+
+    @field_validator("files")
+    @classmethod
+    def _each_has_a_place(cls, files: Mapping[str, str], info: ValidationInfo) -> Mapping[str, str]:
+        """Where a file is, no directory is: just-bash itself would take one for the other."""
+        workdir = info.data.get("workdir") or just_bash.DIRECTORY
+        taken: dict[PurePosixPath, str] = {}
+        for name in files:
+            path = _inside(workdir, name)
+            if path in taken:
+                raise ValueError(f"'{taken[path]}' and '{name}' are the same file; keep one of them")
+            taken[path] = name
+        directories = {above: f"'{name}'" for path, name in taken.items() for above in path.parents}
+        here = _inside(workdir)
+        directories |= dict.fromkeys((here, *here.parents), "the working directory")
+        for path, name in taken.items():
+            if path in directories:
+                raise ValueError(
+                    f"'{name}' cannot be a file: {directories[path]} needs a directory there"
+                )
+        return files
+
+
+class VercelOptions(_Frozen):
+    """Tools run in a Vercel sandbox that lives `time_limit` seconds at most. `env` as for `sandbox`."""
+
+    kind: Literal["vercel"] = "vercel"
+    workdir: InsidePath | None = None
+    time_limit: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
+    env: Names = ()
+
+
+RuntimeOptions = Annotated[
+    LocalOptions | SandboxOptions | JustBashOptions | VercelOptions, Field(discriminator="kind")
+]
+KINDS: dict[str, type[BaseModel]] = {
+    "local": LocalOptions,
+    "sandbox": SandboxOptions,
+    "just-bash": JustBashOptions,
+    "vercel": VercelOptions,
+}
+HERE = frozenset({"local", "sandbox"})
+"""The runtimes whose working directory is one of this machine."""
+
+
+class WebFetchOptions(_Frozen):
+    """With `private` the ready-made `web_fetch` reaches this machine and its network, too (A-127)."""
+
+    private: StrictBool = False
+
+
+class Limits(_Frozen):
+    """`max_steps` counts a run's model calls; without it the agent's own limit applies.
+
+    `max_cost` is what a session may cost in US dollars, over its whole record and with its subagents.
+    """
+
+    max_steps: Annotated[StrictInt, Field(ge=1)] | None = None
+    max_cost: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
+
+
+class SessionLimits(Limits):
+    """Those of an agent that people talk to.
+
+    After a turn whose last model call was sent `compact_at` tokens or more, the session is compacted.
+    """
+
+    compact_at: Annotated[StrictInt, Field(ge=1)] | None = None
+
+
+class SubagentSpec(_Frozen):
+    """An agent that another one has do tasks, through a tool `task_<name>`.
+
+    It works in that agent's runtime, under the session's rules. Without a `model` it has that agent's;
+    `description` is what that agent's model knows of it.
+    """
+
+    description: Annotated[str, Field(pattern=r"\S")]
+    model: Annotated[str, AfterValidator(_readable_model)] | None = None
+    api_base: Annotated[str, AfterValidator(_plain_url)] | None = None
+    system_prompt: str | None = None
+    tools: Names = ()
+    limits: Limits = Limits()
+
+    @field_validator("api_base")
+    @classmethod
+    def _of_its_own_model(cls, api_base: str | None, info: ValidationInfo) -> str | None:
+        if api_base is not None and info.data.get("model", "") is None:
+            raise ValueError("an address is a model's; name the model too")
+        return api_base
+
+
+SubagentName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,58}$")]
+"""With `task_` before it, a name that every provider takes for a tool."""
+
+
+class AgentSpec(_Frozen):
+    """See the module. What is `None` is up to the agent, or has a default where it is used.
+
+    `agent` names an `Agent` of a Python module (`package.module:name`) that the rest then changes;
+    without it there must be a `model`. `tools` are names of ready-made ones or `package.module:name`,
+    imported with the directories of `import_from` first on the path. `web_fetch` counts for subagents,
+    too. Relative paths start at the directory that the validation's context has under `BASE`, or at the
+    working directory.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")] | None = None
+    agent: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = None
+    model: Annotated[str, AfterValidator(_readable_model)] | None = None
+    api_base: Annotated[str, AfterValidator(_plain_url)] | None = None
+    system_prompt: str | None = None
+    tools: Names | None = None
+    web_fetch: WebFetchOptions = WebFetchOptions()
+    subagents: Mapping[SubagentName, SubagentSpec] = {}
+    runtime: Annotated[RuntimeOptions, BeforeValidator(_as_table)] | None = None
+    rules: tuple[AbsolutePath, ...] = ()
+    active: Annotated[Names, Field(min_length=1)] | None = None
+    mode: Mode = "enforce"
+    limits: SessionLimits = SessionLimits()
+    send_mode: SendMode | None = None
+    explain_blocks: StrictBool = False
+    task: Annotated[str, Field(pattern=r"\S")] | None = None
+    import_from: tuple[AbsolutePath, ...] = ()

@@ -1,0 +1,186 @@
+"""Tools by the names that specs give them: ready-made ones, and those of somebody's modules."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from ...engine.agents import Agent, AgentError, LitellmModel, Model, Runtime, Tool, task_tool, tool
+from ...engine.agents import tools as ready_made
+from ...engine.agents.tool import tool_table
+from ..config.paths import is_list, is_table
+from .imports import ImportedError, imported
+from .spec import AgentSpec, AgentSpecError, SubagentSpec
+
+
+def ready_made_tools(*, private: bool = False) -> dict[str, Tool]:
+    """The tools that come with Interlock, by the name an agent knows them by.
+
+    With `private`, `web_fetch` reaches this machine and its network, too (A-127).
+    """
+    exported = (getattr(ready_made, name) for name in ready_made.__all__)
+    table = tool_table([each for each in exported if hasattr(each, "execute")])
+    return {**table, "web_fetch": ready_made.create_web_fetch_tool(private=private)}
+
+
+def named_tools(
+    names: Sequence[str], import_from: Sequence[Path], *, where: str = "tools", private: bool = False
+) -> tuple[Tool, ...]:
+    """The tools that `names` mean, modules imported with `import_from` first on the path.
+
+    `private` is for `ready_made_tools`.
+
+    Raises `AgentSpecError` with every problem, each beginning with `where` the names are written.
+    """
+    known = ready_made_tools(private=private)
+    problems: list[str] = []
+    found: list[Tool] = []
+    unknown = [name for name in names if ":" not in name and name not in known]
+    if unknown:
+        those = ", ".join(known)
+        problems.append(
+            f"{where}: unknown {', '.join(unknown)}; known: {those}, or package.module:function"
+        )
+    for name in names:
+        if name in known:
+            found.append(known[name])
+        elif ":" in name:
+            try:
+                found.append(_imported_tool(name, import_from))
+            except ValueError as error:
+                problems.append(f"{where}: {error}")
+    if problems:
+        raise AgentSpecError(problems)
+    try:
+        return tuple(tool_table(found).values())
+    except ValueError as error:
+        raise AgentSpecError([f"{where}: {error}"]) from error
+
+
+def _imported_tool(name: str, import_from: Sequence[Path]) -> Tool:
+    thing = imported(name, import_from)
+    if all(hasattr(thing, attribute) for attribute in ("name", "description", "parameters", "execute")):
+        return cast("Tool", thing)
+    if not inspect.isfunction(thing):
+        raise ImportedError(
+            f"{name}: expected a function or a tool made with @tool, found {type(thing).__name__}"
+        )
+    try:
+        return tool(thing)
+    except TypeError as error:
+        raise ImportedError(f"{name}: {error}") from error
+
+
+# From the subagents of a spec to tools of its agent.
+
+
+MAX_STEPS = 50
+"""A task is smaller than what a person asks for: fewer steps than an agent has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subagent:
+    """A subagent whose model and tools are there; without a model it gets that of the agent."""
+
+    name: str
+    spec: SubagentSpec
+    model: Model | None
+    tools: tuple[Tool, ...]
+
+    def as_tool(self, model: Model, runtime: Runtime) -> Tool:
+        """The tool by which an agent with `model` and `runtime` has this one do tasks."""
+        agent = Agent(
+            self.model or model,
+            name=self.name,
+            system_prompt=self.spec.system_prompt,
+            tools=self.tools,
+            runtime=runtime,
+            max_steps=self.spec.limits.max_steps or MAX_STEPS,
+            max_cost=self.spec.limits.max_cost,
+        )
+        return task_tool(agent, description=self.spec.description)
+
+
+def prepare_subagents(spec: AgentSpec) -> tuple[Subagent, ...]:
+    """The subagents of `spec`. Raises `AgentSpecError` with every problem of theirs."""
+    problems: list[str] = []
+    made: list[Subagent] = []
+    for name, each in spec.subagents.items():
+        where = f"subagents.{name}"
+        model: Model | None = None
+        tools: tuple[Tool, ...] = ()
+        try:
+            model = _model(each)
+        except AgentError as error:
+            problems.append(f"{where}.model: {error}")
+        try:
+            tools = named_tools(
+                each.tools, spec.import_from, where=f"{where}.tools", private=spec.web_fetch.private
+            )
+        except AgentSpecError as error:
+            problems.extend(error.problems)
+        made.append(Subagent(name, each, model, tools))
+    if problems:
+        raise AgentSpecError(problems)
+    return tuple(made)
+
+
+def clashes(spec: AgentSpec, tools: Iterable[str]) -> list[str]:
+    """A problem for each of an agent's tools that has the name of a subagent's."""
+    subagents = {f"task_{name}": name for name in spec.subagents}
+    return [
+        f"subagents.{subagents[tool]}: the agent has a tool {tool} already; "
+        "take it out of the agent's tools, or rename the subagent"
+        for tool in tools
+        if tool in subagents
+    ]
+
+
+def _model(spec: SubagentSpec) -> Model | None:
+    if spec.model is None:
+        return None
+    model = LitellmModel(spec.model, api_base=spec.api_base)
+    model.check_environment()
+    return model
+
+
+# The tools that exist, as a person names them on the command line: `a,b,c`, or a JSON file.
+
+
+class ToolsError(ValueError):
+    """A list of tools that cannot be read; the message says what was expected."""
+
+
+def known_tools(given: str) -> list[str]:
+    """The names in `a,b,c`, or those of a `.json` file.
+
+    The file holds a list of names or of tool descriptions (`{"name": …}`, `{"function": {"name": …}}`),
+    or such a list under `tools`. Raises `ToolsError`.
+    """
+    if not given.lower().endswith(".json"):
+        names = [name.strip() for name in given.split(",")]
+        return [name for name in dict.fromkeys(names) if name]
+    try:
+        found: object = json.loads(Path(given).read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ToolsError(f"cannot read the tools in {given}: {reason}") from error
+    if is_table(found) and "tools" in found:
+        found = found["tools"]
+    if not is_list(found):
+        raise ToolsError(f'{given} holds no list of tools; write ["bash", "read"]')
+    return list(dict.fromkeys(_name(tool, given) for tool in found))
+
+
+def _name(tool: object, given: str) -> str:
+    described = tool
+    if is_table(tool):
+        inner = tool.get("function")
+        described = (inner if is_table(inner) else tool).get("name")
+    if not isinstance(described, str) or not described:
+        raise ToolsError(f"{given} lists {tool!r:.80}, expected a tool's name or a description with one")
+    return described

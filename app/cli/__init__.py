@@ -1,0 +1,1 @@
+"""The `interlock` command: one module a subcommand, imported when it runs."""

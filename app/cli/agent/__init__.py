@@ -1,0 +1,1 @@
+"""Commands that run agents, flows and proxies, or open a console."""

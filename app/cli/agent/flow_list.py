@@ -1,0 +1,67 @@
+"""`interlock flow list`: recorded runs of flows, and where each stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from ....engine.core.sanitize import visible, visible_words
+from ....engine.history.journal.reader import HistoryReader, open_reader
+from ....engine.history.model.events import JournalEvent, SessionOpened
+from ....engine.history.model.records import FlowStepped
+from ....engine.history.model.state import SessionSummary
+from ...terminal.symbols import STOPPED, session_look
+
+NAMES = "status", "run", "flow", "started", "step", "stands at"
+EMPTY = "No runs of flows are recorded yet. Start one with: interlock demo --flow"
+
+
+def list_runs(database: Path, *, limit: int, out: TextIO) -> int:
+    """Print the latest `limit` runs, the most recent first; returns 0. Raises `JournalError`."""
+    rows: list[Sequence[str]] = []
+    if database.exists():
+        reader = open_reader(database)
+        for session in reader.sessions(limit=100_000):
+            if session.kind == "flow" and len(rows) < limit:
+                rows.append(_row(reader, session))
+    if not rows:
+        print(EMPTY, file=out)
+        return 0
+    widths = [max(map(len, column)) for column in zip(NAMES, *rows, strict=True)]
+    for row in (NAMES, *rows):
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip(), file=out)
+    return 0
+
+
+def _row(reader: HistoryReader, session: SessionSummary) -> Sequence[str]:
+    step, waits = _last(reader.events(session.id))
+    seen = session_look(session)
+    stands = "" if step is None else ", ".join(step.live)
+    if step is not None and step.done:
+        stands = f"its end, {stands}"
+    elif waits:
+        stands += ", waits for a person"
+    return (
+        f"{seen.symbol} {seen.word}{', can be resumed' if seen is STOPPED else ''}",
+        visible_words(session.id),
+        visible_words(session.agent),
+        f"{session.opened.astimezone():%m-%d %H:%M}",
+        "" if step is None else str(step.step),
+        visible(stands),
+    )
+
+
+def _last(events: Iterable[JournalEvent]) -> tuple[FlowStepped | None, bool]:
+    """The last step taken, and whether the next one needs a person."""
+    last: FlowStepped | None = None
+    for event in events:
+        match event.body:
+            case FlowStepped() as body:
+                last = body
+            case SessionOpened():
+                last = None
+            case _:
+                pass
+    return last, last is not None and last.waits is not None

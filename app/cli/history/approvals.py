@@ -1,0 +1,128 @@
+"""`interlock history approvals`: how approvals are decided, and which could be asked less."""
+
+from __future__ import annotations
+
+import json as json_text
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import TextIO
+
+from ....engine.backtest.savings import Saved
+from ....engine.core.sanitize import visible
+from ....engine.history.decisions.approval_stats import Fatigue, RuleFatigue, Tally, fatigue
+from ....engine.history.errors import JournalError
+from ....engine.history.journal.reader import open_reader
+from ....engine.history.model.since import moment
+from ....engine.history.redaction.redaction import Redaction
+from ...config.arguments import BAD_INPUT
+from ...format.approval_stats import WARNING, heading, row, rule_notes, rule_text, saved_lines, total_line
+from ...format.text import shown, wrap
+from .approval_stats_job import suggested
+
+WIDTH = 80
+
+
+def approvals(
+    database: Path,
+    *,
+    since: str | None,
+    json: bool,
+    out: TextIO,
+    err: TextIO,
+    redaction: Redaction,
+    zone: tzinfo | None = None,
+    now: datetime | None = None,
+) -> int:
+    """Print it. Returns the exit code: 2 for a moment or a journal that cannot be read."""
+    try:
+        begin = None if since is None else moment(since, now or datetime.now(UTC), zone)
+        path = open_reader(database).path
+        found = fatigue(path, begin)
+        less = list(suggested(path, found, redaction))
+    except (JournalError, ValueError) as error:
+        print(f"interlock history approvals: {visible(str(error))}", file=err)
+        return BAD_INPUT
+    width = max(60, shutil.get_terminal_size((WIDTH, 24)).columns) if out.isatty() else WIDTH
+    for line in [_json(found, less)] if json else _lines(found, less, width, zone):
+        print(line.rstrip(), file=out)
+    return 0
+
+
+def _lines(
+    found: Fatigue, less: list[tuple[RuleFatigue, Saved]], width: int, zone: tzinfo | None
+) -> Iterator[str]:
+    since = "" if found.since is None else f" since {found.since.astimezone(zone):%Y-%m-%d %H:%M}"
+    yield from wrap(f"Approvals{since}: {total_line(found)}", width)
+    if not found.rules:
+        return
+    yield ""
+    yield heading("by rule", width)
+    for rule in found.rules:
+        yield row(shown(rule.net), rule.tally, width, always=rule.always)
+        yield from (f"    {line}" for line in wrap(rule_text(rule) + rule_notes(rule), width - 4))
+    if found.operators:
+        yield ""
+        yield heading("by operator", width)
+        for operator in found.operators:
+            yield row(shown(operator.name), operator.tally, width)
+    for rule, what in less:
+        yield ""
+        yield from wrap(rule_text(rule), width)
+        for sentence in saved_lines(rule, what):
+            yield from (f"    {line}" for line in wrap(sentence, width - 4))
+    if less:
+        yield ""
+        yield from wrap(WARNING, width)
+
+
+def _json(found: Fatigue, less: list[tuple[RuleFatigue, Saved]]) -> str:
+    return json_text.dumps(
+        {
+            "since": None if found.since is None else found.since.isoformat(),
+            "total": _tally(found.total),
+            "rules": [
+                {
+                    "net": rule.net,
+                    "rule": None if rule.rule is None else rule.rule.text,
+                    "place": None if rule.rule is None else rule.rule.where,
+                    "always_approved": rule.always,
+                    "risk_high": rule.high,
+                    "people": rule.people,
+                    "approved_by": list(rule.by),
+                    **_tally(rule.tally),
+                }
+                for rule in found.rules
+            ],
+            "operators": [{"name": o.name, **_tally(o.tally)} for o in found.operators],
+            "suggestions": [
+                {
+                    "net": rule.net,
+                    "sessions": what.sessions,
+                    "asked": what.asked,
+                    "grant_uses": what.uses,
+                    "saved_by_grant": what.by_grant,
+                    "condition": what.when,
+                    "saved_by_condition": what.by_condition,
+                }
+                for rule, what in less
+            ],
+        },
+        indent=2,
+    )
+
+
+def _tally(tally: Tally) -> dict[str, object]:
+    return {
+        "requests": tally.requests,
+        "open": tally.open,
+        "approved": tally.approved,
+        "denied": tally.denied,
+        "edited": tally.edited,
+        "expired": tally.expired,
+        "withdrawn": tally.withdrawn,
+        "approve_rate": tally.rate,
+        "median_seconds": tally.seconds,
+        "within_2_seconds": tally.quick,
+    }

@@ -1,0 +1,315 @@
+"""What an agent's hook answers to each event, see `hook_run`."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ....engine.gateway.hooks.client import (
+    GRACE,
+    REFUSED,
+    HookClient,
+    Judged,
+    NoTokenError,
+    Opening,
+    RefusedError,
+)
+from ....engine.gateway.hooks.events import (
+    HookEvent,
+    PostToolUse,
+    PreToolUse,
+    SessionEnd,
+    SessionStart,
+    Stop,
+    read_event,
+    session_name,
+)
+from ....engine.gateway.hooks.transcript import exit_code
+from ....engine.gateway.hooks.websocket import HookError, LateError, NoServerError
+from ...config.hooks import MARGIN, HookSettings, OnEdit, hook_settings
+from .command_line import HookLine
+from .server import Connected, StartingError, connect
+
+NOT_JUDGED = (
+    "Interlock records this session but judges nothing: its server has no rules. Name some in "
+    'interlock.toml in your config directory ([serve], rules = ["FILE"]) and start the server again.'
+)
+
+OLDER = (
+    "These hooks are of an older Interlock: what a project sets in an agent's environment can switch "
+    "them off. Install them again: interlock hook install {agent}"
+)
+NO_EXIT_CODE = "({agent} did not say how this command ended, so it does not count as a success.)"
+
+
+class ResultLostError(HookError):
+    """How a call ended could not be recorded; it has run, so nothing is blocked by this."""
+
+    lost = True
+
+
+@dataclass(frozen=True, slots=True)
+class HookAgent:
+    """How an agent's answers differ. One that cannot take `ask` or `allow` lets the tool run on it.
+
+    The results of `commands`, its shell's tool, do not say how the command ended: its transcript does.
+    """
+
+    name: str
+    prefix: str
+    takes_allow: bool
+    takes_ask: bool
+    on_edit: OnEdit
+    commands: str | None = None
+
+
+AGENTS = {
+    "claude-code": HookAgent("claude-code", "claude", takes_allow=True, takes_ask=True, on_edit="pass"),
+    # Versions of it that know no edited input run what was asked at first.
+    "codex": HookAgent(
+        "codex", "codex", takes_allow=False, takes_ask=False, on_edit="deny", commands="Bash"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What goes to stdout; `note` is for stderr."""
+
+    out: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Hook:
+    """One run of the command."""
+
+    agent: HookAgent
+    settings: HookSettings
+    line: HookLine
+    began: float
+    interlock: tuple[str, ...]
+    environ: Mapping[str, str]
+
+    @property
+    def margin(self) -> float:
+        return min(MARGIN, self.line.timeout / 2)
+
+    @property
+    def until(self) -> float:
+        """When an operator's time is over."""
+        return self.began + min(self.settings.wait, self.line.timeout - self.margin)
+
+    @property
+    def end(self) -> float:
+        """When there has to be an answer."""
+        return self.began + self.line.timeout - self.margin / 2
+
+    def opening(self, event: HookEvent) -> Opening:
+        return Opening(
+            session=session_name(self.agent.prefix, event.session),
+            agent=self.agent.name,
+            workdir=event.workdir if isinstance(event, PreToolUse | SessionStart) else None,
+            shell=os.environ.get("SHELL"),
+            model=event.model if isinstance(event, SessionStart) else "",
+            rules=self.settings.rules,
+        )
+
+
+def answer(
+    agent: str,
+    data: bytes,
+    *,
+    line: HookLine,
+    began: float,
+    interlock: tuple[str, ...],
+    environ: Mapping[str, str],
+) -> Answered:
+    """The answer to the event in `data`.
+
+    Raises `EnvelopeError`, `SettingsError` and `HookError`: nothing may run then.
+    """
+    hook = _Hook(
+        agent=AGENTS[agent],
+        settings=hook_settings(line.project, environ=environ),
+        line=line,
+        began=began,
+        interlock=interlock,
+        environ=environ,
+    )
+    event = read_event(data)
+    if _goes_on(event):
+        return Answered()
+    try:
+        return _connected(hook, event)
+    except HookError as error:
+        if not isinstance(event, PostToolUse):
+            raise
+        raise ResultLostError(
+            f"The result of this call of {event.tool} is not recorded, so rules that wait for it go on "
+            f"waiting: {error}"
+        ) from error
+
+
+def _goes_on(event: HookEvent) -> bool:
+    """Whether an event is no end yet. What ends later without being told is closed with its turn."""
+    match event:
+        case PostToolUse(goes_on=goes_on):
+            return goes_on
+        case Stop(work=work):
+            return work
+        case _:
+            return False
+
+
+def _connected(hook: _Hook, event: HookEvent) -> Answered:
+    try:
+        connected = connect(
+            hook.line,
+            hook.end,
+            interlock=hook.interlock,
+            may_start=not isinstance(event, Stop | SessionEnd),
+            idle_exit=hook.settings.idle_exit,
+            environ=hook.environ,
+        )
+    except (NoServerError, NoTokenError):
+        if isinstance(event, Stop | SessionEnd):
+            return Answered()  # no server has it open
+        raise
+    try:
+        return _answer(hook, event, connected)
+    except LateError as error:
+        if not connected.took:
+            raise
+        raise StartingError(
+            f"its server took {connected.took:.0f} s to start, and then {error}; make the call again"
+        ) from error
+    finally:
+        connected.client.close()
+
+
+def _answer(hook: _Hook, event: HookEvent, connected: Connected) -> Answered:
+    client = connected.client
+    match event:
+        case SessionStart():
+            return _begin(hook, event, client, connected.console)
+        case PreToolUse():
+            return _judge(hook, event, client, connected.took)
+        case PostToolUse():
+            return _settle(hook, event, client)
+        case Stop():
+            client.rest(hook.opening(event), hook.end)
+            return Answered()
+        case SessionEnd():
+            client.end(hook.opening(event).session, hook.end)
+            return Answered()
+
+
+def _begin(hook: _Hook, event: SessionStart, client: HookClient, console: str | None) -> Answered:
+    opened = client.open(hook.opening(event), hook.end)
+    said = [] if opened.judged else [NOT_JUDGED]
+    if hook.line.config is None:
+        said.append(OLDER.format(agent=hook.agent.name))
+    if console is not None:
+        said.append(f"Interlock asks about calls in: interlock console --connect {console}")
+    return Answered(json.dumps({"systemMessage": "\n".join(said)}) if said else "")
+
+
+def _judge(hook: _Hook, event: PreToolUse, client: HookClient, took: float) -> Answered:
+    opening = hook.opening(event)
+    try:
+        judged = client.judge(opening, event.call, event.tool, event.input, hook.until)
+    except BaseException as error:
+        # Nobody is to decide about a call that is not made. A refused one is in no queue.
+        if not isinstance(error, RefusedError):
+            with suppress(HookError):
+                client.give_up(opening.session, event.call, "the agent stopped waiting", _soon())
+        raise
+    if judged.outcome == "waiting":
+        return _nobody(hook, event, client, took)
+    if judged.outcome == "block":
+        return _decision("deny", judged.reason or "Interlock does not allow this call")
+    if judged.edited:
+        return _edited(hook, event, client, judged)
+    if judged.shadow or not hook.agent.takes_allow or not _skips_question(hook.settings, judged):
+        return Answered()
+    return _decision("allow", judged.reason or "approved in Interlock")
+
+
+def _skips_question(settings: HookSettings, judged: Judged) -> bool:
+    """Whether the agent's own question is answered with ours."""
+    return settings.on_allow == "allow" or (settings.on_allow == "approved" and judged.approved)
+
+
+def _nobody(hook: _Hook, event: PreToolUse, client: HookClient, took: float) -> Answered:
+    wait = hook.until - hook.began
+    waited = f"nobody decided within {wait:.0f} s"
+    if took >= 1:
+        left = max(0.0, wait - took)
+        waited = f"its server took {took:.0f} s to start, and nobody decided in the {left:.0f} s left"
+    with suppress(HookError):
+        client.give_up(hook.opening(event).session, event.call, waited, _soon())
+    if hook.settings.on_wait == "ask" and hook.agent.takes_ask:
+        return _decision("ask", f"Interlock has rules that ask a person about this, and {waited}")
+    return _decision(
+        "deny",
+        f"Interlock asked a person about this call and {waited}, so it was not made. Go on with "
+        "something else, or make it again when somebody is there to decide.",
+    )
+
+
+def _edited(hook: _Hook, event: PreToolUse, client: HookClient, judged: Judged) -> Answered:
+    if (hook.settings.on_edit or hook.agent.on_edit) == "pass":
+        return _decision(
+            "allow",
+            judged.reason or "approved in Interlock with another input",
+            updatedInput=judged.input,
+            additionalContext="An operator changed the input of this call. What it was made with is: "
+            + json.dumps(judged.input, ensure_ascii=False),
+        )
+    with suppress(HookError):
+        session = hook.opening(event).session
+        client.not_run(session, event.call, "the agent was told the input to use", hook.end + GRACE)
+    return _decision(
+        "deny",
+        "An operator allows this call only with another input. Make it again with exactly this: "
+        + json.dumps(judged.input, ensure_ascii=False),
+    )
+
+
+def _settle(hook: _Hook, event: PostToolUse, client: HookClient) -> Answered:
+    output, is_error = _ended(hook, event)
+    try:
+        client.settle(hook.opening(event), event.call, output, hook.end, is_error=is_error)
+    except RefusedError as error:
+        if error.code == REFUSED and hook.settings.on_wait == "ask":
+            return Answered()  # a person let it run where the agent asked
+        raise
+    return Answered()
+
+
+def _ended(hook: _Hook, event: PostToolUse) -> tuple[str, bool]:
+    """What a call came to, and whether it failed. A command is a success only where that is known."""
+    if event.is_error or event.tool != hook.agent.commands:
+        return event.output, event.is_error
+    code = None if event.transcript is None else exit_code(event.transcript, event.call)
+    if code is None:
+        return f"{event.output}\n{NO_EXIT_CODE.format(agent=hook.agent.name)}".strip(), True
+    return (f"{event.output}\nExit code {code}".strip(), True) if code else (event.output, False)
+
+
+def _decision(decision: str, reason: str, **more: object) -> Answered:
+    said: dict[str, object] = {
+        "hookEventName": "PreToolUse",
+        "permissionDecision": decision,
+        "permissionDecisionReason": reason,
+    }
+    return Answered(json.dumps({"hookSpecificOutput": said | more}))
+
+
+def _soon() -> float:
+    return time.monotonic() + 1.0

@@ -1,0 +1,102 @@
+"""The line that `hook install` writes into an agent's settings, and that the hook's command reads.
+
+What decides stands on it and not in the environment, which a project's settings may set.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ....engine.gateway.protocol.address import TOKEN, URL
+from ....engine.gateway.protocol.token_paths import CONFIG_DIRECTORY, config_directory
+
+TIMEOUT = 60.0
+"""Seconds after which the agent ends the command; `hook install` writes the same into its settings."""
+_PLACES = {"--home": "HOME", "--data-dir": "XDG_DATA_HOME", "--state-dir": "XDG_STATE_HOME"}
+"""Directories of the user's, and the variables by which programs find them."""
+_PATHS = ("--project", "--config-dir", "--rules", *_PLACES)
+
+
+@dataclass(frozen=True, slots=True)
+class HookLine:
+    """`config` is the user's own directory of settings, `places` are those of the user's other files by
+    their variables, and `rules` are files that the settings named when the hooks were installed. Without
+    a directory the line is that of an older Interlock.
+    """
+
+    timeout: float = TIMEOUT
+    project: Path | None = None
+    config: Path | None = None
+    rules: tuple[str, ...] = ()
+    places: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def words(self) -> list[str]:
+        """What stands on the line."""
+        words = ["--timeout", f"{self.timeout:.0f}"]
+        if self.project is not None:
+            words += ["--project", str(self.project)]
+        if self.config is not None:
+            words += ["--config-dir", str(self.config)]
+        for each in self.rules:
+            words += ["--rules", each]
+        options = {variable: option for option, variable in _PLACES.items()}
+        for variable, path in self.places:
+            words += [options[variable], path]
+        return words
+
+    @classmethod
+    def read(cls, words: Sequence[str]) -> HookLine:
+        """The line that these words are. Raises `ValueError`."""
+        line, left = cls(), iter(words)
+        for word in left:
+            name, equals, value = word.partition("=")
+            value = value if equals else next(left, "")
+            line = line._with(name, value)
+        return line
+
+    def _with(self, name: str, value: str) -> HookLine:
+        if name == "--timeout" and value.isascii() and value.isdecimal() and 1 <= int(value) <= 86400:
+            return replace(self, timeout=float(value))
+        if name in _PATHS and Path(value).is_absolute():
+            match name:
+                case "--project":
+                    return replace(self, project=Path(value))
+                case "--config-dir":
+                    return replace(self, config=Path(value))
+                case "--rules":
+                    return replace(self, rules=(*self.rules, value))
+                case _:
+                    return replace(self, places=(*self.places, (_PLACES[name], value)))
+        raise ValueError(
+            f"expected --timeout SECONDS, --rules FILE, --project DIR, --config-dir DIR, --home DIR, "
+            f"--data-dir DIR or --state-dir DIR (absolute), found '{name} {value}'"
+        )
+
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """The environment that counts here and for a server that is started: of Interlock's own
+        variables it says who is asked, and with which token. The user's files are where they were when
+        the hooks were installed: the socket that is asked, and the journal.
+        """
+        config = self.config or config_directory(environ).absolute()
+        kept = {
+            name: value
+            for name, value in environ.items()
+            if name in (URL, TOKEN) or not name.startswith("INTERLOCK_")
+        }
+        return kept | dict(self.places) | {CONFIG_DIRECTORY: str(config)}
+
+
+def users_places() -> tuple[tuple[str, str], ...]:
+    """Where this user's files are, as a line's `places`."""
+    from platformdirs import user_data_path, user_state_path
+
+    found = {
+        "HOME": Path.home(),
+        "XDG_DATA_HOME": user_data_path("interlock").parent,
+        "XDG_STATE_HOME": Path(os.environ.get("XDG_STATE_HOME") or user_state_path("interlock").parent),
+    }
+    return tuple((variable, str(path.absolute())) for variable, path in found.items())

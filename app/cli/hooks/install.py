@@ -1,0 +1,271 @@
+"""Writes hooks into an agent's settings, beside whatever else is there, and takes them out again."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+
+from ...config.hooks import MARGIN
+from ...config.paths import is_list, is_table
+from .command_line import HookLine
+
+JsonObject = dict[str, object]
+
+
+class HookInstallError(ValueError):
+    """Settings that hooks cannot be put into; nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an agent's hooks stand, and which events it has; tools are matched where `of_tools`.
+
+    `blocks` is written beside the hook that holds calls back, for agents that know how to be strict
+    about a hook that fails. `ending` is for how many seconds an agent that ends waits at most.
+    """
+
+    folder: str
+    file: str
+    home: str
+    events: tuple[str, ...]
+    blocks: tuple[tuple[str, str], ...] = ()
+    ending: int = 86_400
+
+
+PLACES = {
+    "claude-code": Place(
+        ".claude",
+        "settings.json",
+        "CLAUDE_CONFIG_DIR",
+        ("SessionStart", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop", "SessionEnd"),
+        # Known since 2.1.295, passed over before.
+        (("onFailure", "block"),),
+    ),
+    "codex": Place(
+        ".codex",
+        "hooks.json",
+        "CODEX_HOME",
+        # Versions that do not know the last ones pass over them.
+        ("SessionStart", "PreToolUse", "PostToolUse", "Stop", "SessionEnd"),
+        ending=3,
+    ),
+}
+_NEVER_HELD = ("Stop",)
+"""Events whose code 2 has the agent go on working: a failure is only said."""
+_OF_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+
+
+def settings_path(agent: str, project: Path | None) -> Path:
+    """The file of an agent's settings, for one project or for all."""
+    place = PLACES[agent]
+    if project is not None:
+        return project / place.folder / place.file
+    home = os.environ.get(place.home)
+    return (Path(home) if home else Path.home() / place.folder) / place.file
+
+
+def check_inside(path: Path, project: Path) -> None:
+    """Whether a project's settings are a file in it: what is written there is for no other agent.
+
+    Raises `HookInstallError`.
+    """
+    target = path.resolve()
+    if not target.is_relative_to(project.resolve()) or (target.exists() and not target.is_file()):
+        raise HookInstallError(
+            f"{path}: expected a file in the project, found {target}; remove it, nothing was changed"
+        )
+
+
+def hook_command(agent: str, interlock: tuple[str, ...], line: HookLine, event: str = "") -> str:
+    """The shell's line: whatever becomes of ours, even when it is gone, the code is 0 or 2.
+
+    It is 0 or 1 for an event at which 2 would keep the agent from resting.
+    """
+    words = [*interlock, "hook", agent, *line.words]
+    if event in _NEVER_HELD:
+        return f"{shlex.join(words)} || exit 1"
+    remedy = shlex.quote(
+        "Interlock could not run, so this is blocked. Install it again and run: "
+        f"interlock hook install {agent}. Or take its hooks out of the settings."
+    )
+    return f"{shlex.join(words)} || {{ [ $? -eq 2 ] || echo {remedy} >&2; exit 2; }}"
+
+
+def install(agent: str, path: Path, interlock: tuple[str, ...], wait: float, line: HookLine) -> bool:
+    """Put the hooks in, in the place of older ones of ours; `line` is theirs, but for its timeout.
+
+    Whether that changed anything. Raises `HookInstallError`.
+    """
+    text, settings = _read(path)
+    if settings.get("disableAllHooks") is True:
+        raise HookInstallError(f"{path}: disableAllHooks is true, so no hook would run; remove it first")
+    place, longest = PLACES[agent], int(wait) + MARGIN
+    hooks = _without(agent, path, settings)
+    for event in place.events:
+        timeout = min(longest, place.ending) if event == "SessionEnd" else longest
+        hook: JsonObject = {
+            "type": "command",
+            "command": hook_command(agent, interlock, replace(line, timeout=timeout), event),
+            "timeout": timeout,
+        }
+        group: JsonObject = {"hooks": [hook]}
+        if event in _OF_TOOLS:
+            group = {"matcher": "*"} | group
+        if event == "PreToolUse":
+            hook |= dict(place.blocks)
+        hooks[event] = [*cast("list[object]", hooks.get(event, [])), group]
+    return _write(path, text, settings | {"hooks": hooks})
+
+
+def uninstall(agent: str, path: Path) -> bool:
+    """Take the hooks out. Whether there were any. Raises `HookInstallError`."""
+    if not path.exists():
+        return False
+    text, settings = _read(path)
+    hooks = _without(agent, path, settings)
+    if hooks == settings.get("hooks", {}):
+        return False
+    rest = {key: value for key, value in settings.items() if key != "hooks"}
+    return _write(path, text, settings | {"hooks": hooks} if hooks else rest)
+
+
+def check_isolated(interlock: tuple[str, ...]) -> None:
+    """Whether this Interlock is found where the environment has no say. Raises `HookInstallError`."""
+    ran = subprocess.run(
+        [*interlock, "hook", "--help"], stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    if ran.returncode:
+        raise HookInstallError(
+            f"{interlock[0]} does not find Interlock without PYTHONPATH and your own site-packages, "
+            "which hooks do not use; install it in an environment of its own, as pipx and uv tool do"
+        )
+
+
+def installed(agent: str, path: Path) -> list[str]:
+    """The commands of our hooks in a file, as far as it can be read."""
+    with suppress(HookInstallError):
+        _, settings = _read(path)
+        return [
+            command
+            for groups in _table(settings.get("hooks")).values()
+            for group in _list(groups)
+            for hook in _list(_table(group).get("hooks"))
+            if (command := _our_command(agent, hook)) is not None
+        ]
+    return []
+
+
+def older(commands: Iterable[str]) -> bool:
+    """Whether some of these commands take what decides from the environment, as they did at first."""
+    return any("--config-dir " not in command for command in commands)
+
+
+def _read(path: Path) -> tuple[str | None, JsonObject]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None, {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise HookInstallError(f"{path}: cannot be read: {error}") from error
+    if not text.strip():
+        return text, {}
+    try:
+        found: object = json.loads(text, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
+        raise HookInstallError(
+            f"{path}: is not JSON ({error}); mend it first, nothing was changed"
+        ) from error
+    if not isinstance(found, dict):
+        raise HookInstallError(f"{path}: expected an object of settings; nothing was changed")
+    return text, cast("JsonObject", found)
+
+
+def _once(pairs: list[tuple[str, object]]) -> JsonObject:
+    """An object, whose keys stand there once: writing it again would lose the others."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return found
+
+
+def _without(agent: str, path: Path, settings: JsonObject) -> JsonObject:
+    """The hooks of a file without ours; groups that held nothing else are gone."""
+    hooks = settings.get("hooks", {})
+    if not is_table(hooks):
+        raise HookInstallError(f"{path}: hooks: expected an object, found {hooks!r}; nothing was changed")
+    kept: JsonObject = {}
+    for event, groups in hooks.items():
+        if not is_list(groups):
+            raise HookInstallError(f"{path}: hooks: {event}: expected a list; nothing was changed")
+        rest = [each for each in (_others(agent, group) for group in groups) if each is not None]
+        if rest or not groups:
+            kept[event] = rest
+    return kept
+
+
+def _others(agent: str, group: object) -> object:
+    """A group without our hooks; `None` when nothing is left."""
+    if not is_table(group) or not is_list(hooks := group.get("hooks")):
+        return group
+    rest = [hook for hook in hooks if _our_command(agent, hook) is None]
+    if len(rest) == len(hooks):
+        return group
+    return group | {"hooks": rest} if rest else None
+
+
+def _our_command(agent: str, hook: object) -> str | None:
+    """The command of a hook that is ours."""
+    command = _table(hook).get("command")
+    if not isinstance(command, str):
+        return None
+    ours = re.search(rf"interlock(\.app\.cli)?'? hook {re.escape(agent)} --timeout ", command)
+    return command if ours else None
+
+
+def _table(value: object) -> JsonObject:
+    return value if is_table(value) else {}
+
+
+def _list(value: object) -> list[object]:
+    return value if is_list(value) else []
+
+
+def _write(path: Path, before: str | None, settings: JsonObject) -> bool:
+    """Put a whole new file in the place of the old one, which is kept beside it."""
+    after = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
+    if before is not None and before.strip() and json.loads(before) == settings:
+        return False
+    target = path.resolve()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        mode = target.stat().st_mode & 0o777 if before is not None else 0o600
+        if before is not None:
+            _replace(target.with_name(f"{target.name}.before-interlock"), before, mode)
+        _replace(target, after, mode)
+    except OSError as error:
+        raise HookInstallError(f"{path}: cannot be written: {error.strerror}") from error
+    return True
+
+
+def _replace(path: Path, text: str, mode: int) -> None:
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+            os.fchmod(file.fileno(), mode)
+        Path(name).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise

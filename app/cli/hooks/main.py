@@ -1,0 +1,121 @@
+"""`interlock hook AGENT`: answers one event of an agent that asks a command before it calls a tool.
+
+Exit code 0 with the answer on stdout, or 2: agents take any other code, and a command that is too late,
+for permission. So every failure ends with 2 and a sentence, and a timer ends what hangs. Only what this
+needs is loaded; an agent waits for it at every call.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from .command_line import HookLine
+
+if TYPE_CHECKING:
+    from .answers import Answered
+
+FAILED = 2
+LATE = "Interlock could not answer in time, so this is blocked."
+RESUME = (
+    "No tool runs until this is mended. Start a server with `interlock serve`, or take the hook out with "
+    "`interlock hook uninstall {agent}`."
+)
+
+
+class Stopped(BaseException):
+    """The agent ends this command, or it is too late."""
+
+
+def main(agent: str, line: Sequence[str]) -> int:
+    """Answer the event on stdin. The exit code; raises nothing."""
+    try:
+        return _main(agent, line)
+    except BaseException as error:
+        return _fail(agent, error)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+
+def _main(agent: str, line: Sequence[str]) -> int:
+    began = time.monotonic()
+    read = HookLine.read(line)
+    _guard(agent, read.timeout)
+    environ = read.environment(os.environ)
+    # Where `~` is, for whatever is read below.
+    os.environ.update(dict(read.places))
+    from .answers import answer
+
+    answered = answer(
+        agent,
+        sys.stdin.buffer.read(),
+        line=read,
+        began=began,
+        interlock=own_command(),
+        environ=environ,
+    )
+    return _say(answered)
+
+
+def _say(answered: Answered) -> int:
+    """Write the answer. What could not be written whole is none."""
+    data = answered.out.encode()
+    while data:
+        data = data[os.write(1, data) :]
+    if answered.note:
+        _tell(answered.note)
+    return 0
+
+
+def _guard(agent: str, timeout: float) -> None:
+    """End with an answer whatever happens: when the agent stops us, and before it stops waiting."""
+
+    last = f"{LATE} {RESUME.format(agent=agent)}\n".encode()
+
+    def end(number: int, frame: object) -> None:
+        try:
+            os.write(2, last)
+        finally:
+            os._exit(FAILED)
+
+    def stop(number: int, frame: object) -> None:
+        late = number == signal.SIGALRM
+        # What does not even end now, ends here.
+        signal.signal(signal.SIGALRM, end)
+        signal.setitimer(signal.ITIMER_REAL, min(1.5, timeout / 20))
+        raise Stopped("there was no answer in time" if late else "the agent stopped waiting")
+
+    for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, stop)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.setitimer(signal.ITIMER_REAL, timeout - min(3.0, timeout / 10))
+
+
+def _fail(agent: str, error: BaseException) -> int:
+    try:
+        from ....engine.core.sanitize import visible
+
+        said = visible(str(error) or type(error).__name__, keep_newlines=True)
+    except BaseException:
+        said = type(error).__name__
+    if getattr(error, "lost", False):
+        _tell(said)
+        return FAILED
+    remedy = "" if getattr(error, "soon", False) else " " + RESUME.format(agent=agent)
+    _tell(f"Interlock could not answer, so this is blocked: {said.rstrip('.')}.{remedy}")
+    return FAILED
+
+
+def _tell(text: str) -> None:
+    with suppress(OSError):
+        os.write(2, f"{text}\n".encode("utf-8", "replace"))
+
+
+def own_command() -> tuple[str, ...]:
+    """How this Interlock is started again, from anywhere, whatever PYTHONPATH and the like say."""
+    return (sys.executable, "-I", "-m", "interlock.app.cli")

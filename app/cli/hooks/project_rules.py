@@ -1,0 +1,62 @@
+"""The rules that a server started by a hook judges by: the user's, and on top of them a project's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ...config.loader import FILE_NAME, SettingsError, settings_files, users_file
+from ...config.paths import beside, is_list, is_table
+
+
+def users_rules(environ: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The files that the user's settings name; `None` where they say nothing of rules.
+
+    Raises `SettingsError`.
+    """
+    own = users_file(environ)
+    return _named_in(own.parent, own, environ)
+
+
+def projects_rules(project: Path | None, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The files that a project's settings add, where they are not the user's. Raises `SettingsError`."""
+    if project is None or project / FILE_NAME == users_file(environ):
+        return ()
+    return _named_in(project, project / FILE_NAME, environ) or ()
+
+
+def rules_to_start(installed: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The user's files that a server is started with. Raises `SettingsError` where the settings name
+    fewer than the hooks were `installed` with, or say nothing of rules: it would allow what they do not.
+    """
+    own, users = users_file(environ), users_rules(environ)
+    lost = [each for each in installed if each not in (users or ())]
+    if lost:
+        raise SettingsError(
+            f"{own}: no longer names {', '.join(lost)}, with which these hooks were installed; name it "
+            "again under rules, or install the hooks again"
+        )
+    if users is None:
+        raise SettingsError(
+            f"{own}: names no rules, and a server without any would allow every call; name some, as in "
+            '[serve] rules = ["FILE"], or say that there are none: rules = []'
+        )
+    return users
+
+
+def _named_in(directory: Path, file: Path, environ: Mapping[str, str]) -> tuple[str, ...] | None:
+    nothing: Mapping[str, object] = {}
+    files = settings_files(directory, environ)
+    table = next((table for path, table in files if path == file), nothing)
+    serve = table.get("serve")
+    of_server = serve.get("rules") if is_table(serve) else None
+    rules = table.get("rules") if of_server is None else of_server
+    if rules is None:
+        return None
+    names: object = [rules] if isinstance(rules, str) else rules
+    if not is_list(names) or not all(isinstance(each, str) for each in names):
+        raise SettingsError(f"{file}: rules: expected a list of files, found {rules!r}")
+    try:
+        return tuple(beside(directory, str(each)) for each in names)
+    except ValueError as error:
+        raise SettingsError(f"{file}: rules: {error}") from error

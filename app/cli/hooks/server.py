@@ -1,0 +1,272 @@
+"""The server that a hook asks: the one that runs, or one of this user's own that is started here.
+
+A server that is started here judges by the user's rules, never by a project's alone: an agent may write
+in its project, so a project's rules only come on top, on a server of that project, which checks them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....engine.gateway.hooks.client import HookClient, NoTokenError, token_of
+from ....engine.gateway.hooks.websocket import (
+    GoneError,
+    HookError,
+    LateError,
+    NoServerError,
+    NotLetInError,
+    prove,
+)
+from ....engine.gateway.protocol.address import TOKEN, URL, server_url
+from ....engine.gateway.protocol.token_paths import agent_token_file, config_directory
+from ...config.loader import SettingsError
+from .command_line import HookLine
+from .project_rules import projects_rules, rules_to_start
+
+if TYPE_CHECKING:
+    import subprocess
+
+STARTING = 20.0
+"""Seconds that a server may take to begin."""
+CONNECTING = 5.0
+"""Seconds that one may take to greet."""
+STILL_STARTING = "its server is still starting; make the call again in a moment ({} has what it says)"
+NOT_WITH_PROJECT = (
+    "a server could not be started with the rules that the project adds: they do not compile, or take "
+    "calls from yours; {} says why"
+)
+_LOOK = 0.05
+_LONGEST_PATH = 100
+"""Bytes of a Unix socket's path that every system takes."""
+
+
+class StartingError(LateError):
+    """A server takes longer to begin than there was time for; the next call may find it."""
+
+    soon = True
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """A connection, and how a person comes to the same server where that is not the usual place.
+
+    `took` is for how many seconds the server was waited for, where it had to be started.
+    """
+
+    client: HookClient
+    console: str | None
+    took: float = 0.0
+
+
+def connect(
+    line: HookLine,
+    until: float,
+    *,
+    interlock: tuple[str, ...],
+    may_start: bool,
+    idle_exit: str,
+    environ: Mapping[str, str] = os.environ,
+) -> Connected:
+    """A server that answers; `interlock` is the command to start one with. Raises `HookError`.
+
+    Where INTERLOCK_URL names one it is that one or none. One that is started ends after `idle_exit`.
+    """
+    try:
+        usual = server_url(None, environ)
+    except ValueError as error:
+        raise HookError(f"{URL}: {error}") from error
+    try:
+        return Connected(_client(usual, until, environ), None)
+    except (NoServerError, NoTokenError):
+        if environ.get(URL):
+            raise
+    # Read once: whether a project has a server of its own hangs on what that judges by.
+    added = _added(line.project, environ)
+    key = _key(line.project) if line.project is not None and added else None
+    place = directory(environ) / (key or "user")
+    socket = Path(f"{place}.sock")
+    url = f"unix:{socket}"
+    try:
+        return Connected(_client(url, until, environ), url)
+    except (NoServerError, NoTokenError, GoneError):
+        # One that is about to end takes nobody; under the lock it has ended.
+        if not may_start:
+            raise
+    with _lock(Path(f"{place}.lock"), until):
+        try:
+            return Connected(_client(url, until, environ), url)
+        except (NoServerError, NoTokenError):
+            command = [*interlock, "serve", "--listen", url, "--idle-exit", idle_exit]
+            if rules := _rules(line, environ):
+                command += ["--rules", *rules]
+            if key is not None:
+                # A journal has one writer, and the user's own server has the user's.
+                command += ["--added-rules", *added, "--db", f"{place}.db"]
+            began = time.monotonic()
+            client = _start(place, url, command, until, environ, quiet=key is not None)
+            return Connected(client, url, time.monotonic() - began)
+
+
+def _client(url: str, until: float, environ: Mapping[str, str]) -> HookClient:
+    token = environ.get(TOKEN) or token_of(agent_token_file(environ))
+    latest = min(until, time.monotonic() + CONNECTING)
+    gone: GoneError | None = None
+    while True:
+        try:
+            prove(url, token, latest)
+            return HookClient(url, token, latest)
+        except NotLetInError as error:
+            raise NotLetInError(
+                f"{error}. Give it a token of that server as {TOKEN}; make one with "
+                "`interlock token new agent NAME`"
+            ) from error
+        except LateError as late:
+            if gone is None:
+                raise
+            raise gone from late
+        except GoneError as error:
+            # Nothing has been asked yet. A port may be that of a server that is just started again; who
+            # listens on a socket's file and hangs up is about to end.
+            if url.startswith("unix:") or time.monotonic() + _LOOK > latest:
+                raise
+            gone = error
+        time.sleep(_LOOK)
+
+
+def directory(environ: Mapping[str, str]) -> Path:
+    """Where the sockets and logs of these servers are; nobody else may look into it."""
+    from platformdirs import user_state_path
+
+    given = environ.get("XDG_STATE_HOME")
+    directory = (Path(given) / "interlock" if given else user_state_path("interlock")) / "hook"
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        status = directory.stat()
+        if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            raise HookError(f"{directory}: others may open it; run: chmod 700 '{directory}'")
+    except OSError as error:
+        raise HookError(f"{directory}: cannot be used: {error.strerror}") from error
+    if len(os.fsencode(directory)) + 20 > _LONGEST_PATH:
+        raise HookError(f"{directory}: is too long for a socket; set XDG_STATE_HOME to a shorter one")
+    return directory
+
+
+def _added(project: Path | None, environ: Mapping[str, str]) -> tuple[str, ...]:
+    try:
+        return projects_rules(project, environ)
+    except SettingsError as error:
+        raise HookError(str(error)) from error
+
+
+def _key(project: Path) -> str:
+    """What the server of a project that adds rules to the user's is called."""
+    return sha256(os.fsencode(project)).hexdigest()[:12]
+
+
+def _rules(line: HookLine, environ: Mapping[str, str]) -> tuple[str, ...]:
+    try:
+        return rules_to_start(line.rules, environ)
+    except SettingsError as error:
+        raise HookError(f"no server runs, and none was started: {error}") from error
+
+
+@contextmanager
+def _lock(path: Path, until: float):
+    """One at a time starts a server."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() + _LOOK > until:
+                    raise StartingError(STILL_STARTING.format(path.with_suffix(".log"))) from None
+                time.sleep(_LOOK)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _start(
+    place: Path,
+    url: str,
+    command: list[str],
+    until: float,
+    environ: Mapping[str, str],
+    *,
+    quiet: bool,
+) -> HookClient:
+    """Start a server that goes on without us, and wait until it answers.
+
+    One that an earlier hook has started, and that does not answer yet or is about to end, is waited for.
+    With `quiet` the agent is not told what a server says that does not begin: of a file that is none of
+    rules, and a project may name any, that is its lines.
+    """
+    log, server = Path(f"{place}.log"), None
+    latest = min(until, time.monotonic() + STARTING)
+    # The server has this file too, and with it the lock, to its very end.
+    alive = os.open(f"{place}.alive", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while True:
+            if server is None and _is_free(alive):
+                server = _started(command, log, alive, environ)
+            try:
+                return _client(url, latest, environ)
+            except (NoServerError, NoTokenError):
+                if server is not None and server.poll() is not None:
+                    if quiet:
+                        raise HookError(NOT_WITH_PROJECT.format(log)) from None
+                    said = log.read_text("utf-8", "replace").strip()[-2000:]
+                    raise HookError(f"a server could not be started: {said}") from None
+                if time.monotonic() + _LOOK > latest:
+                    raise StartingError(STILL_STARTING.format(log)) from None
+            except LateError as error:
+                raise StartingError(STILL_STARTING.format(log)) from error
+            time.sleep(_LOOK)
+    finally:
+        os.close(alive)
+
+
+def _is_free(alive: int) -> bool:
+    """Take the lock that a server holds as long as it runs, if none does."""
+    try:
+        fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _started(
+    command: list[str], log: Path, alive: int, environ: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    import subprocess
+
+    config = config_directory(environ)
+    try:
+        config.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise HookError(f"{config}: cannot be made: {error.strerror}") from error
+    with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+        try:
+            # Where it starts its paths begin: beside the user's settings, not in what an agent writes.
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                cwd=config,
+                env=dict(environ),
+                pass_fds=(alive,),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise HookError(f"a server could not be started: {error}") from error

@@ -1,0 +1,64 @@
+"""Ends the servers that hooks have started; the next call starts one, with the rules as they are then."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from ....engine.gateway.hooks.websocket import HookError
+from .server import directory
+
+ENDING = 10.0
+"""Seconds that a server may take to end."""
+_MAC_LOCAL, _MAC_PEER_PID = 0, 2
+
+
+def stop(environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """End every server that listens where hooks start them; where they listened. Raises `HookError`."""
+    ended: list[Path] = []
+    for path in sorted(directory(environ).glob("*.sock")):
+        process = _listener(path)
+        if process is None:
+            continue
+        try:
+            os.kill(process, signal.SIGTERM)
+        except OSError as error:
+            raise HookError(f"process {process} at {path} cannot be ended: {error.strerror}") from error
+        latest = time.monotonic() + ENDING
+        while _lives(process):
+            if time.monotonic() > latest:
+                raise HookError(f"process {process} at {path} does not end; run: kill -9 {process}")
+            time.sleep(0.05)
+        ended.append(path)
+    return ended
+
+
+def _lives(process: int) -> bool:
+    """Whether a process still holds anything; one that nobody has buried does not."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return not Path("/proc").is_dir()
+    return state != "Z"
+
+
+def _listener(path: Path) -> int | None:
+    """The process that listens there, as the system knows it."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+            if hasattr(socket, "SO_PEERCRED"):
+                known = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+                return struct.unpack("3i", known)[0]
+            return probe.getsockopt(_MAC_LOCAL, _MAC_PEER_PID)
+        except OSError:
+            return None

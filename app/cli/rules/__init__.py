@@ -1,0 +1,1 @@
+"""Commands about rules files: check, test, draw, explain."""

@@ -1,0 +1,134 @@
+"""`interlock explain`: what rules say of one call, and the way to have it allowed."""
+
+from __future__ import annotations
+
+import asyncio
+import json as json_text
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import TextIO
+
+from ....engine.core.condition import Surroundings
+from ....engine.core.sanitize import visible
+from ....engine.gate import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    GateContext,
+    GateManager,
+    ToolResult,
+    create_gate_manager,
+)
+from ....engine.net.net import NetError, ToolCall
+from ....engine.recording.explanation import view_of
+from ....rules import Problem, RuleError, load_rules
+from ....rules.errors.problems import quote
+from ....rules.parse.durations import LIMITS, seconds
+from ....rules.scenarios.scenarios import Call, parse_call
+from ...config.arguments import BAD_INPUT
+from ...format.explanation import explained
+
+WIDTH = 100
+INDENT = 8
+
+
+def run(
+    files: Sequence[str],
+    call: str,
+    *,
+    out: TextIO,
+    err: TextIO,
+    after: Sequence[str] = (),
+    json: bool = False,
+) -> int:
+    """Explain `call` under the rules of `files`, once the calls in `after` have been made.
+
+    Calls are written as in a scenario: `deploy`, or `bash command "./deploy staging"`. Those in `after`
+    are approved by as many people as are asked, and succeed unless they end in `fails`; among them
+    `wait 1h` lets time pass. They run here: paths start from the working directory. Returns 0, or 2
+    after printing to `err` what cannot be read, or which call of `after` is blocked.
+    """
+    now = _Clock()
+    try:
+        rules = load_rules(*files)
+        earlier = list(map(_step, after))
+        explained_call = parse_call(call, source="call")
+        manager = create_gate_manager(
+            registry=rules.registry, surroundings=_here(), clock=lambda: now.time
+        )
+    except (RuleError, NetError) as error:
+        print(error, file=err)
+        return BAD_INPUT
+    refused = asyncio.run(_make(manager, earlier, now))
+    if refused is not None:
+        print(f"interlock explain: --after: {visible(refused)}", file=err)
+        return BAD_INPUT
+    found = manager.explain(ToolCall("explained", explained_call.tool, explained_call.input))
+    view = view_of(found)
+    if json:
+        print(json_text.dumps(view.model_dump(mode="json"), indent=2), file=out)
+        return 0
+    for line in explained(view):
+        print(*_rows(line.label, visible(line.text)), sep="\n", file=out)
+    return 0
+
+
+@dataclass(slots=True)
+class _Clock:
+    """Time, which stands still but for what is waited."""
+
+    time: float = 0.0
+
+
+def _here() -> Surroundings:
+    """This machine, as a session started here would see it."""
+    from ....engine.sessions.config import real_path
+
+    try:
+        workdir = os.getcwd()
+    except OSError:
+        # The folder is gone; what depends on it cannot be told.
+        workdir = None
+    return Surroundings(workdir, os.path.expanduser("~"), real_path)
+
+
+def _step(text: str) -> Call | int:
+    """A call, or the seconds of `wait 1h`. Raises `RuleError` for neither."""
+    found = re.fullmatch(r"\s*wait\s+([0-9]+[smhd])\s*", text, re.ASCII)
+    if found is None:
+        return parse_call(text, source="--after")
+    length = seconds(found[1])
+    if length is None:
+        message = f"a time is {LIMITS}, got {quote(found[1])}"
+        at = found.start(1)
+        raise RuleError([Problem("--after", 1, at + 1, len(found[1]), text, message)])
+    return length
+
+
+def _approve(request: ApprovalRequest) -> ApprovalAnswer:
+    others = tuple(f"interlock explain {number}" for number in range(2, request.people + 1))
+    return ApprovalAnswer(True, by="interlock explain", others=others)
+
+
+async def _make(manager: GateManager, steps: Sequence[Call | int], now: _Clock) -> str | None:
+    """Make calls one after the other, or wait so many seconds; the first that is blocked, and why."""
+    context = GateContext(confirm=_approve)
+    for number, step in enumerate(steps, 1):
+        if isinstance(step, int):
+            now.time += step
+            continue
+        call = ToolCall(f"after-{number}", step.tool, step.input)
+        decision = await manager.handle_tool_call(call, context)
+        if decision.block:
+            return f"call {number}, {step.tool}, is blocked itself: {decision.reason}"
+        manager.handle_tool_result(ToolResult(call.tool_call_id, call.tool_name, call.input, step.fails))
+    return None
+
+
+def _rows(label: str, text: str) -> list[str]:
+    indent = text[: len(text) - len(text.lstrip())]
+    room = WIDTH - INDENT - len(indent)
+    lines = wrap(text.strip(), room, break_on_hyphens=False) or [""]
+    return [f"{'' if i else label:<{INDENT}}{indent}{line}".rstrip() for i, line in enumerate(lines)]

@@ -1,0 +1,237 @@
+"""Runs scenarios against the real gate: each in a session of its own, up to its first divergence."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ....engine.core.durations import lasting
+from ....engine.gate import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    GateContext,
+    GateDecision,
+    GateManager,
+    ToolResult,
+)
+from ....engine.net.net import ToolCall, format_marking
+from ....rules import Problem, RuleSet
+from ....rules.scenarios.scenarios import (
+    Answer,
+    Call,
+    Expect,
+    Scenario,
+    SetMode,
+    Spot,
+    Step,
+    Switch,
+    Wait,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NetLine:
+    """A net at the moment of a divergence."""
+
+    key: str
+    active: bool
+    marking: str
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """Where a scenario went another way than it says: what was expected and got, and every net then."""
+
+    problem: Problem
+    nets: tuple[NetLine, ...]
+
+
+def run_scenario(scenario: Scenario, rules: RuleSet) -> Divergence | None:
+    """The first divergence of a scenario from what `rules` do; `None` when there is none."""
+    return asyncio.run(_Run(rules).play(scenario))
+
+
+class _DivergedError(Exception):
+    """A step that did not go as the scenario says."""
+
+    def __init__(self, spot: Spot, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.problem = spot.problem(message, remedy)
+
+
+class _Ongoing:
+    """A call from its first verdict to its decision, with the question it waits for, if any."""
+
+    def __init__(self, step: Call, number: int, manager: GateManager) -> None:
+        self.step = step
+        self.expected = False
+        """Whether the scenario has said how the call stands now."""
+        self._manager = manager
+        self._call = ToolCall(f"call-{number}", step.tool, step.input)
+        self._asked = asyncio.Event()
+        self._answer: asyncio.Future[ApprovalAnswer] | None = None
+        self._request: ApprovalRequest | None = None
+        self._people: tuple[str, ...] = ()
+        self._waited = 0.0
+        self._task = asyncio.create_task(self._decide())
+
+    async def _decide(self) -> GateDecision:
+        decision = await self._manager.handle_tool_call(self._call, GateContext(confirm=self._confirm))
+        if not decision.block:
+            self._manager.handle_tool_result(
+                ToolResult(
+                    self._call.tool_call_id, self._call.tool_name, self._call.input, self.step.fails
+                )
+            )
+        return decision
+
+    async def _confirm(self, request: ApprovalRequest) -> ApprovalAnswer:
+        self._answer = asyncio.get_running_loop().create_future()
+        self._request, self._people, self._waited = request, (), 0.0
+        self._asked.set()
+        return await self._answer
+
+    async def rest(self) -> GateDecision | None:
+        """The decision, or `None` when the call waits for an answer."""
+        asked = asyncio.create_task(self._asked.wait())
+        await asyncio.wait([self._task, asked], return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        return self._task.result() if self._task.done() else None
+
+    def answer(self, approved: bool, reason: str | None) -> None:
+        """Answer the question that waits, each time as somebody else.
+
+        It goes on waiting while fewer people have approved than the rule wants.
+        """
+        assert self._request is not None
+        # After a refusal the scenario need not say again that the call is blocked.
+        self.expected = not approved
+        others, by = self._people, f"operator {len(self._people) + 1}"
+        self._people = (*others, by)
+        if not approved or len(self._people) >= self._request.people:
+            self._give(ApprovalAnswer(approved, reason, by=by, others=others if approved else ()))
+
+    def wait(self, seconds: float) -> None:
+        """Let a question that waits grow older; one that its rule gave less time is refused."""
+        if self._answer is None or self._answer.done() or self._request is None:
+            return
+        self._waited += seconds
+        within, rule = self._request.within, self._request.rule
+        if within is not None and self._waited >= within:
+            source = rule.source if rule is not None else None
+            where = f" ({source.where})" if source is not None else ""
+            self.expected = False
+            self._give(ApprovalAnswer(False, f"nobody decided within {lasting(within)}{where}"))
+
+    def _give(self, answer: ApprovalAnswer) -> None:
+        assert self._answer is not None
+        self._asked.clear()
+        self._answer.set_result(answer)
+
+    async def withdraw(self) -> None:
+        """Give the call up if it still waits."""
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+
+class _Run:
+    """One scenario under way."""
+
+    def __init__(self, rules: RuleSet) -> None:
+        self._now = 0.0
+        self._manager = GateManager(rules.registry, clock=lambda: self._now)
+        self._calls = 0
+        self._ongoing: _Ongoing | None = None
+
+    async def play(self, scenario: Scenario) -> Divergence | None:
+        try:
+            for step in scenario.steps:
+                await self._take(step)
+            await self._conclude()
+        except _DivergedError as diverged:
+            return Divergence(diverged.problem, self._nets())
+        finally:
+            if self._ongoing is not None:
+                await self._ongoing.withdraw()
+        return None
+
+    async def _take(self, step: Step) -> None:
+        match step:
+            case Call():
+                await self._conclude()
+                self._calls += 1
+                self._ongoing = _Ongoing(step, self._calls, self._manager)
+                await self._ongoing.rest()
+            case Expect():
+                await self._expect(step)
+            case Answer():
+                await self._answer(step)
+            case Switch():
+                switch = self._manager.add_net if step.on else self._manager.remove_net
+                switched = switch(step.net)
+                if not switched.ok:
+                    state = "on" if step.on else "off"
+                    raise _DivergedError(
+                        step.spot, f"expected to switch {state} '{step.net}': {switched.message}"
+                    )
+            case SetMode():
+                self._manager.mode = step.mode
+            case Wait():
+                self._now += step.seconds
+                if self._ongoing is not None:
+                    self._ongoing.wait(step.seconds)
+                    await self._ongoing.rest()
+
+    def _last_call(self) -> _Ongoing:
+        assert self._ongoing is not None, "the parser lets no such step come before a call"
+        return self._ongoing
+
+    async def _expect(self, step: Expect) -> None:
+        ongoing = self._last_call()
+        decision = await ongoing.rest()
+        outcome = "ask" if decision is None else decision.outcome
+        reason = (decision.reason if decision is not None else None) or ""
+        if outcome != step.outcome or (step.reason is not None and step.reason not in reason):
+            wanted = step.outcome if step.reason is None else f'{step.outcome} "{step.reason}"'
+            raise _DivergedError(step.spot, f"expected {wanted}, got {_got(decision)}")
+        ongoing.expected = True
+
+    async def _answer(self, step: Answer) -> None:
+        ongoing = self._last_call()
+        decision = await ongoing.rest()
+        if decision is not None:
+            raise _DivergedError(step.spot, f"expected a question to answer, got {_got(decision)}")
+        ongoing.answer(step.approved, step.reason)
+        await ongoing.rest()
+
+    async def _conclude(self) -> None:
+        """Leave the last call: one the scenario says nothing of must have run."""
+        ongoing = self._ongoing
+        if ongoing is None:
+            return
+        decision = await ongoing.rest()
+        if not ongoing.expected and (decision is None or decision.block):
+            outcome = "ask" if decision is None else "block"
+            remedy = f"write below it, if that is meant: expect {outcome}"
+            raise _DivergedError(
+                ongoing.step.spot, f"expected the call to run, got {_got(decision)}", remedy
+            )
+        await ongoing.withdraw()
+        self._ongoing = None
+
+    def _nets(self) -> tuple[NetLine, ...]:
+        active = self._manager.active
+        states = self._manager.states.items()
+        return tuple(NetLine(key, key in active, format_marking(state.marking)) for key, state in states)
+
+
+def _got(decision: GateDecision | None) -> str:
+    """How a call stands, in a scenario's words and with the rule behind it."""
+    if decision is None:
+        return "ask"
+    reason = f' "{decision.reason}"' if decision.reason else ""
+    source = decision.rule.source if decision.rule is not None else None
+    where = f" ({source.where})" if source is not None and decision.outcome != "allow" else ""
+    return f"{decision.outcome}{reason}{where}"

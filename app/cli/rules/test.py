@@ -1,0 +1,112 @@
+"""`interlock test`: run the scenarios of `*_test.rules` files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from ....engine.core.sanitize import visible
+from ....rules import Problem, RuleError, RuleSet, load_rules
+from ....rules.scenarios.scenarios import Scenario, ScenarioFile, load_scenarios
+from ...config.arguments import BAD_INPUT
+from .scenario_runner import Divergence, run_scenario
+
+FAILED = 1
+SUFFIX = "_test.rules"
+PASSED_OVER = ("node_modules", "__pycache__")
+
+
+def run(paths: Sequence[str], *, out: TextIO, err: TextIO) -> int:
+    """Run every scenario of `paths`, one line each; a folder stands for the `*_test.rules` below it.
+
+    Without a path, the working directory's. Returns 0, 1 when a scenario diverges, or 2 after printing
+    what is wrong with the files to `err`.
+    """
+    files, wrong = _find(paths)
+    errors = len(wrong)
+    for problem in wrong:
+        print(problem, file=err)
+    passed = failed = 0
+    for path in files:
+        try:
+            file = load_scenarios(path)
+            rules = _rules(file)
+        except RuleError as error:
+            print(error, file=err)
+            errors += len(error.problems)
+            continue
+        for scenario in file.scenarios:
+            divergence = _run(scenario, rules, out)
+            passed += divergence is None
+            failed += divergence is not None
+    if passed or failed:
+        print(f"\n{_summary(passed, failed)}", file=out)
+    if errors:
+        print(f"\n{errors} {'error' if errors == 1 else 'errors'} in what was to be tested.", file=err)
+        return BAD_INPUT
+    return FAILED if failed else 0
+
+
+def _find(paths: Sequence[str]) -> tuple[list[str], list[Problem]]:
+    """The files of scenarios that `paths` mean, each once, and what is wrong with the paths."""
+    found: dict[str, None] = {}
+    wrong: list[Problem] = []
+    for path in paths or [os.curdir]:
+        if not os.path.isdir(path):
+            found[path] = None
+            continue
+        below = list(_below(path))
+        if not below:
+            message = f"holds no file named *{SUFFIX}"
+            wrong.append(Problem(path, 0, 0, 0, "", message, f"put scenarios into a file NAME{SUFFIX}"))
+        found.update(dict.fromkeys(below))
+    return list(found), wrong
+
+
+def _below(folder: str) -> Iterator[str]:
+    for here, folders, files in os.walk(folder):
+        folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in PASSED_OVER)
+        for name in sorted(files):
+            if name.endswith(SUFFIX):
+                yield os.path.normpath(os.path.join(here, name))
+
+
+def _rules(file: ScenarioFile) -> RuleSet:
+    """The rules that scenarios use. Raises `RuleError`, at the `use` for a file that is not there."""
+    missing = [use for use in file.uses if not Path(use.path).is_file()]
+    if missing:
+        remedy = "the path counts from the folder of this file"
+        raise RuleError(use.spot.problem(f"no such rules file: {use.path}", remedy) for use in missing)
+    return load_rules(*(use.path for use in file.uses))
+
+
+def _run(scenario: Scenario, rules: RuleSet, out: TextIO) -> Divergence | None:
+    """Run a scenario and print how it went."""
+    divergence = run_scenario(scenario, rules)
+    where = f"{scenario.spot.file}:{scenario.spot.line}"
+    word = "ok  " if divergence is None else "FAIL"
+    print(f"{word}  {visible(where)}  {visible(scenario.name)}", file=out)
+    if divergence is not None:
+        for line in _details(divergence):
+            print(f"      {line}" if line else "", file=out)
+    return divergence
+
+
+def _details(divergence: Divergence) -> Iterator[str]:
+    """The first divergence, with the nets as they stood then."""
+    yield from str(divergence.problem).split("\n")
+    if divergence.nets:
+        yield "the nets at that moment:"
+    width = max((len(visible(net.key)) for net in divergence.nets), default=0)
+    for net in divergence.nets:
+        key = visible(net.key)
+        inactive = "" if net.active else "  (inactive)"
+        yield f"    {key:<{width}}  {visible(net.marking)}{inactive}"
+
+
+def _summary(passed: int, failed: int) -> str:
+    total = passed + failed
+    scenarios = f"{total} {'scenario' if total == 1 else 'scenarios'}"
+    return f"{scenarios}, {failed} failed." if failed else f"{scenarios}, all as expected."

@@ -1,0 +1,1 @@
+"""Commands about servers: gateway, browser, tokens, notifications."""

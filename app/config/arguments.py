@@ -1,0 +1,64 @@
+"""Arguments that many commands share: the journal's file, masking, the operator, the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TypeAlias
+
+# argparse has no public name for it.
+Parts: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # pyright: ignore[reportPrivateUsage]
+"""The commands of a parser, or the parts of a command."""
+BAD_INPUT = 2
+"""The exit code where the command line or a file it names is wrong."""
+
+
+def database(args: argparse.Namespace):
+    """The journal's file: `--db`, or the one in the user's data directory."""
+    if args.db is not None:
+        return args.db.expanduser()
+    from platformdirs import user_data_path
+
+    return user_data_path("interlock") / "interlock.db"
+
+
+def redaction(args: argparse.Namespace):
+    """What is never shown: the fields that are masked by default, and those of `--redact`."""
+    from .rules_compiler import redaction as masking
+
+    return masking(name.strip() for name in (args.redact or "").split(","))
+
+
+def operator(args: argparse.Namespace) -> str:
+    """Who decides: `--as` or the login name, as `cli` settled it."""
+    return args.operator
+
+
+def starts_nothing(command: str) -> int:
+    """Say that a read-only console hosts nothing. Returns the exit code."""
+    print(
+        f"interlock {command}: --read-only changes nothing, so no agent can be started under it. Leave "
+        "it out (also read_only in interlock.toml and INTERLOCK_READ_ONLY), or watch what another "
+        "process runs with: interlock console --read-only",
+        file=sys.stderr,
+    )
+    return BAD_INPUT
+
+
+def in_terminal() -> bool:
+    """Whether a console can be shown here: it reads from stdin and Textual paints on stderr.
+
+    A tab's process is told by its driver that it is shown in a browser.
+    """
+    if os.environ.get("TEXTUAL_DRIVER"):
+        return True
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+
+
+def needs_terminal(command: str, remedy: str) -> int:
+    """Say that a console cannot open here. Returns the exit code."""
+    print(
+        f"interlock {command}: there is no terminal here to show a console in; {remedy}.", file=sys.stderr
+    )
+    return BAD_INPUT

@@ -1,0 +1,46 @@
+"""Who an operator is: one name, shown above the screens and recorded with every decision."""
+
+from __future__ import annotations
+
+import argparse
+import unicodedata
+from collections.abc import Callable
+
+LONGEST = 64
+
+
+def operator_name(text: str) -> str:
+    """A name as it is recorded: one line that looks like what it is, without blanks around it.
+
+    Names that look alike are one: two people who must approve are told apart by their names. Raises
+    `argparse.ArgumentTypeError`, which the command line and settings join to where the name was found.
+    """
+    from ...engine.core.sanitize import visible
+
+    name = unicodedata.normalize("NFC", text).strip()
+    if not name:
+        found = "it is empty" if not text else "it is blank"
+    elif (safe := visible(name)) != name:
+        found = f"'{safe[:LONGEST]}' has characters that cannot be seen, or a line break"
+    elif len(name) > LONGEST:
+        found = f"it has {len(name)} characters"
+    else:
+        return name
+    raise argparse.ArgumentTypeError(
+        f"an operator's name is one line of 1 to {LONGEST} visible characters; {found}"
+    )
+
+
+def login_name(login: Callable[[], str]) -> str:
+    """The name of whoever is logged in; `operator` where there is none.
+
+    Raises `argparse.ArgumentTypeError` for one that cannot be an operator's.
+    """
+    try:
+        found = login()
+    except (KeyError, OSError):
+        return "operator"
+    try:
+        return operator_name(found)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"the login name: {error}. Give one with --as NAME") from error

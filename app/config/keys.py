@@ -1,0 +1,79 @@
+"""The `[keys]` of the settings files: which keys an operator gives to which actions of the console."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .loader import KEYS, SettingsError, agents_write, settings_files
+from .paths import is_list, is_table
+
+
+@dataclass(frozen=True, slots=True)
+class KeySetting:
+    """The keys that a file gives to an action of the console, by its binding's id, and where it does."""
+
+    binding: str
+    keys: tuple[str, ...]
+    where: str
+    project: bool = False
+
+
+def key_settings(
+    *, environ: Mapping[str, str] | None = None, directory: Path | None = None
+) -> list[KeySetting]:
+    """The `[keys]` of the files; the working directory's line counts where both have one.
+
+    Raises `SettingsError` for a table that is none, or keys that are not text. Whether there are such
+    actions and keys is `keymap_check`'s to say.
+    """
+    found: dict[str, KeySetting] = {}
+    directory, environ = directory or Path.cwd(), os.environ if environ is None else environ
+    for path, table in settings_files(directory, environ):
+        chosen = table.get(KEYS, {})
+        if not is_table(chosen):
+            raise SettingsError(
+                f'{path}: [keys] is a table, with lines like "approval.approve" = "y"; found {chosen!r}'
+            )
+        for binding, value in _flat(chosen):
+            where = f"{path}{_line_of(path, binding)}"
+            if binding not in found:
+                project = agents_write(path, directory, environ)
+                found[binding] = KeySetting(binding, _key_list(binding, value, where), where, project)
+    return list(found.values())
+
+
+def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
+    """`approval.approve`, whether its dot was written in quotes or made a table."""
+    for key, value in table.items():
+        if is_table(value):
+            yield from _flat(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+def _key_list(binding: str, value: object, where: str) -> tuple[str, ...]:
+    given = value if is_list(value) else [value]
+    values = [each for each in given if isinstance(each, str)]
+    if len(values) < len(given):
+        raise SettingsError(
+            f"{where}: [keys] '{binding}': expected a key like \"y\" or a list of keys, found {value!r}"
+        )
+    parts = [part for each in values for part in ([each] if each == "," else each.split(","))]
+    return tuple("comma" if part == "," else part.strip() for part in parts if part.strip())
+
+
+def _line_of(path: Path, binding: str) -> str:
+    """`:12`, where `binding` is set in a file; empty when it cannot be told."""
+    table = ""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if header := re.match(r"\s*\[([^\[\]]+)\]", line):
+            table = re.sub(r"[\s\"']", "", header[1])
+        elif setting := re.match(r"\s*([\w.\-\"' ]+?)\s*=", line):
+            name = re.sub(r"[\s\"']", "", setting[1])
+            if f"{table}.{name}".lstrip(".") == f"{KEYS}.{binding}":
+                return f":{number}"
+    return ""

@@ -1,0 +1,422 @@
+"""Settings: what the command line left open comes from the environment, then from configuration files.
+
+Order: option, `INTERLOCK_<OPTION>`, `interlock.toml` in the working directory or the file that is named
+instead of it (`--config`, `INTERLOCK_CONFIG`), `interlock.toml` in the user's config directory. In a file
+an option is a key, at the top or in a table of its command's name; dashes become underscores. The tables
+`keys`, `attention`, `notify`, `approvals`, `gateway` and `hook` are no options: they say what keys do,
+how an operator who looks elsewhere is told that somebody waits, what dialogs offer, and what agents and
+consoles from elsewhere may do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import stat
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from .paths import is_list, is_table
+
+if TYPE_CHECKING:
+    from .arguments import Parts
+    from .rule_texts import RuleTexts
+
+FILE_NAME = "interlock.toml"
+CONFIG = "INTERLOCK_CONFIG"
+"""The file that is read instead of the working directory's; who names it answers for what is in it."""
+KEYS = "keys"
+"""The table of a file that says which keys do what."""
+TABLES = (KEYS, "attention", "notify", "approvals", "gateway", "hook")
+"""The tables that hold no options of a command. Whoever uses one reads it."""
+MAX_FILE_BYTES = 1 << 20
+"""The longest file of settings that is read."""
+_NO_WAIT: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_TRUE = {"1", "true", "yes", "on"}
+_FALSE = {"0", "false", "no", "off", ""}
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used; the message names where it was found and what is expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    value: object
+    where: str
+    file: Path | None = None
+
+
+def apply_settings(
+    top: argparse.ArgumentParser,
+    args: argparse.Namespace,
+    *,
+    environ: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+) -> None:
+    """Fill the options of `args.command` that were not given. Raises `SettingsError`.
+
+    So do paths that nothing can be called, on the line as in a setting, and what a working directory may
+    not say. What it says of how agents are judged is then in `args.of_directory`, and the rules that were
+    checked for that in `args.rule_texts`; see `setting_trust`.
+    """
+    from .paths import path_fault
+
+    environ = named_file(args, os.environ if environ is None else environ)
+    directory = directory or Path.cwd()
+    command = _subparser(top, args.command)
+    sources = _Sources(args.command, directory, environ, list(settings_files(directory, environ)))
+    known = {n for p in _subparsers(top).values() for a in _all_options(p) for n in _names(a)}
+    for path, table in sources.files:
+        _reject_unknown(path, table, known, set(_subparsers(top)))
+    of_directory: dict[str, object] = {}
+    args.of_directory = of_directory
+    for action in _chosen_options(command, args):
+        found, value = None, getattr(args, action.dest, None)
+        if value is None:
+            found = sources.find(action)
+            if found is None:
+                continue
+            value = sources.value(action, found)
+        fault = path_fault(action, value)
+        if fault is not None:
+            where = action.option_strings[-1] if found is None else found.where
+            raise SettingsError(f"{where}: {fault}")
+        if found is not None and found.file and agents_write(found.file, directory, environ):
+            if action.dest in ("rules", "mode"):
+                of_directory |= {action.dest: value, "where": found.file}
+            counts = sources.trusted(action, found, value)
+            if action.dest == "rules":
+                args.rule_texts = sources.rule_texts(action, found, value)
+            value = counts
+        setattr(args, action.dest, value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """Where the settings of a command come from, what is typed aside; the nearest file is the first."""
+
+    command: str
+    directory: Path
+    environ: Mapping[str, str]
+    files: list[tuple[Path, Mapping[str, object]]]
+
+    @property
+    def own(self) -> Path:
+        """The user's own file."""
+        return users_file(self.environ)
+
+    def find(self, action: argparse.Action) -> _Found | None:
+        """What counts for an option."""
+        each = (_find(n, self.command, self.environ, self.files) for n in _names(action))
+        return next(filter(None, each), None)
+
+    def value(self, action: argparse.Action, found: _Found) -> object:
+        """What was found, as the option takes it. Raises `SettingsError`.
+
+        The user's own rules begin beside the file that names them: where an agent writes, a file of the
+        same name would stand in for them.
+        """
+        value = _convert(action, found)
+        if action.dest not in ("added_rules", "rules") or found.file != self.own:
+            return value
+        from .paths import beside
+
+        try:
+            return [beside(self.own.parent, each) for each in _texts(value)]
+        except ValueError as error:
+            raise SettingsError(f"{found.where}: {error}") from error
+
+    def trusted(self, action: argparse.Action, found: _Found, value: object) -> object:
+        """What counts where the working directory says `value`: no less than what the user says.
+
+        Raises `SettingsError` for what may not be said there.
+        """
+        from .trust import counted
+
+        users = self._users(action)
+        counts = counted(self.command, action.dest, value, users, self.directory)
+        if counts is None:
+            option = next(each for each in action.option_strings if each.startswith("--"))
+            raise SettingsError(
+                f"{found.where}: may stand in {self.own} only, since agents may write in the working "
+                f"directory; move it there, or say it on the line: {option}"
+            )
+        return counts
+
+    def rule_texts(self, action: argparse.Action, found: _Found, added: object) -> RuleTexts:
+        """The rules of the user and those that the working directory `added`, as they are now.
+
+        Raises `SettingsError` where those of the directory take calls from the user's, in a command that
+        judges by them.
+        """
+        # Imported here: most commands compile no rules.
+        from ...rules import RuleError
+        from .added_rules import loosened
+        from .rule_texts import RuleTexts
+        from .trust import JUDGING
+
+        if self.command not in JUDGING:
+            return RuleTexts()
+        users = _texts(self._users(action))
+        files = [os.path.join(self.directory, os.path.expanduser(each)) for each in _texts(added)]
+        texts = RuleTexts().reading([*users, *files])
+        # Whoever compiles these texts says what is wrong with them.
+        with suppress(RuleError):
+            if (rule := loosened(texts, users, files)) is not None:
+                raise SettingsError(
+                    f"{found.where}: what they name would be taken out of '{rule}' of {self.own}, and "
+                    "agents may write in the working directory; name the tools in rules of your own, or "
+                    "all files on the line: --rules"
+                )
+        return texts
+
+    def _users(self, action: argparse.Action) -> object:
+        """What the user's own file says of an option; `None` where it says nothing."""
+        of_user = [each for each in self.files if each[0] == self.own]
+        found = replace(self, environ={}, files=of_user).find(action)
+        return None if found is None else self.value(action, found)
+
+
+def named_file(args: argparse.Namespace, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment in which `--config` is the file to read, where it stands on the line.
+
+    A file names no other: one that came with the directory could name a file to be trusted.
+    """
+    on_line = getattr(args, "config", None) if "config" in getattr(args, "typed", ()) else None
+    return environ if on_line is None else {**environ, CONFIG: str(on_line)}
+
+
+def table_setting(
+    name: str,
+    *,
+    environ: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+) -> tuple[Mapping[str, object], str] | None:
+    """One of `TABLES` as the nearest file has it, and where that is; `None` where no file has it.
+
+    It counts as a whole: whoever reads a table of the working directory mixes it with the user's. Raises
+    `SettingsError` for what is no table, and for what a working directory may not say of it.
+    """
+    environ = os.environ if environ is None else environ
+    directory = directory or Path.cwd()
+    for path, found in settings_files(directory, environ):
+        if name in found:
+            table, where = found[name], f"{path}: [{name}]"
+            if not is_table(table):
+                raise SettingsError(f"{where}: expected a table of settings, found {table!r}")
+            if agents_write(path, directory, environ):
+                _check_directory(name, table, where, environ)
+            return table, where
+    return None
+
+
+def users_table(name: str, environ: Mapping[str, str]) -> tuple[Mapping[str, object], str] | None:
+    """One of `TABLES` as the user's own file has it, and where that is. Raises as `table_setting`."""
+    config = users_file(environ).parent
+    return table_setting(name, environ={**environ, CONFIG: ""}, directory=config)
+
+
+def _check_directory(
+    name: str, table: Mapping[str, object], where: str, environ: Mapping[str, str]
+) -> None:
+    """Raise `SettingsError` for what a working directory may not say in one of `TABLES`."""
+    from .trust import TABLES as MAY
+
+    may = MAY.get(name, frozenset())
+    refused = [f"{where}: {key}" for key in table if key not in may]
+    if not may:
+        refused.append(where)
+    for place in refused:
+        raise SettingsError(
+            f"{place}: may stand in {users_file(environ)} only, since agents may write in the working "
+            f"directory; move [{name}] there"
+        )
+
+
+def agents_write(path: Path, directory: Path, environ: Mapping[str, str]) -> bool:
+    """Whether a file of settings is that of a working directory, where agents may write.
+
+    One that is named is not: who names it answers for what is in it.
+    """
+    project = directory / FILE_NAME
+    return path == project and not environ.get(CONFIG) and not _same(project, users_file(environ))
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one == other or one.resolve() == other.resolve()
+
+
+def users_file(environ: Mapping[str, str]) -> Path:
+    """The file in the user's config directory, whether or not there is one."""
+    from platformdirs import user_config_path
+
+    config = environ.get("INTERLOCK_CONFIG_DIR")
+    return (Path(config) if config else user_config_path("interlock")) / FILE_NAME
+
+
+def _texts(value: object) -> list[str]:
+    return [str(each) for each in value] if is_list(value) else []
+
+
+def _subparsers(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in top._actions:  # argparse offers no public way to them
+        if isinstance(action, argparse._SubParsersAction):  # pyright: ignore[reportPrivateUsage] - not public
+            return dict(cast("Parts", action).choices)
+    return {}
+
+
+def _subparser(top: argparse.ArgumentParser, command: str) -> argparse.ArgumentParser:
+    return _subparsers(top)[command]
+
+
+def _options(command: argparse.ArgumentParser) -> list[argparse.Action]:
+    return [a for a in command._actions if a.option_strings and a.dest != "help"]
+
+
+def _all_options(command: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Those of a command and of its parts."""
+    return [a for p in (command, *_subparsers(command).values()) for a in _options(p)]
+
+
+def _chosen_options(command: argparse.ArgumentParser, args: argparse.Namespace) -> list[argparse.Action]:
+    """Those of a command and of the part of it that was named."""
+    part = _subparsers(command).get(getattr(args, "part", None) or "")
+    return _options(command) + (_options(part) if part is not None else [])
+
+
+def _names(action: argparse.Action) -> tuple[str, ...]:
+    """What an option is called in the environment and in files: as on the line, then as programs do."""
+    on_line = next((o for o in action.option_strings if o.startswith("--")), action.dest)
+    return tuple(dict.fromkeys([on_line.lstrip("-").replace("-", "_"), action.dest]))
+
+
+def settings_files(
+    directory: Path, environ: Mapping[str, str]
+) -> Iterator[tuple[Path, Mapping[str, object]]]:
+    """The settings files there are, the nearest first. Raises `SettingsError` for one that is none."""
+    named = environ.get(CONFIG)
+    for path in (Path(named) if named else directory / FILE_NAME, users_file(environ)):
+        try:
+            text = _text(path)
+        except FileNotFoundError as error:
+            if named and path == Path(named):
+                raise SettingsError(f"{path}: there is no such file of settings") from error
+            continue
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(_unread(path, error, environ)) from error
+        try:
+            found = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise SettingsError(f"{path}: {error}") from error
+        except RecursionError as error:
+            raise SettingsError(f"{path}: is nested too deep to be read; write it flatter") from error
+        yield path, found
+
+
+def _text(path: Path) -> str:
+    """What a file of settings holds. Raises `SettingsError` for what is no file of a usual length, and
+    `OSError` and `UnicodeDecodeError` for one that cannot be read.
+    """
+    # Without waiting: a pipe that nobody writes to would never open.
+    with open(os.open(path, os.O_RDONLY | _NO_WAIT), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise SettingsError(f"{path}: is a pipe or a device, expected a file of settings; remove it")
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise SettingsError(
+            f"{path}: is larger than {MAX_FILE_BYTES:,} bytes; is this a file of settings?"
+        )
+    return data.decode("utf-8")
+
+
+def _unread(path: Path, error: OSError | UnicodeDecodeError, environ: Mapping[str, str]) -> str:
+    """Why a file of settings cannot be read, with the remedy."""
+    from .paths import unusable
+
+    config = environ.get("INTERLOCK_CONFIG_DIR")
+    if config and path == users_file(environ):
+        fault = unusable(config)
+        if fault is None and isinstance(error, NotADirectoryError):
+            fault = f"expected a directory, found '{config}'; name the one that holds {FILE_NAME}"
+        if fault is not None:
+            return f"INTERLOCK_CONFIG_DIR: {fault}"
+    why = error.strerror if isinstance(error, OSError) else error
+    return f"{path}: cannot be read ({why}); fix its permissions or remove it"
+
+
+def _reject_unknown(
+    path: Path, table: Mapping[str, object], options: set[str], commands: set[str]
+) -> None:
+    for key, value in table.items():
+        if key in TABLES and commands:
+            continue
+        if key in commands and is_table(value):
+            _reject_unknown(path, value, options, set())
+        elif key not in options:
+            from difflib import get_close_matches
+
+            close = get_close_matches(key, sorted(options | commands), n=1)
+            hint = f"; did you mean '{close[0]}'?" if close else f"; known: {', '.join(sorted(options))}"
+            raise SettingsError(f"{path}: unknown setting '{key}'{hint}")
+
+
+def _find(
+    name: str,
+    command: str,
+    environ: Mapping[str, str],
+    files: list[tuple[Path, Mapping[str, object]]],
+) -> _Found | None:
+    variable = f"INTERLOCK_{name.upper()}"
+    if variable in environ:
+        return _Found(environ[variable], variable)
+    for path, table in files:
+        own = table.get(command)
+        for place in (own, table):
+            if is_table(place) and name in place:
+                return _Found(place[name], f"{path}: {name}", path)
+    return None
+
+
+def _convert(action: argparse.Action, found: _Found) -> object:
+    value = found.value
+    if action.nargs == 0:
+        return _boolean(found)
+    if action.nargs == "+":
+        items = value if is_list(value) else [v.strip() for v in str(value).split(",")]
+        return [_scalar(action, replace(found, value=item)) for item in items if item != ""]
+    if isinstance(action, argparse._AppendAction):  # pyright: ignore[reportPrivateUsage] - not public
+        # One value each time it is given, commas and all: only a file's own list has several.
+        return [_scalar(action, replace(found, value=v)) for v in (value if is_list(value) else [value])]
+    if is_list(value) and action.dest in ("tools", "redact"):
+        return ",".join(str(item) for item in value)
+    return _scalar(action, found)
+
+
+def _scalar(action: argparse.Action, found: _Found) -> object:
+    if is_list(found.value) or is_table(found.value):
+        raise SettingsError(f"{found.where}: expected one value, found {found.value!r}")
+    convert = action.type if callable(action.type) else str
+    try:
+        value = convert(str(found.value))
+    except (ValueError, argparse.ArgumentTypeError) as error:
+        raise SettingsError(f"{found.where}: {error}") from error
+    if action.choices is not None and value not in action.choices:
+        expected = " or ".join(str(choice) for choice in action.choices)
+        raise SettingsError(f"{found.where}: expected {expected}, found '{value}'")
+    return value
+
+
+def _boolean(found: _Found) -> bool:
+    if isinstance(found.value, bool):
+        return found.value
+    text = str(found.value).strip().lower()
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise SettingsError(f"{found.where}: expected true or false, found '{found.value}'")

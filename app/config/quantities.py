@@ -1,0 +1,29 @@
+"""Lengths of time in options and settings."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from ...engine.core.durations import parse_time
+
+
+def age(text: str) -> timedelta:
+    """`90d`, `12w`, `36h`, `15m`, `30s`. Raises `ValueError` with a sentence for anything else."""
+    seconds = parse_time(text)
+    if seconds is None:
+        raise ValueError(f"expected a length of time such as 90d, 12w or 36h, found '{text}'")
+    return timedelta(seconds=seconds)
+
+
+# Amounts of money that people type.
+
+
+def parse_dollars(text: str) -> float:
+    """An amount in US dollars. Raises `ValueError`, with a sentence, for anything else."""
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = 0.0
+    if not 0 < amount < float("inf"):
+        raise ValueError(f"an amount in US dollars, more than 0, not '{text}'")
+    return amount

@@ -1,0 +1,64 @@
+"""The rules language, as hubs and journals are given it: they cannot know it themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from ...engine.core.condition import Condition
+from ...engine.history.redaction.redaction import Redaction
+from ...engine.history.redaction.shell.masking import LiteralWord
+from ...engine.net.net import SkillNet
+from ...rules import RuleError, RuleSet, compile_files, condition_of, read_rules
+
+KEPT = 4
+"""Sets of rules that are not compiled again: a dialog shows their nets before they judge."""
+
+
+@lru_cache(maxsize=KEPT)
+def _compiled(texts: tuple[tuple[str, str], ...]) -> RuleSet:
+    return compile_files(dict(texts))
+
+
+def rules_of_files(*paths: str) -> RuleSet:
+    """The rules of files on this machine. Raises `RuleError`."""
+    return _compiled(tuple(read_rules(*paths).items()))
+
+
+class RulesLanguage:
+    """Reads rules and shell commands of this version; see `engine.language`."""
+
+    def compiled(self, rules: Mapping[str, str]) -> Mapping[str, SkillNet]:
+        try:
+            return _compiled(tuple(rules.items())).registry
+        except RuleError as error:
+            raise ValueError(str(error)) from error
+
+    def condition(self, text: str) -> Condition | None:
+        return condition_of(text)
+
+    def commands(self, text: str) -> tuple[str, ...]:
+        # Loaded with the first command: most programs that read rules never see one.
+        from ...rules.shell import read
+
+        return tuple(command.source for command in read(text).commands)
+
+    def words(self, text: str) -> tuple[LiteralWord, ...] | None:
+        from ...rules.shell.literals import literal_words
+
+        found = literal_words(text)
+        return None if found is None else tuple(LiteralWord(*word) for word in found)
+
+    def programs(self, text: str) -> frozenset[str]:
+        from ...rules.shell import read
+        from ...rules.shell.literals import programs
+
+        return programs(read(text).commands)
+
+
+LANGUAGE = RulesLanguage()
+
+
+def redaction(also: Iterable[str] = ()) -> Redaction:
+    """The masking of secrets in this program: it knows which words of a shell command are literal."""
+    return Redaction(also, LANGUAGE)

@@ -1,0 +1,154 @@
+"""What a working directory's settings may say: an agent may write there, and sets the next start with it.
+
+That is a list, and what is not on it may not be said there. Its rules and masked fields come on top of
+the user's own, of limits the lower one counts, and a choice is the stricter one. All else, such as files,
+addresses, names and code, is taken from the line, the environment or the user's own file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...engine.core.sanitize import visible
+from .paths import is_list
+
+if TYPE_CHECKING:
+    from .rule_texts import RuleTexts
+
+_ANYTHING = frozenset(
+    {
+        "ascii",
+        "explain_blocks",
+        "flow",
+        "input",
+        "json",
+        "limit",
+        "net",
+        "plain",
+        "system_prompt",
+        "task",
+        "theme",
+    }
+)
+_STRICTER = {
+    "answer": "deny",
+    "mode": "enforce",
+    "network": False,
+    "read_only": True,
+    "strict": True,
+}
+_MODEL_NAME = re.compile(r"(?!.*(?:://|arn:))[\w.:/@-]+", re.IGNORECASE)
+"""Neither a URL nor an AWS name (`arn:…`), whose region becomes part of a host: these say where requests
+go that the user's credentials sign."""
+JUDGING = frozenset({"acp", "flow", "resume", "run", "serve", "web"})
+"""The commands that judge calls by rules, and run what passes."""
+_LIMITS = frozenset({"max_cost", "max_steps", "max_time", "max_turns"})
+
+TABLES: Mapping[str, frozenset[str]] = {
+    "approvals": frozenset({"deny_reasons", "expire"}),
+    "gateway": frozenset({"rules"}),
+    "hook": frozenset({"rules", "wait"}),
+}
+"""The keys of tables that hold no options. Of `keys` it is what only looks: see `keymap_check`."""
+
+
+def counted(command: str, option: str, value: object, users: object, directory: Path) -> object | None:
+    """What counts where `directory` says `value` of an option; `users` is what the user's own file says.
+
+    `None` is nothing: a working directory may not say that.
+    """
+    match option, value:
+        case "rules", _ if is_list(value) and command != "hook":
+            # The user's maps come first: of two that meet a command the first one counts.
+            return _joined(users, value)
+        case "redact", str():
+            return ",".join(_joined(str(users or "").split(","), value.split(",")))
+        case _ if option in _LIMITS:
+            limit = _usual_limit(command, option) if users is None else users
+            return value if limit is None else min(_number(value), _number(limit))
+        case _:
+            return value if _may_say(command, option, value, users, directory) else None
+
+
+def _may_say(command: str, option: str, value: object, users: object, directory: Path) -> bool:
+    match option:
+        case _ if option in _ANYTHING:
+            return True
+        case _ if option in _STRICTER:
+            return value == _STRICTER[option]
+        case "model":
+            return _MODEL_NAME.fullmatch(str(value)) is not None
+        case "tools":
+            # The names that rules are checked against; those of an agent are what it can do.
+            return command == "check"
+        case "runtime":
+            # A remote one is paid for.
+            return value == users or (users in (None, "local") and value != "vercel")
+        case "workdir" | "cwd":
+            # Tools in the sandbox may write there.
+            below = (directory / str(value)).resolve().is_relative_to(directory.resolve())
+            return below and users is None
+        case "listen" | "agents":
+            return _is_local(str(value))
+        case _:
+            return False
+
+
+def _joined(*parts: object) -> list[str]:
+    """Each once, those of the first part first; what is empty, or no list, is none."""
+    each = [str(text).strip() for part in parts if is_list(part) for text in part]
+    return list(dict.fromkeys(filter(None, each)))
+
+
+def _usual_limit(command: str, option: str) -> int | None:
+    """The limit that holds where nobody says one."""
+    from ...engine.agents.session.config import MAX_STEPS
+
+    return MAX_STEPS if option == "max_steps" and command in ("run", "resume") else None
+
+
+def _number(value: object) -> float:
+    assert isinstance(value, int | float)
+    return value
+
+
+def rule_texts(args: argparse.Namespace) -> RuleTexts:
+    """The rules files that were read to check those of the working directory; they judge as they were."""
+    from .rule_texts import RuleTexts
+
+    found = getattr(args, "rule_texts", None)
+    return found if isinstance(found, RuleTexts) else RuleTexts()
+
+
+def added(args: argparse.Namespace, rules: Iterable[object] | None = None) -> str | None:
+    """What the working directory has to do with how agents are judged, in a sentence for who starts them.
+
+    `rules` are those that count, where that is not all of `args.rules`. `None` where it has nothing to.
+    """
+    said: Mapping[str, object] = getattr(args, "of_directory", {})
+    parts: list[str] = []
+    found = said.get("rules")
+    if is_list(found):
+        used = None if rules is None else {Path(str(each)).absolute() for each in rules}
+        names = [str(each) for each in found if used is None or Path(str(each)).absolute() in used]
+        if names:
+            parts.append(f"rules {', '.join(map(visible, names))}")
+    if "mode" in said and rules is None:
+        parts.append(f"mode {said['mode']}")
+    if not parts:
+        return None
+    where = visible(str(said["where"]))
+    return f"{' and '.join(parts)} from {where}: a working directory may add rules, and loosen nothing"
+
+
+def _is_local(text: str) -> bool:
+    from ...engine.gateway.protocol.address import Address
+
+    try:
+        return Address.parse(text).is_local
+    except ValueError:
+        return True  # None at all, which is for whoever listens to say.

@@ -1,0 +1,1 @@
+"""The console's apps: live, and read-only over a recorded journal."""

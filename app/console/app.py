@@ -1,0 +1,478 @@
+"""The console: the app around the screens. It routes; screens and widgets own what they do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.screen import ModalScreen, Screen
+
+from ...engine.core.clock import Clock, utc_now
+from ...engine.gateway.protocol.rights import FULL
+from ...engine.history.model.events import ApprovalRequested, JournalEvent
+from ...engine.hub.hub import Hub, HubEvent, Outcome, Subscription
+from ..format.text import count, shown
+from ..screens.approval.screen import ApprovalScreen
+from ..screens.common.confirm import Confirm
+from ..screens.common.guarded_keys import QUIET
+from ..screens.common.operator_context import Desk
+from ..screens.live.screen import LiveScreen
+from ..sources.api import Door, HistorySource, Journal
+from ..sources.deep_link import Place
+from ..sources.messages import (
+    ActionDone,
+    BacktestChosen,
+    ContinueChosen,
+    HubMoved,
+    ReplayChosen,
+    RequestChosen,
+    SessionStarted,
+    StartFailed,
+)
+from ..sources.read_only import ReadOnlyHub
+from ..terminal.appearance import Appearance
+from ..terminal.gc import PaintFirst, settle_collector
+from ..terminal.key_rights import Permission
+from .attention import Attention, AttentionSettings, Terminal, of_queue, terminal_of
+from .base import TerminalApp
+from .connection import ConnectionShown
+from .navigation import Presenter, visit
+
+if TYPE_CHECKING:
+    from textual._path import CSSPathType
+
+    from ..screens.history.screen import HistoryScreen
+    from ..sessions.start import Begin, StartForm
+
+
+# The part of a console that shows what is recorded: sessions, replays, decisions, and rules.
+
+
+class RecordedApp(TerminalApp):
+    """Shows the sessions of `source`; screens are imported when they are first wanted.
+
+    What its `journal` has is listed call by call and judged by other rules. With a `host` sessions go on,
+    for its `operator`. `zone` is the operator's; `None` is the machine's.
+    """
+
+    def __init__(
+        self,
+        source: HistorySource,
+        journal: Journal | None,
+        appearance: Appearance | None,
+        *,
+        host: Door | None = None,
+        operator: str = "",
+        clock: Clock = utc_now,
+        zone: tzinfo | None = None,
+        permission: Permission | None = None,
+    ) -> None:
+        super().__init__(appearance, permission=permission)
+        self.operator = operator
+        self._source = source
+        self._journal = journal
+        self._host = host
+        self._clock = clock
+        self._zone = zone
+
+    def _history(self) -> HistoryScreen:
+        from ..screens.history.screen import HistoryScreen
+
+        goes_on = self._host is not None
+        return HistoryScreen(self._source, zone=self._zone, goes_on=goes_on, journal=self._journal)
+
+    @on(ReplayChosen)
+    def replay_chosen(self, event: ReplayChosen) -> None:
+        """Replay a session, from one of its decisions where that is what was chosen."""
+        self.run_worker(self._replay(event), group="screens", exclusive=True, exit_on_error=False)
+
+    async def _replay(self, chosen: ReplayChosen) -> None:
+        from ..screens.replay.screen import ReplayScreen
+        from ..viewmodels.playback import open_recorded
+
+        try:
+            ready = await open_recorded(self._source, chosen.session_id, chosen.at)
+        except Exception as error:
+            self.notify(shown(str(error)), title="Cannot replay", severity="error", markup=False)
+            return
+        goes_on = self._host is not None
+        replay = ReplayScreen(
+            ready,
+            zone=self._zone,
+            goes_on=goes_on,
+            journal=self._journal,
+            sessions=self._source,
+            at=chosen.at,
+        )
+        self.call_later(self.push_screen, replay)
+
+    @on(BacktestChosen)
+    def backtest_chosen(self, event: BacktestChosen) -> None:
+        """Judge recorded calls by other rules."""
+        from ..screens.history.backtest import BacktestScreen
+
+        if self._journal is not None:
+            chosen = (event.session_id, event.rules)
+            self.push_screen(BacktestScreen(self._journal, *chosen, clock=self._clock, zone=self._zone))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Decisions are shown where the journal is."""
+        return self._journal is not None if action == "decisions" else True
+
+    async def action_history(self) -> None:
+        """The recorded sessions."""
+        from ..screens.history.screen import HistoryScreen
+
+        await visit(self, HistoryScreen, self._history)
+
+    async def action_decisions(self) -> None:
+        """All decisions of all sessions."""
+        from ..screens.decisions.screen import DecisionsScreen
+
+        journal = self._journal
+        if journal is not None:
+            await visit(
+                self,
+                DecisionsScreen,
+                lambda: DecisionsScreen(
+                    journal,
+                    sessions=self._source,
+                    hub=self._host,
+                    operator=self.operator,
+                    clock=self._clock,
+                    zone=self._zone,
+                ),
+            )
+
+    async def action_rules(self) -> None:
+        """The rules of the chosen session, and others."""
+        from .navigation import visit_rules
+
+        await visit_rules(self, self._source, judges=self._journal is not None)
+
+
+Start = Callable[[Hub], Awaitable[object]]
+
+PANES_AFTER = 0.05
+"""Seconds that the panes wait with a new request, so that its dialog is painted first."""
+
+
+class InterlockConsole(RecordedApp):
+    """The approval console on a hub that whoever made it also closes.
+
+    `start` opens the sessions; `open_session` is the one shown first, `open_at` a place
+    that somebody asked for. `permission` is what the operator may do. `terminal` stands for the one it
+    runs in. `deny_reasons` are offered for denials. `clock` gives the times that ages are counted to,
+    `monotonic` the seconds that keys sleep; see `Wakeful` for `quiet`.
+    """
+
+    TITLE = "Interlock"
+    # The default screen is made before its own style sheet would be read.
+    CSS_PATH: ClassVar[CSSPathType | None] = ["console.tcss", "../screens/live/screen.tcss"]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit", "quit", id="app.quit", tooltip="Leave the console"),
+    ]
+
+    class Arrived(Message, bubble=False):
+        """The hub has events that were not taken yet."""
+
+    @dataclass
+    class ConnectionMoved(Message, bubble=False):
+        """The connection to a server is lost, for a reason, or back."""
+
+        trouble: str | None
+
+    def __init__(
+        self,
+        hub: Door,
+        *,
+        operator: str,
+        start: Start | None = None,
+        open_session: str | None = None,
+        open_at: Place | None = None,
+        appearance: Appearance | None = None,
+        permission: Permission | None = None,
+        attention: AttentionSettings | None = None,
+        terminal: Terminal | None = None,
+        deny_reasons: Sequence[str] = (),
+        quiet: float = QUIET,
+        clock: Clock = utc_now,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(
+            hub,
+            hub,
+            appearance,
+            host=hub,
+            operator=operator,
+            clock=clock,
+            permission=permission or Permission("look" if isinstance(hub, ReadOnlyHub) else FULL),
+        )
+        self._attention_settings = attention
+        self._terminal = terminal
+        self._attention: Attention | None = None
+        self._programs: set[asyncio.Task[None]] = set()
+        self.hub = hub
+        self._start = start
+        self._open_at = open_at or Place(session=open_session)
+        self.monotonic = monotonic
+        self._desk = Desk(hub, operator, clock, monotonic, quiet)
+        self._inbox: list[HubEvent] = []
+        self._outbox: list[HubEvent] = []
+        self._paint_first = PaintFirst()
+        self._form: StartForm | None = None
+        dialog = ApprovalScreen(self._desk, deny_reasons)
+        # Installed, so that closing it keeps its widgets.
+        self.install_screen(dialog, "approval")  # pyright: ignore[reportUnknownMemberType] - any screen
+        self._presenter = Presenter(self, self._desk, dialog)
+        self._connection = ConnectionShown(self, hub.place)
+
+    def get_default_screen(self) -> Screen[None]:
+        return LiveScreen(self._desk, selected=self._open_at.session)
+
+    def on_mount(self) -> None:
+        self.hub.spawn_in(self._spawn)
+        # Subscribed before anything starts, so that no event is missed.
+        self.run_worker(self._pump(self.hub.subscribe()), name="hub", group="hub", exit_on_error=False)
+        if self._start is not None:
+            self.run_worker(
+                self._run_start(self._start), name="start", group="start", exit_on_error=False
+            )
+        if self._open_at != Place():
+            self.call_after_refresh(self._go_to, self._open_at)
+        if not self.is_headless:
+            self.call_after_refresh(settle_collector)
+        terminal = self._terminal or terminal_of(self, self._programs)
+        if terminal is not None:
+            self._attention = Attention(terminal, self._attention_settings)
+            self._attention.begin()
+            # Textual leaves open what an app returns.
+            self.app_resume_signal.subscribe(self, self._call_back, immediate=True)  # pyright: ignore[reportUnknownMemberType]
+
+    def _call_back(self, _: object) -> None:
+        if self._attention is not None:
+            self._attention.back()
+
+    def on_unmount(self) -> None:
+        self._paint_first.end()
+        if self._attention is not None:
+            self._attention.end()
+
+    def _spawn(self, coroutine: Coroutine[None, None, None], name: str) -> object:
+        """Run an agent in a worker: its crash ends its session, never the console.
+
+        A session hands over a coroutine that has already begun, which a task can go on with and an
+        `await` cannot.
+        """
+
+        async def attend(task: asyncio.Task[None]) -> None:
+            await task
+
+        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        return self.run_worker(attend(task), name=name, group="agents", exit_on_error=False)
+
+    async def _run_start(self, start: Start) -> None:
+        try:
+            await start(cast("Hub", self.hub))
+        except Exception as error:
+            self.post_message(StartFailed(f"{type(error).__name__}: {error}"))
+
+    async def _pump(self, subscription: Subscription) -> None:
+        """Gather what the hub says; one message is on its way at a time, however much arrives."""
+        try:
+            async for event in subscription:
+                self._inbox.append(event)
+                if len(self._inbox) == 1:
+                    self.post_message(self.Arrived())
+        finally:
+            subscription.close()
+
+    @on(ConnectionMoved)
+    async def show_connection(self, event: ConnectionMoved) -> None:
+        """Nothing that is shown is to be taken for what is, while nothing is heard."""
+        await self._connection.show(event.trouble)
+        if event.trouble is None:
+            for screen in self.screen_stack:
+                screen.post_message(HubMoved(()))
+
+    # Routing
+
+    @on(Arrived)
+    async def route(self) -> None:
+        """Hand events to every screen; a new request comes up first, the panes follow."""
+        events, self._inbox = tuple(self._inbox), []
+        asleep = not self._outbox
+        self._outbox += events
+        shown = False
+        for event in events:
+            if isinstance(event, JournalEvent) and isinstance(event.body, ApprovalRequested):
+                self._paint_first.begin()
+                shown |= await self._presenter.present(event.body)
+        if self._attention is not None and any(map(of_queue, events)):
+            with suppress(Exception):  # What a hub does not answer the screens say.
+                waiting = await self.hub.approvals()
+                self._attention.follow(events, waiting, self.hub.unread().requests)
+        if shown:
+            self.set_timer(PANES_AFTER, self._hand_out)
+        elif asleep:
+            self._hand_out()
+
+    def _hand_out(self) -> None:
+        self._paint_first.end()
+        events, self._outbox = tuple(self._outbox), []
+        if events:
+            for screen in self.screen_stack:
+                screen.post_message(HubMoved(events))
+
+    async def _go_to(self, place: Place) -> None:
+        """An open request, or the replay of a session that is none of the live ones any more."""
+        if place.approval is not None:
+            await self.open_request(place.approval)
+        elif place.session is not None:
+            with suppress(Exception):  # What a hub does not answer the screens say.
+                if all(state.id != place.session for state in await self.hub.sessions()):
+                    self.post_message(ReplayChosen(place.session))
+
+    async def open_request(self, approval_id: str) -> bool:
+        """The dialog of an open request, on top of whatever is shown. Whether it could be opened."""
+        return await self._presenter.open(approval_id)
+
+    @on(RequestChosen)
+    async def request_chosen(self, event: RequestChosen) -> None:
+        await self.open_request(event.approval_id)
+
+    @on(ActionDone)
+    def action_done(self, event: ActionDone) -> None:
+        severity = "information" if event.outcome.ok else "error"
+        self.notify(shown(event.outcome.message), severity=severity, markup=False)
+
+    @on(StartFailed)
+    def start_failed(self, event: StartFailed) -> None:
+        """Shown where it stays: the console itself goes on."""
+        live = self.screen_stack[0]
+        if isinstance(live, LiveScreen):
+            live.show_problem(f"Could not start: {event.error}")
+        self.notify(shown(event.error), title="Could not start", severity="error", markup=False)
+
+    # Sessions
+
+    def action_start_session(self) -> None:
+        """A form for another session; what was typed last is still there."""
+        from ..screens.live.start import StartScreen
+        from ..sessions.start import StartForm, starts_at
+
+        screen = StartScreen(self._form or StartForm(), starts_at(self.hub, self.operator))
+
+        def chosen(begin: Begin | None) -> None:
+            self._form = screen.last
+            if begin is not None:
+                self.run_worker(self._open(begin), name="open", group="start", exit_on_error=False)
+
+        self.push_screen(screen, chosen)
+
+    async def _open(self, begin: Begin) -> None:
+        """Begin a session, and show it."""
+        try:
+            session = await begin()
+        except Exception as error:
+            self.post_message(StartFailed(f"{type(error).__name__}: {error}"))
+            return
+        self.post_message(SessionStarted(session))
+
+    @on(SessionStarted)
+    async def session_started(self, event: SessionStarted) -> None:
+        """Show the session, whatever screen it was started from."""
+        while len(self.screen_stack) > 1 and not isinstance(self.screen, ModalScreen):
+            await self.pop_screen()
+        live = self.screen_stack[0]
+        if isinstance(live, LiveScreen):
+            await live.show_session(event.session_id)
+
+    @on(ContinueChosen)
+    def continue_chosen(self, event: ContinueChosen) -> None:
+        self.run_worker(self._ask_to_continue(event), group="start", exit_on_error=False)
+
+    async def _ask_to_continue(self, event: ContinueChosen) -> None:
+        from ..screens.live.resume_command import tell_command, tell_imported
+        from ..sessions.acp_resume import is_acp
+
+        try:
+            origin = await self.hub.started_from(event.session_id)
+        except Exception as error:
+            self.post_message(ActionDone(Outcome(ok=False, message=f"Cannot continue: {error}")))
+            return
+        if origin.imported:
+            tell_imported(self, self.hub, origin, event.at)
+            return
+        if is_acp(origin.source):
+            await tell_command(self, self.hub, origin.session)
+            return
+        where = "" if event.at is None else f" from event {event.at} in a new session"
+        question = f"Go on with {event.session_id}{where}?"
+        otherwise = (
+            "otherwise it takes the step after the last one that is recorded."
+            if event.is_flow
+            else "otherwise the agent waits for a message."
+        )
+        details = [
+            f"Its nets stand where they stood. A question that was open is asked again; {otherwise}"
+        ]
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.run_worker(self._continue(event), group="start", exit_on_error=False)
+
+        self.push_screen(Confirm("Continue", question, details), answered)
+
+    async def _continue(self, event: ContinueChosen) -> None:
+        from ..sessions.start import starts_at
+
+        try:
+            starts = starts_at(self.hub, self.operator)
+            session = await starts.go_on(event.session_id, at=event.at)
+        except Exception as error:
+            self.post_message(ActionDone(Outcome(ok=False, message=f"Cannot continue: {error}")))
+            return
+        self.post_message(SessionStarted(session))
+
+    def action_backtest(self) -> None:
+        """Judge recorded calls by other rules, from the live screen."""
+        live = self.screen_stack[0]
+        state = live.state if isinstance(live, LiveScreen) else None
+        self.backtest_chosen(BacktestChosen.of(state))
+
+    async def action_quit(self) -> None:
+        """Leave; asks first while something runs or waits."""
+        if isinstance(self.screen, Confirm):
+            return
+        if self.permission.rights == "look" or self.hub.elsewhere:
+            self.exit()  # Nothing ends with it.
+            return
+        try:
+            running = sum(s.status in ("running", "waiting") for s in await self.hub.sessions())
+            waiting = len(await self.hub.approvals())
+        except Exception:
+            running = waiting = 0
+        if not running and not waiting:
+            self.exit()
+            return
+        facts = (
+            [f"{count(running, 'session')} {'is' if running == 1 else 'are'} running"] if running else []
+        )
+        facts += [f"{count(waiting, 'request')} wait{'s' if waiting == 1 else ''}"] if waiting else []
+        self.push_screen(
+            Confirm(
+                "Quit",
+                f"{', '.join(facts)}. Quit?",
+                ["Running agents are ended; the journal keeps everything."],
+            ),
+            lambda yes: self.exit() if yes else None,
+        )

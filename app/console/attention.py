@@ -1,0 +1,282 @@
+"""Calling an operator who looks elsewhere: the terminal's title, its bell, a notification of the desktop.
+
+The title always counts what waits. Bell and notification come only while the terminal does not have the
+focus, at most one in a while, and say of a call its tool, its agent and the rule's risk: what is on a
+desktop is read by whoever passes. Terminals that do not report their focus count as having it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import os
+import re
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from textual.app import App
+
+from ...engine.core.sanitize import visible
+from ...engine.history.model.events import ApprovalRequested, JournalEvent
+from ...engine.history.model.state import ApprovalState
+from ...engine.hub.hub import HubEvent
+from ..config.loader import SettingsError, table_setting
+from ..config.quantities import age
+from ..format.text import clip
+from ..terminal.editor import Lending
+
+Kind: TypeAlias = Literal["osc9", "osc99", "osc777", "notify-send"]
+
+KNOWN = ("bell", "every", "notify")
+EVERY = timedelta(seconds=30)
+NAME = 40
+"""Cells that a name takes at most."""
+BELL = "\a"
+SAVE_TITLE, RESTORE_TITLE = "\x1b[22;0t", "\x1b]0;\x1b\\\x1b[23;0t"
+"""Terminals that keep no title for later have an empty one afterwards, which is their own."""
+GIVE_UP = 5.0
+"""Seconds that `notify-send` may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionSettings:
+    """Whether there is a bell and a notification, and how long there is no other after one."""
+
+    bell: bool = True
+    notify: bool = True
+    every: timedelta = EVERY
+
+
+def attention_settings(
+    *, environ: Mapping[str, str] | None = None, directory: Path | None = None
+) -> AttentionSettings:
+    """The user's `[attention]`, or that of a file that is named. Raises `SettingsError`."""
+    found = table_setting("attention", environ=environ, directory=directory)
+    if found is None:
+        return AttentionSettings()
+    table, where = found
+    for key in table:
+        if key not in KNOWN:
+            raise SettingsError(f"{where}: unknown setting '{key}'; known: {', '.join(KNOWN)}")
+    for key in ("bell", "notify"):
+        if not isinstance(table.get(key, True), bool):
+            raise SettingsError(f"{where}: {key}: expected true or false, found {table[key]!r}")
+    try:
+        every = age(str(table["every"])) if "every" in table else EVERY
+    except ValueError as error:
+        raise SettingsError(f"{where}: every: {error}") from error
+    return AttentionSettings(table.get("bell") is not False, table.get("notify") is not False, every)
+
+
+def notifier_of(environ: Mapping[str, str]) -> Kind | None:
+    """How a terminal that `environ` describes shows a notification; `None` when nobody can tell.
+
+    A multiplexer swallows what its terminal would show. Over ssh the desktop is somewhere else.
+    """
+    term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "")
+    if not term.startswith(("screen", "tmux")) and "TMUX" not in environ:
+        if term == "xterm-kitty" or "KITTY_WINDOW_ID" in environ:
+            return "osc99"
+        if program in ("iTerm.app", "WezTerm", "ghostty") or term == "xterm-ghostty":
+            return "osc9"
+        if term.startswith(("foot", "rxvt-unicode")):
+            return "osc777"
+    if environ.get("SSH_CONNECTION") or not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")):
+        return None
+    return "notify-send" if shutil.which("notify-send", path=environ.get("PATH")) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """The terminal as attention needs it.
+
+    `write` sends a sequence, `run` starts a program with these words, `focused` says whether it has the
+    focus, `later` calls something after so many seconds, `monotonic` is what these are counted by. While
+    it is `lent` to another program nothing that is written reaches it.
+    """
+
+    write: Callable[[str], None]
+    run: Callable[[list[str]], None]
+    focused: Callable[[], bool]
+    later: Callable[[float, Callable[[], None]], object]
+    monotonic: Callable[[], float]
+    kind: Kind | None = None
+    lent: Callable[[], bool] = lambda: False
+
+
+class Attention:
+    """What waits, told to one terminal. Nothing is sent before `begin` and after `end`."""
+
+    def __init__(self, terminal: Terminal, settings: AttentionSettings | None = None) -> None:
+        self._terminal = terminal
+        self._settings = settings or AttentionSettings()
+        self._waiting: int | None = None
+        self._last: float | None = None
+        self._owed = False
+        self._missed = False
+        self._on = False
+
+    def begin(self) -> None:
+        """Take the title, keeping the one that was there."""
+        self._on = True
+        self._terminal.write(SAVE_TITLE)
+        self.count(0)
+
+    def end(self) -> None:
+        """Give the title back."""
+        if self._on:
+            self._on = False
+            self._terminal.write(RESTORE_TITLE)
+
+    def count(self, waiting: int) -> None:
+        """So many requests wait now."""
+        if self._on and waiting != self._waiting:
+            self._waiting = waiting
+            self._write_title()
+
+    def _write_title(self) -> None:
+        title = f"Interlock ({self._waiting} waiting)" if self._waiting else "Interlock"
+        self._terminal.write(f"\x1b]0;{title}\x1b\\")
+
+    def back(self) -> None:
+        """The terminal was lent and is back: the title is told anew, and what came meanwhile called for.
+
+        Whoever was in an editor had the terminal's focus and saw nothing of it.
+        """
+        if self._on:
+            self._write_title()
+            missed, self._missed = self._missed, False
+            if missed and self._waiting:
+                self._call(_some(self._waiting))
+
+    def follow(
+        self, events: Sequence[HubEvent], waiting: Sequence[ApprovalState], unread: int = 0
+    ) -> None:
+        """What has just happened, and what waits since, beside so many requests that cannot be listed."""
+        self.count(len(waiting) + unread)
+        open_now = {request.id: request for request in waiting}
+        for event in events:
+            if isinstance(event, JournalEvent) and isinstance(event.body, ApprovalRequested):
+                request = open_now.get(event.body.approval_id)
+                if request is not None:
+                    self.asked(request)
+
+    def asked(self, request: ApprovalState) -> None:
+        """Somebody is asked. Who looks elsewhere is called, unless that was done a moment ago."""
+        if not self._on:
+            return
+        if self._terminal.lent():
+            self._missed = True
+            return
+        if self._terminal.focused():
+            return
+        left = self._left()
+        if left <= 0:
+            self._call(summary(request))
+        elif not self._owed:
+            self._owed = True
+            self._terminal.later(left, self._again)
+
+    def _left(self) -> float:
+        """Seconds until there may be another."""
+        if self._last is None:
+            return 0.0
+        return self._last + self._settings.every.total_seconds() - self._terminal.monotonic()
+
+    def _again(self) -> None:
+        """Call for what came too soon after the last time, if it still waits."""
+        self._owed = False
+        if not self._on or not self._waiting:
+            return
+        if self._terminal.lent():
+            self._missed = True
+        elif not self._terminal.focused():
+            self._call(_some(self._waiting))
+
+    def _call(self, text: str) -> None:
+        self._last = self._terminal.monotonic()
+        if self._settings.bell:
+            self._terminal.write(BELL)
+        if not self._settings.notify or self._terminal.kind is None:
+            return
+        if self._terminal.kind == "notify-send":
+            # Desktops may take a body for markup.
+            body = html.escape(text)
+            self._terminal.run(["notify-send", "--app-name=Interlock", "--", "Interlock", body])
+        else:
+            self._terminal.write(_SEQUENCES[self._terminal.kind].format(text))
+
+
+def _some(waiting: int) -> str:
+    return "1 request waits" if waiting == 1 else f"{waiting} requests wait"
+
+
+_SEQUENCES: Mapping[Kind, str] = {
+    "osc9": "\x1b]9;Interlock: {}\x1b\\",
+    "osc99": "\x1b]99;;Interlock: {}\x1b\\",
+    "osc777": "\x1b]777;notify;Interlock;{}\x1b\\",
+}
+
+
+def of_queue(event: HubEvent) -> bool:
+    """Whether it is about requests, so that another number may wait than before."""
+    return isinstance(event, JournalEvent) and event.body.type.startswith("approval.")
+
+
+def summary(request: ApprovalState) -> str:
+    """`deploy of release-bot waits for a person (risk high)`: names only, nothing of the call's input."""
+    risk = f" (risk {request.risk})" if request.risk else ""
+    return f"{_name(request.tool)} of {_name(request.agent or request.session)} waits for a person{risk}"
+
+
+def _name(text: str) -> str:
+    """A name that no terminal obeys: what has a meaning in its sequences is gone, too."""
+    return clip(re.sub(r"[;{}\\]", "_", visible(text[: 4 * NAME])), NAME)
+
+
+def run_quietly(tasks: set[asyncio.Task[None]]) -> Callable[[list[str]], None]:
+    """Start programs, without a shell, that nobody waits for; `tasks` holds those under way."""
+
+    def run(words: list[str]) -> None:
+        task = asyncio.get_running_loop().create_task(_run(words))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    return run
+
+
+async def _run(words: list[str]) -> None:
+    quiet = asyncio.subprocess.DEVNULL
+    try:
+        process = await asyncio.create_subprocess_exec(*words, stdin=quiet, stdout=quiet, stderr=quiet)
+    except OSError:
+        return  # There was such a program when the console began.
+    waiting: Awaitable[int] = process.wait()
+    try:
+        await asyncio.wait_for(waiting, GIVE_UP)
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def terminal_of(app: App[None], programs: set[asyncio.Task[None]]) -> Terminal | None:
+    """The terminal that `app` runs in; a page in a browser has a title only. `programs` are under way."""
+    driver = app._driver  # pyright: ignore[reportPrivateUsage] - Textual has no public way to it
+    if driver is None or app.is_headless:
+        return None
+    return Terminal(
+        write=driver.write,
+        run=run_quietly(programs),
+        focused=lambda: app.app_focus,
+        later=app.set_timer,
+        monotonic=time.monotonic,
+        kind=None if app.is_web else notifier_of(os.environ),
+        lent=lambda: isinstance(driver, Lending) and driver.lent,
+    )

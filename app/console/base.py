@@ -1,0 +1,249 @@
+"""What both consoles share: themes, the operator's keys, what the terminal can show, help and palette."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from time import monotonic
+from typing import ClassVar, Protocol, runtime_checkable
+
+from textual import events, on
+from textual.actions import ActionParseResult
+from textual.app import App, SystemCommand
+from textual.binding import ActiveBinding, Binding, BindingType
+from textual.dom import DOMNode
+from textual.driver import Driver
+from textual.filter import LineFilter
+from textual.markup import escape
+from textual.screen import Screen
+
+from ...engine.gateway.protocol.rights import FULL
+from ...engine.history.model.state import ApprovalState
+from ..format.text import shown
+from ..screens.common.guarded_keys import FallsAsleep
+from ..screens.common.help import Help, help_for
+from ..sources.messages import EditChosen
+from ..terminal.appearance import Appearance
+from ..terminal.bindings import COMMANDS_KEY, HELP_KEY, LEAVE_KEY
+from ..terminal.charset import AsciiFilter, ascii_only, unmarked, use_ascii
+from ..terminal.editor import EditorError, Lending, edit, has_editor
+from ..terminal.key_order import KeyOrder
+from ..terminal.key_rights import Permission, needed_rights
+from ..terminal.keymap import decides, display_key, is_typed
+from ..terminal.theme import OWN_THEMES, SIGNAL_BOX
+from ..widgets.inputs.safe_input import TakesText
+
+# The command palette: every binding that does something where the operator is, by name.
+
+
+OPENS = "command_palette"
+A_MOMENT = 0.05
+"""Seconds after a dialog's keys wake until what was chosen for it is done."""
+
+
+@runtime_checkable
+class Sleeper(Protocol):
+    """A dialog of a request whose keys sleep for a while after it comes into view."""
+
+    request: ApprovalState
+
+    def sleeps_for(self) -> float: ...
+
+
+def binding_commands(app: App[None], screen: Screen[object]) -> Iterable[SystemCommand]:
+    """A command for each usable action of `screen`, its focused widget and `app`, with its keys."""
+    found: dict[str, tuple[list[str], ActiveBinding]] = {}
+    for active in screen.active_bindings.values():
+        binding = active.binding
+        if not binding.description or not active.enabled or binding.system:
+            continue
+        action = binding.action.removeprefix("app.")
+        if action != OPENS:
+            keys, _ = found.setdefault(action, ([], active))
+            keys.append(app.get_key_display(binding))
+    for keys, active in found.values():
+        binding = active.binding
+        title = binding.description[:1].upper() + binding.description[1:]
+        told = f"{' '.join(dict.fromkeys(keys))} · {active.tooltip or binding.tooltip}"
+        yield SystemCommand(title, escape(told), _command(app, active))
+    yield SystemCommand("Theme", "Change the colours", app.action_change_theme)
+
+
+def _command(app: App[None], active: ActiveBinding) -> Callable[[], Awaitable[bool] | None]:
+    node, action = active.node, active.binding.action
+    if isinstance(node, Sleeper) and decides(active.binding.id or ""):
+        return partial(_decide, app, node, action, node.request.id)
+    return partial(app.run_action, action, node)
+
+
+def _decide(app: App[None], dialog: DOMNode, action: str, request: str) -> None:
+    """Do what was chosen once the dialog is awake, if it still shows the `request` it was chosen for."""
+    if app.screen is not dialog or not isinstance(dialog, Sleeper) or dialog.request.id != request:
+        return
+    left = dialog.sleeps_for()
+    if left > 0:
+        app.set_timer(left + A_MOMENT, partial(_decide, app, dialog, action, request))
+    else:
+        app.call_later(app.run_action, action, dialog)
+
+
+class TerminalApp(App[None]):
+    """A console in a terminal, before it is said what it shows."""
+
+    # The palette's magnifying glass is two cells wide and has no stand-in. What is to be read stands out
+    # from its ground in every theme: placeholders, and the palette's chosen line. Without colours the
+    # cursor of a text field is more than a shade.
+    CSS: ClassVar[str] = """
+    .-ascii SearchIcon { visibility: hidden; }
+    Input > .input--placeholder { color: $foreground 70%; }
+    CommandList > .option-list--option-highlighted { background: $primary 12%; }
+    Input:nocolor > .input--cursor { color: $foreground; background: $surface; text-style: reverse; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [HELP_KEY, COMMANDS_KEY, LEAVE_KEY]
+
+    def __init__(
+        self, appearance: Appearance | None = None, *, permission: Permission | None = None
+    ) -> None:
+        appearance = appearance or Appearance()
+        self.permission = permission or Permission()
+        # Before any widget makes its text.
+        use_ascii(appearance.ascii_only)
+        if os.environ.get("NO_COLOR") == "":
+            # Only a value that says something asks for no colours (no-color.org); Textual takes any.
+            del os.environ["NO_COLOR"]
+        super().__init__()
+        self._first_paint: float | None = None
+        self.keys = KeyOrder(self, self._take_typed)
+        self._ascii = AsciiFilter()
+        self.set_class(appearance.ascii_only, "-ascii")
+        for theme in OWN_THEMES:
+            self.register_theme(theme)
+        self.theme = appearance.theme or SIGNAL_BOX.name
+        self.set_keymap(dict(appearance.keys))
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's choice; for a terminal one that notices when that is gone."""
+        chosen = super().get_driver_class()
+        if chosen.__module__ == "textual.drivers.linux_driver":
+            from .driver import HangupDriver
+
+            return HangupDriver
+        return chosen
+
+    def on_mount(self) -> None:
+        # Textual leaves open what an app returns.
+        self.app_resume_signal.subscribe(self, self._back, immediate=True)  # pyright: ignore[reportUnknownMemberType]
+
+    @property
+    def was_painted(self) -> bool:
+        """Tell whether there was something to be seen yet, which keys can be about."""
+        return self._first_paint is not None
+
+    def post_display_hook(self) -> None:
+        """Note the first paint when the terminal has it, not when Textual rests after it."""
+        if self._first_paint is None:
+            self._first_paint = monotonic()
+
+    async def on_event(self, event: events.Event) -> None:
+        """Drop keys from before the first paint, and have the others handled one after the other."""
+        if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
+            await super().on_event(event)
+        elif self._first_paint is None or event.time < self._first_paint:
+            event.stop()
+        else:
+            await self.keys.add(event)
+
+    async def _take_typed(self, event: events.Key | events.Paste) -> None:
+        """Handle a key; what is typed goes into the line that is open for it."""
+        line = self.screen.open_line if isinstance(self.screen, TakesText) else None
+        typed = isinstance(event, events.Paste) or event.is_printable
+        if line is not None and typed and self.screen.focused is not line:
+            self.screen.set_focus(line)
+        await super().on_event(event)
+
+    def _back(self, _: object) -> None:
+        """Whoever was elsewhere has not seen what came meanwhile: keys that decide sleep first."""
+        for screen in self.screen_stack:
+            if isinstance(screen, FallsAsleep):
+                screen.fall_asleep()
+
+    @property
+    def lends(self) -> bool:
+        """Whether the operator has an editor, and a terminal for it."""
+        return isinstance(self._driver, Lending) and not self.is_web and has_editor()
+
+    @on(EditChosen)
+    def edit_chosen(self, event: EditChosen) -> None:
+        """Have a file edited. Everything but what is painted goes on meanwhile."""
+        self.run_worker(self._edit(event.path), group="edit", exit_on_error=False)
+
+    async def _edit(self, path: str) -> None:
+        driver = self._driver
+        if not isinstance(driver, Lending):
+            return
+        try:
+            await edit(path, self.suspend, driver)
+        except (EditorError, OSError) as error:
+            self.notify(shown(f"Not edited: {error}"), severity="error", markup=False)
+
+    def end(self, code: int) -> None:
+        """End without asking, with an exit code: nobody is there to be asked, or somebody wants it so."""
+        if self.return_code is None:
+            self.exit(return_code=code)
+
+    def _check_action_state(self, action: str, default_namespace: DOMNode) -> bool | None:
+        """Greyed where the operator may not do it.
+
+        Here and nowhere else: what each screen offers by itself stays as it is.
+        """
+        state = super()._check_action_state(action, default_namespace)
+        return None if state and self._refusal(default_namespace, action) is not None else state
+
+    def _refusal(self, node: DOMNode, action: str) -> str | None:
+        """The reason why the operator may not do something; most may do everything."""
+        if self.permission.rights == FULL:
+            return None
+        return self.permission.refusal(needed_rights(node, action))
+
+    async def _check_bindings(self, key: str, priority: bool = False) -> bool:
+        """A key that an operator gave to what works everywhere is still typed where one types."""
+        typed_in = self.focused if priority else None
+        if typed_in is not None and is_typed(typed_in, key):
+            return False
+        return await super()._check_bindings(key, priority)
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Do it, or say why not."""
+        if isinstance(action, str) and default_namespace is not None:
+            refused = self._refusal(default_namespace, action)
+            if refused is not None:
+                self.notify(refused, severity="warning", markup=False)
+                return True
+        return await super().run_action(action, default_namespace, namespaces)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        filters = super().get_line_filters()
+        return [*filters, self._ascii] if ascii_only() else filters
+
+    def get_key_display(self, binding: Binding) -> str:
+        """A key as footer, help and hints name it."""
+        return display_key(binding.key, binding.key_display)
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy what was written, not what was painted for it."""
+        super().copy_to_clipboard(unmarked(text))
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Every binding that does something here, by name."""
+        return binding_commands(self, screen)
+
+    def action_show_help(self) -> None:
+        """The keys that work where the operator is."""
+        if not isinstance(self.screen, Help):
+            self.push_screen(help_for(self.screen))

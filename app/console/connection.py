@@ -1,0 +1,45 @@
+"""What a console shows of its connection to a server: nothing while it stands, else a line everywhere."""
+
+from __future__ import annotations
+
+from textual.app import App
+from textual.timer import Timer
+
+from ..widgets.base.connection_line import ConnectionLine
+
+LOOKS_PER_SECOND = 5
+
+
+class ConnectionShown:
+    """Keeps that line on the screens of `app`, those included that are opened meanwhile."""
+
+    def __init__(self, app: App[None], place: str) -> None:
+        self._app = app
+        self._place = place
+        self._trouble: str | None = None
+        self._lines: list[ConnectionLine] = []
+        self._timer: Timer | None = None
+
+    async def show(self, trouble: str | None) -> None:
+        """Say what is wrong, or that nothing is any more."""
+        if trouble == self._trouble:
+            return
+        self._trouble = trouble
+        lines, self._lines = self._lines, []
+        for line in lines:
+            if line.is_attached:
+                await line.remove()
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        if trouble is not None:
+            await self._look()
+            self._timer = self._app.set_interval(1 / LOOKS_PER_SECOND, self._look)
+
+    async def _look(self) -> None:
+        """Every screen that has no line gets one."""
+        for screen in self._app.screen_stack if self._trouble is not None else ():
+            if screen.is_mounted and not screen.query(ConnectionLine):
+                line = ConnectionLine(self._place, self._trouble or "")
+                self._lines.append(line)
+                await screen.mount(line)

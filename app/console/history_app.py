@@ -1,0 +1,57 @@
+"""A console for what is recorded only: the history, or one session's replay, with no hub running."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import tzinfo
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from ...engine.core.clock import Clock, utc_now
+from ...engine.history.model.events import JournalEvent
+from ...engine.hub.backtest_api import JudgedSource
+from ..screens.replay.screen import ReplayScreen
+from ..sources.api import HistorySource
+from ..terminal.appearance import Appearance
+from ..terminal.gc import settle_collector
+from ..viewmodels.playback import Playable
+from .app import RecordedApp
+
+
+class HistoryConsole(RecordedApp):
+    """Shows the sessions of `source`, or straight away the replay of `recorded`.
+
+    Closes when the screen it started with is left.
+    """
+
+    TITLE = "Interlock"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit", "quit", show=False, id="app.quit", tooltip="Leave the console"),
+    ]
+
+    def __init__(
+        self,
+        source: HistorySource,
+        *,
+        recorded: Playable | Sequence[JournalEvent] | None = None,
+        zone: tzinfo | None = None,
+        clock: Clock = utc_now,
+        appearance: Appearance | None = None,
+    ) -> None:
+        journal = source if isinstance(source, JudgedSource) else None
+        super().__init__(source, journal, appearance, clock=clock, zone=zone)
+        self._recorded = recorded
+
+    def on_mount(self) -> None:
+        first: Screen[None] = (
+            self._history()
+            if self._recorded is None
+            else ReplayScreen(
+                self._recorded, zone=self._zone, journal=self._journal, sessions=self._source
+            )
+        )
+        self.push_screen(first, lambda _: self.exit())
+        if not self.is_headless:
+            self.call_after_refresh(settle_collector)

@@ -1,0 +1,164 @@
+"""Which request the one dialog shows, and when: a new one at once, unless one types or reads a dialog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol, runtime_checkable
+
+from textual.app import App
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Input, TextArea
+
+from ...engine.history.model.events import ApprovalRequested
+from ...engine.history.model.state import ApprovalState, SessionState, SessionSummary
+from ...engine.hub.hub import Outcome, UnknownSessionError
+from ..format.text import name_shown, shown
+from ..screens.approval.screen import ApprovalScreen
+from ..screens.common.operator_context import Desk
+from ..screens.rules.screen import RulesScreen
+from ..sources.api import HistorySource
+from ..sources.rules_files import files_of
+from ..widgets.inputs.safe_input import TakesText
+
+
+class Presenter:
+    """Shows requests in the `dialog` of an app, one after the other."""
+
+    def __init__(self, app: App[None], desk: Desk, dialog: ApprovalScreen) -> None:
+        self._app = app
+        self._hub = desk.hub
+        self._dialog = dialog
+        self._next: list[str] = []
+        self._monotonic = desk.monotonic
+        self._news = 0
+        self._told_at = float("-inf")
+        self._latest = ""
+        self._due = False
+
+    async def present(self, body: ApprovalRequested) -> bool:
+        """Show a new request, unless something is being typed or read in a dialog. Whether it is shown.
+
+        One that comes while a dialog is on its way out after its decision is shown next.
+        """
+        if isinstance(self._app.screen, ApprovalScreen):
+            # The dialog counts what waits behind it; a notice would cover it.
+            if self._app.screen.deciding:
+                self._next.append(body.approval_id)
+            return False
+        if self._busy():
+            self._tell(body)
+            return False
+        return await self.open(body.approval_id)
+
+    def _tell(self, body: ApprovalRequested) -> None:
+        """Count a new request in the notice: one for all that come while one is shown.
+
+        It is shown after the next paint: of several that come before that, the first would stay, too.
+        """
+        now = self._monotonic()
+        several = now - self._told_at < self._app.NOTIFICATION_TIMEOUT
+        self._news = self._news + 1 if several else 1
+        self._told_at = now
+        self._latest = name_shown(body.tool)
+        if not self._due:
+            self._due = self._app.call_after_refresh(self._show_notice)
+
+    def _show_notice(self) -> None:
+        self._due = False
+        if self._news > 1:
+            self._app.clear_notifications()
+        self._app.notify(
+            f"{self._latest} waits for a person."
+            if self._news == 1
+            else f"{self._news} have come; the latest: {self._latest}.",
+            title="New request" if self._news == 1 else "New requests",
+            severity="warning",
+            markup=False,
+        )
+
+    def _busy(self) -> bool:
+        screen = self._app.screen
+        typing = isinstance(screen.focused, Input | TextArea) or self._line_is_open()
+        return isinstance(screen, ModalScreen) or typing
+
+    def _line_is_open(self) -> bool:
+        """Tell whether a line takes what is typed, which a dialog would take for decisions."""
+        screen = self._app.screen
+        return isinstance(screen, TakesText) and screen.open_line is not None
+
+    async def open(self, approval_id: str) -> bool:
+        """The dialog of an open request, on top of whatever is shown. Whether it could be opened."""
+        app = self._app
+        try:
+            request = next((a for a in await self._hub.approvals() if a.id == approval_id), None)
+            if request is None:
+                app.notify("This request is no longer open.")
+                return False
+            known = await self._known(request)
+        except Exception as error:
+            app.notify(shown(str(error)), title="Cannot open the request", severity="error", markup=False)
+            return False
+        if isinstance(app.screen, ModalScreen) or self._line_is_open():
+            return False
+        app.clear_notifications()
+        self._dialog.present(request, known.get(request.session), known.get(request.via or ""))
+        app.push_screen(self._dialog, self._told)
+        return True
+
+    async def _known(self, request: ApprovalState) -> dict[str, SessionState]:
+        """The live sessions; those of the request also where a server's are still being read."""
+        known = {state.id: state for state in await self._hub.sessions()}
+        for session in (request.session, request.via):
+            if session is not None and session not in known and self._hub.unread().sessions:
+                with suppress(UnknownSessionError):
+                    known[session] = await self._hub.session(session)
+        return known
+
+    async def _told(self, outcome: Outcome | None) -> None:
+        """After a dialog: say what was decided, and show the request that came meanwhile."""
+        if outcome is not None:
+            self._app.notify(shown(outcome.message), markup=False)
+        # The dialog may have gone over to one of them by itself.
+        following = [each for each in self._next if each != self._dialog.request.id]
+        self._next = []
+        if following:
+            await self.open(following[0])
+
+
+# Going to a screen of which there is one: back to it where it is open below, else to a new one.
+
+
+async def visit(app: App[None], kind: type[Screen[None]], make: Callable[[], Screen[None]]) -> None:
+    """Show the screen of this `kind`."""
+    if not any(isinstance(screen, kind) for screen in app.screen_stack):
+        app.push_screen(make())
+        return
+    while not isinstance(app.screen, kind):
+        await app.pop_screen()
+
+
+# Going to the rules screen from wherever the operator is, with the rules of the session shown there.
+
+
+@runtime_checkable
+class ShowsSession(Protocol):
+    """A screen on which one session is the chosen one, or none."""
+
+    @property
+    def state(self) -> SessionState | SessionSummary | None: ...
+
+
+async def visit_rules(app: App[None], source: HistorySource, *, judges: bool) -> None:
+    """Show the rules screen; one that is open below shows the rules of the session chosen here."""
+    screen = app.screen
+    state = screen.state if isinstance(screen, ShowsSession) else None
+    session, files = (None if state is None else state.id), files_of(state)
+    found = [each for each in app.screen_stack if isinstance(each, RulesScreen)]
+    await visit(
+        app,
+        RulesScreen,
+        lambda: RulesScreen(source, session=session, files=files, judges=judges),
+    )
+    if found and found[-1] is not screen:
+        found[-1].choose(session, files)

@@ -1,0 +1,1 @@
+"""Flows named on the command line: found, checked, drawn, given their input."""

@@ -1,0 +1,160 @@
+"""From a `FlowSpec` to a flow that can be run: class imported, graph, models, rules and paths checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from ...engine.agents import AgentError, LitellmModel
+from ...engine.agents.errors import describe
+from ...engine.flows import BuildError, Context, Flow, FlowGraph, RunLimits
+from ...engine.flows.build.nodes import Agent, label
+from ...engine.net.net import NetError
+from ...rules import RuleError, RuleSet, compile_rules
+from ...rules.library import LIBRARY
+from ..agents.imports import ImportedError, imported, where_it_broke
+from ..config.rule_texts import RuleTexts
+from .spec import FlowSpec, FlowSpecError
+
+NO_RULES = (
+    "its agents call tools, and no rules were given; name at least one file with --rules "
+    "(an empty file lets everything through, and says so)"
+)
+
+DEPS = "a mapping from types to what they are, as {Clock: SystemClock()}"
+
+Check: TypeAlias = Callable[[FlowGraph[Any, Any]], object]
+"""Raises `FlowSpecError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedFlow:
+    """A flow of which everything that could be checked was."""
+
+    spec: FlowSpec
+    flow: type[Flow[Any, Any]]
+    graph: FlowGraph[Any, Any]
+    rules: RuleSet
+    deps: Mapping[type, object]
+
+    @property
+    def context(self) -> Context:
+        """What its functions and tools work with."""
+        return Context(working_dir=self.spec.workdir, commands=self.spec.commands, deps=self.deps)
+
+    @property
+    def limits(self) -> RunLimits:
+        """How far this host takes it."""
+        limits = self.spec.limits
+        return RunLimits(limits.max_steps, limits.max_turns, limits.max_seconds)
+
+
+def flow_class(name: str, directories: tuple[Path, ...]) -> type[Flow[Any, Any]]:
+    """The class called `package.module:FlowClass`. Raises `FlowSpecError`."""
+    try:
+        found = imported(name, directories)
+    except ImportedError as error:
+        raise FlowSpecError([str(error)]) from error
+    if isinstance(found, type) and issubclass(found, Flow):
+        return cast("type[Flow[Any, Any]]", found)
+    kind = found.__name__ if isinstance(found, type) else type(found).__name__
+    raise FlowSpecError(
+        [
+            f"{name}: expected a flow, found {kind}; "
+            f"write class {name.partition(':')[2]}(Flow[Input, Output])"
+        ]
+    )
+
+
+def flow_graph(
+    name: str, flow: type[Flow[Any, Any]], directories: tuple[Path, ...]
+) -> FlowGraph[Any, Any]:
+    """Its checked graph. Raises `FlowSpecError` with every problem of its `build`."""
+    try:
+        graph = flow.graph()
+        graph.check_output()
+    except BuildError as error:
+        raise FlowSpecError([f"{name}: {problem}" for problem in error.problems]) from error
+    except (Exception, SystemExit) as error:
+        raise FlowSpecError([f"{name}: build broke: {where_it_broke(error, directories)}"]) from error
+    return graph
+
+
+def flow_deps(
+    name: str, flow: type[Flow[Any, Any]], directories: tuple[Path, ...]
+) -> Mapping[type, object]:
+    """What its functions and tools may require, by type. Raises `FlowSpecError`."""
+    try:
+        given = cast("object", flow.deps())
+    except (Exception, SystemExit) as error:
+        raise FlowSpecError([f"{name}: deps broke: {where_it_broke(error, directories)}"]) from error
+    if not isinstance(given, Mapping):
+        raise FlowSpecError([f"{name}: deps gave {type(given).__name__}, expected {DEPS}"])
+    found = cast("Mapping[object, object]", given)
+    wrong = [key for key in found if not isinstance(key, type)]
+    if wrong:
+        raise FlowSpecError([f"{name}: deps has the key {wrong[0]!r:.80}, expected {DEPS}"])
+    return cast("Mapping[type, object]", found)
+
+
+def prepare_flow(
+    spec: FlowSpec, checks: Iterable[Check] = (), texts: RuleTexts | None = None
+) -> PreparedFlow:
+    """Check and make everything that running `spec` needs. Raises `FlowSpecError` with every problem.
+
+    Those of `checks` are among them, where there is a graph to check against. Rules of which `texts` were
+    read before count as they were then.
+    """
+    flow = flow_class(spec.flow, spec.import_from)
+    problems: list[str] = []
+    rules, graph = compile_rules(""), None
+    try:
+        graph = flow_graph(spec.flow, flow, spec.import_from)
+    except FlowSpecError as error:
+        problems += error.problems
+    if graph is not None:
+        problems += _models(graph)
+        for check in checks:
+            try:
+                check(graph)
+            except FlowSpecError as error:
+                problems += error.problems
+    try:
+        if spec.rules:
+            rules = (texts or RuleTexts()).compiled(*map(_as_shown, spec.rules))
+        elif graph is not None and _calls_tools(graph):
+            problems.append(f"{spec.flow}: {NO_RULES}")
+    except (RuleError, NetError) as error:
+        problems.append(str(error))
+    if not spec.workdir.is_dir():
+        problems.append(f"--workdir: there is no directory '{spec.workdir}'")
+    if problems or graph is None:
+        raise FlowSpecError(problems)
+    # Last of all: nothing is connected to for a run that cannot be.
+    deps = flow_deps(spec.flow, flow, spec.import_from)
+    return PreparedFlow(spec, flow, graph, rules, deps)
+
+
+def _calls_tools(graph: FlowGraph[Any, Any]) -> bool:
+    """Whether an agent of the flow has tools, or chooses them only once it runs."""
+    agents = [node.node for node in graph.distinct if isinstance(node, Agent)]
+    return any(agent.config is None or agent.config.tools for agent in agents)
+
+
+def _models(graph: FlowGraph[Any, Any]) -> Iterator[str]:
+    """A problem for each model that cannot be called: no such provider, or no key for it."""
+    for node in graph.distinct:
+        config = node.node.config if isinstance(node, Agent) else None
+        if config is not None and isinstance(config.model, str):
+            try:
+                LitellmModel(config.model).check_environment()
+            except (AgentError, ValueError) as error:
+                yield f"{label(node)}: {describe(error)}"
+
+
+def _as_shown(path: Path) -> Path:
+    """A rules file as rules say where they stand: below the working directory without it."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) and path.parent != LIBRARY else path

@@ -1,0 +1,108 @@
+"""What people type for a flow: its input, and answers to steps that wait for somebody."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import cast
+
+from pydantic import BaseModel, JsonValue, ValidationError
+
+from ...engine.flows import Graph
+from ...engine.flows.build.nodes import Agent, Human, Suspend
+from .spec import FlowSpecError
+
+INPUT, FILE, FILL = "--input", "--input-file", "--fill"
+
+
+def input_text(said: str | None, file: Path | None) -> tuple[str, str]:
+    """The input as JSON text, and what it came from. Raises `FlowSpecError`.
+
+    Without any it is `{}`: a flow may need to be told nothing. The file `-` is standard input.
+    """
+    if said is not None and file is not None:
+        raise FlowSpecError([f"{INPUT} and {FILE} both say what the flow begins with; leave one out"])
+    if file is None:
+        return said or "{}", INPUT
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise FlowSpecError([f"{FILE}: cannot read '{file}': {why}"]) from error
+    return text, f"{FILE} {file}"
+
+
+def as_input(text: str, model: type[BaseModel], where: str) -> BaseModel:
+    """`text` as a value of `model`. Raises `FlowSpecError`, a problem for each field."""
+    try:
+        return model.model_validate_json(text, by_name=True, by_alias=False)
+    except ValidationError as error:
+        raise FlowSpecError([*_faults(error, where), f"{where}: {_expected(model)}"]) from error
+
+
+def fills(said: Sequence[str] | None, graph: Graph) -> Mapping[str, dict[str, JsonValue]]:
+    """Answers by what waits for them, from `KEY={…}` each. Raises `FlowSpecError` with every problem.
+
+    A key is that of a step that people take, or `Agent::tool` for a tool that asks.
+    """
+    found: dict[str, dict[str, JsonValue]] = {}
+    problems: list[str] = []
+    for each in said or ():
+        key, equals, text = each.partition("=")
+        try:
+            value = cast("object", json.loads(text)) if equals else None
+        except ValueError as error:
+            problems.append(f"{FILL} {key}: no JSON: {error}")
+            continue
+        if not isinstance(value, dict):
+            problems.append(f"{FILL}: expected KEY='{{…}}', found {each!r:.80}")
+            continue
+        answer = cast("dict[str, JsonValue]", value)
+        problems.extend(_unfit(key, answer, graph))
+        found[key] = answer
+    if problems:
+        raise FlowSpecError(problems)
+    return found
+
+
+def waiting(graph: Graph) -> list[str]:
+    """The keys of the steps that people take."""
+    return [node.takes.key for node in graph.distinct if isinstance(node, Suspend | Human)]
+
+
+def _unfit(key: str, answer: dict[str, JsonValue], graph: Graph) -> Iterable[str]:
+    node = graph.nodes.get(key)
+    where = f"{FILL} {key}"
+    if isinstance(node, Suspend):
+        try:
+            node.gives.type.model_validate(answer)
+        except ValidationError as error:
+            return [*_faults(error, where), f"{where}: {_expected(node.gives.type)}"]
+        return ()
+    if isinstance(node, Human):
+        return () if "answer" in answer else [f'{where}: expected {{"answer": …}}']
+    agent, _, tool = key.rpartition("::")
+    if tool and isinstance(graph.nodes.get(agent), Agent):
+        return ()
+    known = waiting(graph)
+    close = get_close_matches(key, known, n=1)
+    hint = f"did you mean '{close[0]}'?" if close else f"there wait: {', '.join(known) or 'none'}"
+    return [f"{where}: no step waits for a person under this name; {hint}"]
+
+
+def _faults(error: ValidationError, where: str) -> Iterator[str]:
+    for each in error.errors(include_url=False):
+        field = ".".join(map(str, each["loc"]))
+        yield f"{where}: {field}: {each['msg']}" if field else f"{where}: {each['msg']}"
+
+
+def _expected(model: type[BaseModel]) -> str:
+    """`Commit is {sha, branch (optional)}`."""
+    fields = (
+        name if field.is_required() else f"{name} (optional)"
+        for name, field in model.model_fields.items()
+    )
+    return f"{model.__name__} is {{{', '.join(fields)}}}"

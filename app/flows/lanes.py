@@ -1,0 +1,179 @@
+"""A flow's graph as lines: a state each, in the order in which a run meets them, with lanes that part
+where one state leads to several and meet where several lead to one. Pure.
+
+    ├─╮      the lane of the state above parts
+    ○ │  A   one branch to its end, then the next
+    │ ○  B
+    ├─╯      and both meet in the state below
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...engine.history.model.records import NetRecord, TransitionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class LaneRow:
+    """A line of the drawing: what stands before and after the mark of `state`; none where lanes part or
+    meet.
+    """
+
+    state: str | None
+    before: str
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The drawing, and what leads back: by its state, those that a run has met before.
+
+    `ranks` are the states by how many steps they are from the beginning, at most.
+    """
+
+    rows: Sequence[LaneRow]
+    back: Mapping[str, Sequence[str]]
+    ranks: Sequence[Sequence[str]]
+    width: int
+
+    @property
+    def order(self) -> list[str]:
+        """The states from the first to the last."""
+        return [row.state for row in self.rows if row.state is not None]
+
+
+def lanes_of(net: NetRecord) -> Lanes:
+    """The drawing of a flow's net."""
+    ahead, back = _apart(net)
+    sources: dict[str, set[str]] = {state: set() for state in ahead}
+    for state, targets in ahead.items():
+        for target in targets:
+            sources[target].add(state)
+    rows: list[LaneRow] = []
+    lanes: list[str | None] = []
+    met: set[str] = set()
+    while len(met) < len(sources):
+        state = next((s for s in lanes if s is not None and sources[s] <= met), None)
+        if state is None:
+            # Where a run begins, or what none comes to.
+            state = next(s for s in sources if s not in met and sources[s] <= met)
+            _take(lanes, 0, state)
+        mine = [number for number, target in enumerate(lanes) if target == state]
+        if len(mine) > 1:
+            rows.append(_knot(lanes, mine, "┴╯"))
+        for number in mine[1:]:
+            lanes[number] = None
+        here = mine[0]
+        signs = ["│ " if target is not None else "  " for target in lanes]
+        after = " " + "".join(signs[here + 1 :])
+        rows.append(LaneRow(state, "".join(signs[:here]), after.rstrip()))
+        met.add(state)
+        first, *more = ahead[state] or (None,)
+        lanes[here] = first
+        taken = [here, *(_take(lanes, here + 1, target) for target in more)]
+        if more:
+            rows.append(_knot(lanes, taken, "┬╮"))
+        while lanes and lanes[-1] is None:
+            lanes.pop()
+    width = max((len(row.before) + len(row.after) + 1 for row in rows), default=1)
+    return Lanes(rows, back, _ranks(rows, sources), width)
+
+
+def _ranks(rows: Iterable[LaneRow], sources: Mapping[str, Collection[str]]) -> list[list[str]]:
+    ranks: list[list[str]] = []
+    at: dict[str, int] = {}
+    for state in (row.state for row in rows if row.state is not None):
+        at[state] = max((at[each] + 1 for each in sources[state]), default=0)
+        ranks += [[] for _ in range(at[state] + 1 - len(ranks))]
+        ranks[at[state]].append(state)
+    return ranks
+
+
+def _take(lanes: list[str | None], first: int, target: str | None) -> int:
+    """Lead the first lane that is free from `first` on to `target`; its number."""
+    number = next((n for n in range(first, len(lanes)) if lanes[n] is None), max(first, len(lanes)))
+    lanes += [None] * (number + 1 - len(lanes))
+    lanes[number] = target
+    return number
+
+
+def _knot(lanes: Sequence[str | None], mine: Sequence[int], signs: str) -> LaneRow:
+    """Where lanes part or meet; those between them are crossed."""
+    first, last = min(mine), max(mine)
+    text = ""
+    for number, target in enumerate(lanes):
+        inside = first <= number < last
+        if number == first:
+            sign = "├"
+        elif number in mine:
+            sign = signs[number == last]
+        elif inside:
+            sign = "─" if target is None else "┼"
+        else:
+            sign = " " if target is None else "│"
+        text += sign + ("─" if inside else " ")
+    return LaneRow(None, text.rstrip())
+
+
+def _apart(net: NetRecord) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Which states each one leads to: those ahead, and those that a run comes back to."""
+    leads: dict[str, dict[str, None]] = {place: {} for place in net.places}
+    for transition in net.transitions:
+        for state in transition.outputs:
+            leads.setdefault(state, {})
+        for state in transition.inputs:
+            leads.setdefault(state, {}).update(dict.fromkeys(transition.outputs))
+    ahead: dict[str, list[str]] = {state: [] for state in leads}
+    back: dict[str, list[str]] = {}
+    seen: set[str] = set()
+    for first in sorted(leads, key=lambda place: not net.initial_marking.get(place, 0)):
+        if first in seen:
+            continue
+        seen.add(first)
+        path = [first]
+        left = {first: iter(leads[first])}
+        while path:
+            state = path[-1]
+            target = next(left[state], None)
+            if target is None:
+                del left[path.pop()]
+            elif target in left:
+                back.setdefault(state, []).append(target)
+            else:
+                ahead[state].append(target)
+                if target not in seen:
+                    seen.add(target)
+                    path.append(target)
+                    left[target] = iter(leads[target])
+    return ahead, back
+
+
+def passed(net: NetRecord, lanes: Lanes, live: Iterable[str]) -> set[str]:
+    """The states that a run has certainly been in before it came to `live`.
+
+    Where there were several ways, that is what all of them have in common.
+    """
+    before: dict[str, set[str]] = {}
+    for state in lanes.order:
+        ways = [
+            _way(t, before) for t in net.transitions if state in t.outputs and _ahead(t, state, lanes)
+        ]
+        before[state] = set[str].intersection(*ways) if ways else set()
+    found = set[str]()
+    here = set(live)
+    for state in here:
+        found |= before.get(state, set())
+    return found - here
+
+
+def _ahead(transition: TransitionRecord, state: str, lanes: Lanes) -> bool:
+    return all(state not in lanes.back.get(each, ()) for each in transition.inputs)
+
+
+def _way(transition: TransitionRecord, before: Mapping[str, Collection[str]]) -> set[str]:
+    found = set(transition.inputs)
+    for state in transition.inputs:
+        found |= set(before[state])
+    return found

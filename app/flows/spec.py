@@ -1,0 +1,78 @@
+"""What it takes to run a flow, as plain data: from options, or from a journal.
+
+As an agent's spec it holds no secret and only absolute paths, so that a run can be gone on with from
+another directory and in another process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictInt, ValidationError
+
+from ...engine.gate.types import Mode
+from ..agents.spec import AbsolutePath, Names
+
+FLOW_NAME = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
+
+
+class FlowSpecError(ValueError):
+    """A flow that cannot be run: every problem, each with what was found and the remedy."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class FlowLimits(BaseModel):
+    """How far one host takes a run; `None` is no limit. `max_turns` counts model calls."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_steps: Annotated[StrictInt, Field(ge=1)] | None = None
+    max_turns: Annotated[StrictInt, Field(ge=1)] | None = None
+    max_seconds: Annotated[StrictInt, Field(ge=1)] | None = None
+
+
+class FlowSpec(BaseModel):
+    """See the module. `flow` is `package.module:FlowClass`, imported with the directories of
+    `import_from` first on the path; `commands` are those that its functions may run.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    flow: Annotated[str, Field(pattern=FLOW_NAME)]
+    rules: tuple[AbsolutePath, ...] = ()
+    mode: Mode = "enforce"
+    workdir: AbsolutePath
+    commands: Names = ()
+    limits: FlowLimits = FlowLimits()
+    import_from: tuple[AbsolutePath, ...] = ()
+
+
+def is_flow(source: Mapping[str, JsonValue] | None) -> bool:
+    """Whether a session's `source` says that it is the run of a flow."""
+    return source is not None and "flow" in source
+
+
+def recorded_flow(session_id: str, source: Mapping[str, JsonValue] | None) -> FlowSpec:
+    """What a recorded run was started from. Raises `FlowSpecError`."""
+    if source is None:
+        raise FlowSpecError(
+            [
+                f"run '{session_id}' was not started by `interlock flow run`, so nothing says where its "
+                "flow is; its program can use Hub.resume_flow"
+            ]
+        )
+    try:
+        return FlowSpec.model_validate(source)
+    except ValidationError as error:
+        said = error.errors(include_url=False)[0]
+        where = ".".join(map(str, said["loc"]))
+        raise FlowSpecError(
+            [
+                f"run '{session_id}' says how it was started in a way that this version cannot read: "
+                f"{where}: {said['msg']}"
+            ]
+        ) from error

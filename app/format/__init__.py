@@ -1,0 +1,1 @@
+"""Text of findings, decisions, sessions and nets, for terminals and files."""

@@ -1,0 +1,132 @@
+"""Approvals in numbers and words, for the screen and for the command line.
+
+Of what might be changed it says what it would have saved in this history, and no more: that nobody said
+no so far does not show that nobody ever should.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...engine.backtest.savings import Saved
+from ...engine.history.decisions.approval_stats import QUICK, Fatigue, RuleFatigue, Tally
+from .text import clip, count, pad, place, shown
+
+HEADINGS = ("asked", "approved", "median", f"<{QUICK:g} s", "edited", "denied")
+WIDTHS = (7, 9, 8, 7, 7, 7)
+NUMBERS = sum(WIDTHS)
+ALWAYS = "always"
+WARNING = (
+    "That nobody said no does not make these calls harmless: read them before you ask less, and try new "
+    "rules with: interlock backtest"
+)
+
+
+def name_width(width: int) -> int:
+    """The cells that a name has beside the numbers."""
+    return max(8, width - NUMBERS - 1)
+
+
+def heading(name: str, width: int) -> str:
+    """The columns' names above one of the tables."""
+    return f"{pad(name, name_width(width))} " + _cells(HEADINGS)
+
+
+def row(name: str, tally: Tally, width: int, *, always: bool = False) -> str:
+    """One line of a table."""
+    values = (
+        f"{tally.requests:,}",
+        ALWAYS if always else percent(tally.rate, tally.denied),
+        seconds(tally.seconds),
+        f"{tally.quick:,}",
+        f"{tally.edited:,}",
+        f"{tally.denied:,}",
+    )
+    return f"{pad(name, name_width(width))} " + _cells(values)
+
+
+def _cells(values: Sequence[str]) -> str:
+    return "".join(f"{value:>{width}}" for value, width in zip(values, WIDTHS, strict=True))
+
+
+def percent(rate: float | None, others: int) -> str:
+    """A share; one that is not all is never shown as all."""
+    if rate is None:
+        return "–"
+    return f"{min(round(rate * 100), 99) if others else 100} %"
+
+
+def seconds(value: float | None) -> str:
+    """How long people took: `1.4 s`, `12 s`, `3 min`, `2.5 h`."""
+    if value is None:
+        return "–"
+    if value < 9.95:
+        return f"{value:.1f} s"
+    if value < 89.5:
+        return f"{value:.0f} s"
+    return f"{value / 60:.0f} min" if value < 5_400 else f"{value / 3600:.1f} h"
+
+
+def rule_text(rule: RuleFatigue) -> str:
+    """Where a rule stands and what it says; its net's name is all there is of one that has none."""
+    if rule.rule is None:
+        return "no rule: its tool wants to be approved"
+    return f"{place(rule.rule)}  {shown(' '.join(rule.rule.text.split()))}"
+
+
+def rule_notes(rule: RuleFatigue) -> str:
+    """What else matters here, to stand behind its text."""
+    parts: list[str] = []
+    if rule.people > 1:
+        parts.append(f"{rule.people} people")
+    if rule.tally.expired:
+        parts.append(f"{rule.tally.expired:,} expired")
+    if rule.tally.withdrawn:
+        parts.append(f"{rule.tally.withdrawn:,} withdrawn")
+    if rule.tally.open:
+        parts.append(f"{rule.tally.open:,} open")
+    return "".join(f" · {part}" for part in parts)
+
+
+def total_line(found: Fatigue, width: int | None = None) -> str:
+    """All of it in a line; of what does not fit into `width` nothing, the tables have it too."""
+    total = found.total
+    parts = [f"{count(total.requests, 'request')}"]
+    if total.decided:
+        parts += [
+            f"{percent(total.rate, total.denied)} approved",
+            f"median {seconds(total.seconds)}",
+            f"{total.quick:,} within {QUICK:g} s",
+            f"{total.denied:,} denied",
+            f"{total.edited:,} edited",
+        ]
+    parts += [f"{total.expired:,} expired"] if total.expired else []
+    while width is not None and len(parts) > 1 and len(" · ".join(parts)) > width:
+        parts.pop()
+    return " · ".join(parts)
+
+
+def saved_lines(rule: RuleFatigue, what: Saved) -> Iterator[str]:
+    """What would have saved questions of a rule, in whole sentences."""
+    tally = rule.tally
+    yield (
+        f"In this history all {count(tally.approved, 'answer')} were yes, unchanged, half of them within "
+        f"{seconds(tally.seconds)} (by {clip(', '.join(map(shown, rule.by)), 60)})."
+    )
+    of = f"{what.asked:,} questions in {_looked_at(rule, what)}"
+    if what.by_grant:
+        uses = count(what.uses or 0, "use")
+        yield (
+            f"A grant for {uses}, given again whenever it is used up, would have saved "
+            f"{what.by_grant:,} of {of}."
+        )
+    if what.by_condition and what.when is not None:
+        word = "and" if rule.rule is not None and " when " in f" {rule.rule.text} " else "when"
+        yield f"With `{word} {shown(what.when)}` it would not have asked {what.by_condition:,} of {of}."
+
+
+def _looked_at(rule: RuleFatigue, what: Saved) -> str:
+    """The sessions whose calls were judged again; of a rule that asked in very many the latest."""
+    if rule.all_sessions <= what.sessions:
+        return count(what.sessions, "session")
+    return f"the latest {what.sessions:,} of {count(rule.all_sessions, 'session')}"

@@ -1,0 +1,145 @@
+"""What a backtest found, as lines for a person: 80 columns, the same on the command line and in a panel.
+
+What agents, operators and rules files wrote is made visible here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import tzinfo
+from textwrap import wrap
+
+from ...engine.backtest import Count, Divergence, NowView, RuleCount, SessionReport, ThenView, Totals
+from ...engine.history.model.records import RuleRecord
+from ..terminal.charset import ours, visible
+from .text import count
+from .times import day_and_time
+
+WIDTH = 80
+INDENT = 8
+
+_NEWLY = (("blocked", "newly blocked"), ("asked", "newly asked"), ("allowed", "newly allowed"))
+
+
+def session_lines(report: SessionReport, zone: tzinfo | None = None) -> Iterator[str]:
+    """A session that diverges: its counts and the first divergence; nothing for any other."""
+    first = report.first
+    if first is None:
+        return
+    counts = report.counts
+    news = [
+        f"{getattr(counts, kind).calls:,} {word}" for kind, word in _NEWLY if getattr(counts, kind).calls
+    ]
+    yield visible(report.session)
+    yield from _row("", f"{count(counts.judged.calls, 'call')}: {', '.join(news)}")
+    yield from _row("first", f"{_when(first, report, zone)}")
+    yield from _row("call", f"{first.tool} {first.input}".rstrip())
+    yield from _row("then", then_words(first.then, logged=report.unit == "message"))
+    yield from _row("", _rule(first.then.rule))
+    yield from _row("now", now_words(first.now))
+    yield from _row("", _rule(first.now.rule))
+    after = report.hypothetical_after
+    if after is not None:
+        rest = counts.judged.hypothetical
+        those = "The call" if rest == 1 else f"The {rest:,} calls"
+        yield from _row(
+            "",
+            f"{those} after {report.unit} {after} {'is' if rest == 1 else 'are'} hypothetical: judged as "
+            "recorded, though the agent would have gone on differently.",
+        )
+
+
+def _when(first: Divergence, report: SessionReport, zone: tzinfo | None) -> str:
+    at = "" if first.at is None else f", {day_and_time(first.at, zone)}"
+    return f"{report.unit} {first.event}{at}"
+
+
+def then_words(then: ThenView, *, logged: bool = False) -> str:
+    """What became of a call when it was recorded."""
+    who = f" by {', '.join(then.by)}" if then.by else ""
+    shadow = " (in shadow mode: it ran)" if then.shadow and then.outcome != "allow" else ""
+    match then.outcome:
+        case "allow" if logged:
+            return ours("▸ ran" if then.ran else "▸ called, no result")
+        case "allow":
+            return ours("▸ allowed")
+        case "ask" if then.denied:
+            return f"{ours('◐')} asked a person: denied{who}"
+        case "ask":
+            return f"{ours('◐')} asked a person{': approved' + who if who else ''}{shadow}"
+        case "block":
+            return f"{ours('■')} blocked: {then.reason or 'no reason recorded'}{shadow}"
+
+
+def now_words(now: NowView) -> str:
+    """What the nets say of a call now."""
+    match now.outcome:
+        case "allow":
+            return ours("▸ allowed")
+        case "ask" if now.assumed:
+            return ours("◐ asks a person; counted as approved")
+        case "ask":
+            return ours("◐ asks a person")
+        case "block":
+            return f"{ours('■')} blocked: {now.reason or 'not available'}"
+
+
+def _rule(rule: RuleRecord | None) -> str:
+    return "" if rule is None else f"{rule.where}  {rule.text}"
+
+
+def total_lines(totals: Totals) -> Iterator[str]:
+    """All sessions together, then what is new rule by rule, the most first."""
+    counts = totals.counts
+    same = totals.sessions - totals.diverging
+    yield f"{count(counts.judged.calls, 'call')} in {count(totals.sessions, 'session')}"
+    if totals.cancelled:
+        yield from _row("", "Cancelled: these are the calls judged until then.")
+    if not counts.judged.calls:
+        return
+    yield from _row("", f"{count(same, 'session')} as recorded, {totals.diverging:,} with a divergence")
+    for kind, word in (("same", "as recorded"), *_NEWLY):
+        yield f"  {getattr(counts, kind).calls:>9,}  {word}{_hypothetical(getattr(counts, kind))}"
+    if totals.following:
+        where = count(totals.following, "session")
+        yield from _row(
+            "",
+            f"In {where} nets of these names were switched on or off as operators had them; "
+            "--active NET fixes which are active.",
+        )
+    if totals.rules:
+        yield ""
+        yield "By rule"
+    for rule in sorted(totals.rules, key=_size, reverse=True):
+        yield from _of_rule(rule)
+
+
+def _hypothetical(number: Count) -> str:
+    if not number.hypothetical:
+        return ""
+    every = number.hypothetical == number.calls
+    return f", {'all' if every else f'{number.hypothetical:,} of them'} hypothetical"
+
+
+def _size(rule: RuleCount) -> int:
+    return rule.blocked.calls + rule.asked.calls + rule.allowed.calls
+
+
+def _of_rule(rule: RuleCount) -> Iterator[str]:
+    """What one rule newly blocks and asks, or did then and does no more."""
+    own = "in no rule's name" if rule.side == "then" else "the gate itself"
+    named = _rule(rule.rule) or (own if rule.net is None else f"net {rule.net}")
+    yield from _row("", named + ("  (as recorded)" if rule.side == "then" else ""))
+    for kind, word in _NEWLY:
+        number: Count = getattr(rule, kind)
+        if number.calls:
+            yield f"  {number.calls:>9,}  {word}{_hypothetical(number)}"
+
+
+def _row(label: str, text: str) -> Iterator[str]:
+    """`text` after its label, folded; nothing for no text."""
+    if not text:
+        return
+    lines = wrap(visible(text), WIDTH - INDENT, break_on_hyphens=False)
+    for position, line in enumerate(lines):
+        yield f"  {'' if position else label:<{INDENT - 2}}{line}"

@@ -1,0 +1,235 @@
+"""Who decided what of a call, and why: from the events around one moment of a recorded session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, cast, get_args
+
+from pydantic import JsonValue
+
+from ...engine.agents.edit_notice import changed_by_a_person
+from ...engine.history.decisions.index import decisions_of
+from ...engine.history.decisions.reader import Decision
+from ...engine.history.fold.event_text import grant_words
+from ...engine.history.model.events import (
+    ApprovalDecided,
+    ApprovalExpired,
+    ApprovalExtended,
+    ApprovalGiven,
+    ApprovalRequested,
+    ApprovalRevealed,
+    ApprovalWithdrawn,
+    CallDecided,
+    CallResult,
+    CallWaits,
+    GrantGiven,
+    JournalEvent,
+    MessageAdded,
+    ModeChanged,
+    SessionOpened,
+    SessionResumed,
+)
+from ...engine.history.model.records import FlowStepped, RuleRecord
+from ...engine.history.model.times import from_ms
+from ...engine.history.redaction.masked_events import MaskedEvents
+from .text import ago, as_json, seconds_between
+
+FARTHEST = 5_000
+"""Events that are looked through for what was said of a call before."""
+LONGEST = 400
+"""Characters of an answer."""
+
+About: TypeAlias = (
+    CallDecided
+    | CallResult
+    | CallWaits
+    | ApprovalRequested
+    | ApprovalGiven
+    | ApprovalExtended
+    | ApprovalRevealed
+    | ApprovalDecided
+    | ApprovalExpired
+    | ApprovalWithdrawn
+    | GrantGiven
+    | MessageAdded
+)
+_ABOUT: frozenset[type] = frozenset(get_args(About))
+
+
+def call_of(event: JournalEvent) -> str | None:
+    """The id of the call that an event is about."""
+    body = event.body
+    return cast("About", body).call_id if type(body) in _ABOUT else None
+
+
+def told(recorded: Sequence[JournalEvent], position: int) -> list[tuple[str, str]]:
+    """Who decided what of the call that event number `position` is about, up to then, and why.
+
+    Labels with their texts, as agents and people wrote them.
+    """
+    call_id = call_of(recorded[position - 1])
+    if call_id is None:
+        return []
+    rows: list[tuple[str, str]] = []
+    answers: list[tuple[int, ApprovalDecided]] = []
+    for number in range(position, max(0, position - FARTHEST), -1):
+        event = recorded[number - 1]
+        if type(event.body) is MessageAdded and any(c.call_id == call_id for c in event.body.calls):
+            break
+        if call_of(event) != call_id:
+            continue
+        match event.body:
+            case CallDecided() as body:
+                if rows:
+                    break
+                if body.mode == "shadow" and body.outcome != "allow":
+                    rows.append(("was off", _shadowed(recorded, number)))
+                asked_for = asked_input(recorded, number) if body.edited else None
+                rows.extend(_decided(body, asked_for))
+            case ApprovalDecided() as body:
+                reason = f": {body.reason}" if body.reason else ""
+                word = "approved" if body.approved else "denied"
+                answers.append((len(rows), body))
+                edited = ", with another input" if body.input is not None else ""
+                rows.append(("person", f"{word} by {body.by}{edited}{reason}"))
+            case ApprovalGiven() as body:
+                when = ago(seconds_between(event.at, recorded[position - 1].at))
+                rows.append(("person", f"approved by {body.by} {when}, others must too"))
+            case ApprovalExtended() as body:
+                time = body.until if body.proposed is None else body.proposed.until
+                until = "for ever" if time is None else f"until {time:%H:%M:%S} UTC"
+                by = " and ".join((*body.others, body.by))
+                said = "may wait" if body.proposed is None else "wanted to wait"
+                rows.append(("person", f"{said} {until}, by {by}"))
+            case ApprovalRevealed() as body:
+                rows.append(("person", f"masked text looked at by {body.by}"))
+            case ApprovalExpired() as body:
+                rows.append(("person", f"nobody in time: {body.reason}"))
+            case GrantGiven() as body:
+                why = f": {body.reason}" if body.reason else ""
+                words = f"{grant_words(body.grant)}{why}"
+                rows.append(("granted", f"{body.grant.key} by {body.by}: {words}"))
+            case ApprovalWithdrawn() as body:
+                rows.append(("person", f"not asked any more: {body.reason}"))
+            case ApprovalRequested(wants=dict()):
+                for index, given in answers:
+                    if given.input is not None:
+                        said = as_json(given.input)[:LONGEST]
+                        rows[index] = "person", f"answered by {given.by}: {said}"
+                rows.append(("asked because", _step_before(recorded, number)))
+            case CallWaits() as body:
+                rows.append(("waits for", ", ".join(body.waits_for) or "no other call"))
+            case ApprovalRequested() as body:
+                again = (
+                    f", about the input that {body.edited_by or 'a person'} chose" if body.edited else ""
+                )
+                rows.append(("asked because", f"{_because(body.net, body.rule)}{again}"))
+                if body.beyond:
+                    rows.append(("although", body.beyond))
+            case _:
+                pass
+    return rows[::-1]
+
+
+def _step_before(recorded: Sequence[JournalEvent], number: int) -> str:
+    """Which step of a flow an answer is wanted for, by event number `number`."""
+    opened = recorded[0].body
+    flow = opened.flow if isinstance(opened, SessionOpened) else None
+    for before in range(number - 1, max(0, number - FARTHEST), -1):
+        if isinstance(body := recorded[before - 1].body, FlowStepped):
+            of = "" if flow is None else f" of flow {flow.name}"
+            return f"step {body.step}{of} waits for an answer"
+    return "a step of a flow waits for an answer"
+
+
+def asked_input(recorded: Sequence[JournalEvent], position: int) -> dict[str, JsonValue] | None:
+    """The agent's own input of the call that an event, by its number, is about; `None` where unknown."""
+    call_id = call_of(recorded[position - 1])
+    found: dict[str, JsonValue] | None = None
+    for number in range(position, max(0, position - FARTHEST), -1):
+        match recorded[number - 1].body:
+            case MessageAdded(calls=calls):
+                for call in calls:
+                    if call.call_id == call_id:
+                        return call.input
+            case ApprovalRequested(call_id=asked, edited=False) as body if asked == call_id:
+                found = body.input
+            case _:
+                pass
+    return found
+
+
+def edited_words(
+    by: str | None, original: Mapping[str, JsonValue] | None, runs: Mapping[str, JsonValue]
+) -> str:
+    """An edit's author and changes (G-75): `by ada: changed env from "prod" to "staging"`."""
+    who = f"by {by or 'a person'}"
+    changed = None if original is None else changed_by_a_person(original, runs)
+    if changed is None:
+        return who if original is None else f"{who}: only in text that is masked here"
+    return f"{who}: {changed.removeprefix('A person ')}"
+
+
+def _decided(body: CallDecided, asked_for: dict[str, JsonValue] | None) -> list[tuple[str, str]]:
+    """Last first; `asked_for` is the agent's own input of an edited call."""
+    would = "would " if body.mode == "shadow" and body.outcome != "allow" else ""
+    word = {"allow": "allowed", "block": "blocked", "ask": "asked"}[body.outcome] if not would else ""
+    verdict = word or f"would {body.outcome}, in shadow mode: it ran"
+    by = f", approved by {', '.join(body.approved_by)}" if body.approved_by else ""
+    by += f", by {', '.join(body.granted)}" if body.granted else ""
+    by += f" ({body.off_words})" if body.off_words else ""
+    rows = [("decided", f"{verdict}{by}")]
+    if body.edited:
+        rows.append(("edited", edited_words(body.edited_by, asked_for, body.input)))
+    if body.net is not None and body.outcome != "allow":
+        rows.append(("because", _because(body.net, body.rule)))
+    if body.reason:
+        rows.append(("reason", body.reason))
+    if body.uninspectable is not None:
+        rows.append(("unclear", f"cannot be read to its end: {body.uninspectable}"))
+    if body.judged_as:
+        rows.append(("judged as", ", ".join(body.judged_as)))
+    return rows[::-1]
+
+
+def _shadowed(recorded: Sequence[JournalEvent], number: int) -> str:
+    """The people who had switched to the shadow mode that event number `number` was decided in."""
+    for before in range(number - 1, max(0, number - FARTHEST), -1):
+        match recorded[before - 1].body:
+            case ModeChanged(mode="shadow") as body:
+                who = ", ".join(dict.fromkeys((*body.others, body.by)))
+                return f"shadow mode, switched to by {who}" + (f": {body.reason}" if body.reason else "")
+            case SessionOpened(mode="shadow", opened_by=by) | SessionResumed(mode="shadow", by=by):
+                return "shadow mode, from the start" + (f": {by}" if by else "")
+            case _:
+                pass
+    return "shadow mode"
+
+
+def _because(net: str, rule: RuleRecord | None) -> str:
+    return f"net {net}" if rule is None else f"{rule.where}  {rule.text}"
+
+
+def decision_at(recorded: Sequence[JournalEvent], position: int) -> tuple[Decision, JournalEvent] | None:
+    """The decision on the call that event number `position` is about, and its event; none without one.
+
+    Of an id that came again it is the decision before the event, or the first after it.
+    """
+    call_id = call_of(recorded[position - 1])
+    if call_id is None:
+        return None
+    near = recorded.bearing_on(call_id) if isinstance(recorded, MaskedEvents) else range(len(recorded))
+    bearing = [
+        event
+        for event in (recorded[index] for index in near)
+        if isinstance(event.body, SessionOpened | SessionResumed | ModeChanged)
+        or call_of(event) == call_id
+    ]
+    lines = [line for line in decisions_of(bearing) if line.kind == "call"]
+    line = next((line for line in reversed(lines) if line.seq <= position), lines[0] if lines else None)
+    if line is None:
+        return None
+    event = recorded[line.seq - 1]
+    unclear = isinstance(event.body, CallDecided) and event.body.uninspectable is not None
+    given = {**line._asdict(), "at": from_ms(line.at), "unclear": unclear}
+    return Decision.model_validate(given), event

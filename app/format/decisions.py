@@ -1,0 +1,388 @@
+"""Decisions as lines for a person: columns for a width, verdicts with symbols, counts over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+
+from textual.content import Content
+
+from ...engine.history.decisions.counts import (
+    Counts,
+    Group,
+    RuleShare,
+    ShadowSession,
+    ShadowSummary,
+    total,
+)
+from ...engine.history.decisions.filter import EVERYTHING, DecisionFilter, Result, Verdict, quoted
+from ...engine.history.decisions.reader import Decision
+from ..terminal.symbols import CALL, SHADOW, Look
+from .text import clip, count, name_shown, pad, shown, width_of
+from .times import clock, day, short_day_and_time
+
+MUTED = "$foreground 60%"
+GAP = 2
+LEVELS = "▁▂▃▄▅▆▇█"
+OWN = 4
+"""Characters at the end of an id that tell it from others like it."""
+STEPS = 24
+"""Steps of time that decisions are counted in."""
+
+VERDICT: Mapping[Verdict, Look] = {
+    "allow": Look("▸", "allow", MUTED),
+    "approved": Look("◐", "approved", "$text-success"),
+    "block": Look("■", "block", "$text-error"),
+    "denied": Look("■", "denied", "$text-error"),
+    "would-block": Look(SHADOW.symbol, "would block", "$text-secondary"),
+    "would-ask": Look(SHADOW.symbol, "would ask", "$text-secondary"),
+    "changed": Look("Δ", "changed", "$text-warning"),
+    "proposed": Look("?", "proposed", "$text-warning"),
+    "agreed": Look("?", "agreed", "$text-warning"),
+    "dropped": Look("·", "not done", MUTED),
+}
+RESULT: Mapping[Result, Look] = {result: CALL[result] for result in ("done", "failed", "unknown")}
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Cells for each column of the list, 0 for one that there is no room for; the input has the rest."""
+
+    time: int = 11
+    session: int = 0
+    agent: int = 0
+    tool: int = 9
+    verdict: int = 15
+    rule: int = 0
+
+    def input(self, width: int) -> int:
+        """The cells of the input's column, of `width` in all."""
+        taken = [
+            w for w in (self.time, self.session, self.agent, self.tool, self.verdict, self.rule) if w
+        ]
+        return max(4, width - sum(taken) - GAP * len(taken))
+
+
+def columns(width: int) -> Columns:
+    """The columns that fit into `width` cells; what is left out is shown of the chosen decision."""
+    if width >= 150:
+        return Columns(session=22, agent=16, tool=14, verdict=22, rule=30)
+    if width >= 105:
+        return Columns(session=16, agent=12, verdict=19, rule=18)
+    if width >= 65:
+        return Columns(session=13)
+    return Columns(time=11 if width >= 50 else 0)
+
+
+def heading(width: int) -> str:
+    """The line above the list."""
+    return _row(
+        width,
+        ("time", "session", "agent", "tool", "input", "verdict", "rule"),
+    ).plain
+
+
+def _row(width: int, cells: Sequence[str], styles: Sequence[str] = ("",) * 7) -> Content:
+    sizes = columns(width)
+    widths = (
+        sizes.time,
+        sizes.session,
+        sizes.agent,
+        sizes.tool,
+        sizes.input(width),
+        sizes.verdict,
+        sizes.rule,
+    )
+    parts: list[tuple[str, str]] = []
+    for text, style, room in zip(cells, styles, widths, strict=True):
+        if room:
+            parts += [(pad(text, room), style), (" " * GAP, "")]
+    return Content.assemble(*parts[:-1])
+
+
+def verdict_words(decision: Decision) -> str:
+    """`◐ approved by maria`; `▸ allow, unclear` for a call that could not be read to its end."""
+    look = VERDICT[decision.verdict]
+    by = f" by {shown(decision.by)}" if decision.by else ""
+    by = f", unclear{by}" if decision.unclear else by
+    by += f" ({shown(decision.off)})" if decision.off else ""
+    if decision.verdict == "allow" and (decision.by or decision.off):
+        return f"{look.symbol} allowed{by}"
+    if decision.verdict == "allow" and decision.mode == "shadow":
+        return f"{SHADOW.symbol} {look.word}{by}"
+    return f"{look.symbol} {look.word}{by}"
+
+
+def what(decision: Decision) -> str:
+    """The tool that was called, or what kind of setting was changed."""
+    return name_shown(decision.tool) if decision.kind == "call" else decision.kind
+
+
+def moment(at: datetime, now: datetime, zone: tzinfo | None) -> str:
+    """The time of today, else date and time."""
+    if day(at, zone) == day(now, zone):
+        return clock(at, zone)
+    return short_day_and_time(at, zone)
+
+
+def line(decision: Decision, width: int, *, now: datetime, zone: tzinfo | None) -> Content:
+    """One decision in the list, exactly `width` cells wide where the columns fit."""
+    look = VERDICT[decision.verdict]
+    ended = RESULT[decision.result].symbol if decision.result in ("failed", "unknown") else ""
+    # The sign of shadow mode is enough here: how the call ended must have room.
+    brief = decision if decision.mode == "enforce" else decision.model_copy(update={"off": None})
+    verdict = f"{verdict_words(brief)} {ended}".rstrip()
+    who = (
+        f"{name_shown(decision.via)} of {name_shown(decision.agent)}"
+        if decision.via
+        else name_shown(decision.agent)
+    )
+    cells = (
+        moment(decision.at, now, zone),
+        _short(name_shown(decision.session), columns(width).session),
+        who,
+        what(decision),
+        name_shown(decision.input),
+        verdict,
+        shown(decision.net or ""),
+    )
+    strong = "bold " if decision.verdict not in ("allow", "approved") else ""
+    styles = (MUTED, "", MUTED, f"{strong}$foreground", MUTED, strong + look.style, MUTED)
+    return _row(width, cells, styles)
+
+
+def _short(name: str, room: int) -> str:
+    """An id without its middle: it begins with the agent's name, and ends with what is its own."""
+    if len(name) <= room or room <= 2 * OWN or not name.isascii():
+        return name
+    return f"{name[: room - OWN - 1]}…{name[-OWN:]}"
+
+
+def facts(decision: Decision, zone: tzinfo | None) -> list[Content]:
+    """What a narrow list leaves out of a decision: three lines, to be cut at the screen's edge."""
+    look = VERDICT[decision.verdict]
+    by = f"made by {name_shown(decision.via)} · " if decision.via else ""
+    when = f"{decision.at.astimezone(zone):%m-%d %H:%M:%S}"
+    ended = RESULT[decision.result] if decision.result else None
+    where = (
+        f"{name_shown(decision.session)} · {when} · {decision.mode} · {by}{name_shown(decision.agent)}"
+    )
+    if decision.called != decision.tool:
+        where += f" · called {name_shown(decision.called)}"
+    first = [(verdict_words(decision), f"bold {look.style}"), (f"  {what(decision)}", "bold")]
+    if ended is not None:
+        first.append((f"  {ended.symbol} {ended.word}", ended.style))
+    first.append((f"  {where}", MUTED))
+    net = shown(decision.net or ("no rule concerns it" if decision.kind == "call" else ""))
+    rule = [(f"{shown(decision.rule or '')}  ", ""), (f"{shown(decision.place or '')}  ", MUTED)]
+    return [
+        Content.assemble(*first),
+        Content.assemble((name_shown(decision.input), "")),
+        Content.assemble(*(rule if decision.rule else []), (net, MUTED)),
+    ]
+
+
+def facts_within(decision: Decision, width: int, zone: tzinfo | None) -> Content:
+    """The lines of `facts`, cut at `width`."""
+    return Content("\n").join([row.truncate(width, ellipsis=True) for row in facts(decision, zone)])
+
+
+def title_line(total: int, row: int | None, newer: int, *, some: bool, looked: int | None) -> Content:
+    """How many there are, and where the cursor is, if anywhere; `looked` while more are searched for."""
+    parts: list[tuple[str, str]] = [
+        ("Interlock", "bold $primary"),
+        (" ── ", MUTED),
+        ("decisions", "bold"),
+        (f"   {total:,} {'decision' if total == 1 else 'decisions'}", ""),
+        ((" matches" if total == 1 else " match") if some else "", ""),
+    ]
+    if looked is not None:
+        parts.append((f" · searching… {looked:,} looked at", MUTED))
+    elif newer:
+        parts.append((f" · ↑ {newer:,} newer", "$text-warning"))
+    elif total and row is not None:
+        parts.append((f" · row {row + 1:,}", MUTED))
+    return Content.assemble(*parts)
+
+
+# Over time
+
+
+def course(counts: Sequence[int]) -> str:
+    """Counts as bars, the highest full; a dot where there is nothing."""
+    most = max(counts, default=0)
+    return "".join("·" if not c else LEVELS[min(7, c * 8 // (most + 1))] for c in counts)
+
+
+def merged(counts: Sequence[int], of: int) -> tuple[int, ...]:
+    """Counts over the same time in fewer steps, each of so many."""
+    return tuple(sum(counts[at : at + of]) for at in range(0, len(counts), of))
+
+
+def course_line(counts: Counts, width: int, zone: tzinfo | None) -> Content:
+    """All decisions that are wanted over their time, between its two ends; nothing for none."""
+    if counts.start is None or counts.end is None or not counts.total.count:
+        return Content("")
+    start, end = (short_day_and_time(at, zone) for at in (counts.start, counts.end))
+    bars = course(counts.total.course)
+    short = Content.assemble((bars, "$text-accent"))
+    whole = Content.assemble((f"{start} ", MUTED), short, (f" {end}", MUTED))
+    return whole if whole.cell_length <= width else short.truncate(max(0, width))
+
+
+def group_lines(groups: Sequence[Group], by: str, width: int) -> list[Content]:
+    """Rules or tools: names, how many, how many stopped and asked for, and their courses.
+
+    Names go before the courses where there is no room for both, then the numbers.
+    """
+    names = [shown(g.name) if g.name else f"no {by}" for g in groups]
+    numbers = [
+        [f"{number:,}" for number in column]
+        for column in zip(*((g.count, g.stopped, g.asked) for g in groups), strict=True)
+    ]
+    sizes = [max(map(len, column)) for column in numbers]
+    longest = max(map(width_of, names), default=0)
+    room = width - sum(sizes) - 2 * GAP - len("  ■ ◐ ")
+    step = next((of for of in (1, 2) if longest + GAP + STEPS // of <= room), None)
+    room -= 0 if step is None else STEPS // step + GAP
+    return [
+        Content.assemble(
+            (_named(name, group.rule, room), "bold" if group.name else MUTED),
+            (f"  {calls:>{sizes[0]}}", ""),
+            (f"  ■ {stopped:>{sizes[1]}}", "$text-error" if group.stopped else MUTED),
+            (f"  ◐ {asked:>{sizes[2]}}", "$text-warning" if group.asked else MUTED),
+            (f"  {course(merged(group.course, step))}" if step else "", "$text-accent"),
+        ).truncate(width, ellipsis=True)
+        for group, name, calls, stopped, asked in zip(groups, names, *numbers, strict=True)
+    ]
+
+
+def _named(name: str, rule: str | None, room: int) -> str:
+    """A name and, where some of it can be read beside that, the rule's text."""
+    more = f"  {shown(rule)}" if rule and width_of(name) + 12 < room else ""
+    return pad(name + more, max(8, room))
+
+
+# Shadow mode
+
+SHARE = 40
+"""Cells for the name of a net, at most."""
+
+
+def shares(found: Sequence[RuleShare], most: int) -> str:
+    """`block-rm 3, limit-push-3 1`."""
+    named = [f"{shown(clip(s.net or 'no rule', 40))} {s.ended.calls:,}" for s in found[:most]]
+    if len(found) > most:
+        named.append(f"{len(found) - most} more")
+    return ", ".join(named)
+
+
+def shadow_words(summary: ShadowSummary, most: int = 3) -> Content:
+    """What enforce would have stopped, by which rules (`most` of them), and what were good steps."""
+    sessions, calls = count(len(summary.sessions), "session"), count(summary.calls, "call")
+    return Content.assemble(
+        (f"{SHADOW.symbol} Shadow: ", "bold $text-secondary"),
+        (f"{sessions}, {calls}; enforce would have ", ""),
+        *_would(summary.blocked, summary.asked, most),
+    )
+
+
+def shadow_lines(summary: ShadowSummary, width: int, *, sessions: int) -> Content:
+    """The summary and, where there are several, the `sessions` that enforce would have changed most."""
+    lines = [shadow_words(summary, 3 if width >= 98 else 1)]
+    affected = [s for s in summary.sessions if s.blocked or s.asked]
+    if len(summary.sessions) > 1:
+        lines += [Content.assemble("  ", session_words(s)) for s in affected[:sessions]]
+        lines = [lines[0], *(line.truncate(width, ellipsis=True) for line in lines[1:])]
+        more = len(affected) - sessions
+        if sessions and more > 0:
+            lines.append(Content.styled(f"  s shows {more} more", MUTED))
+    return Content("\n").join(lines)
+
+
+def session_words(session: ShadowSession) -> Content:
+    """The same of one session."""
+    calls = count(session.calls, "call")
+    return Content.assemble(
+        (f"{name_shown(session.session)}", "bold"),
+        (f"  {calls}; enforce would have ", MUTED),
+        *_would(session.blocked, session.asked, 3),
+    )
+
+
+def share_lines(rows: Sequence[tuple[str, RuleShare]], width: int) -> list[Content]:
+    """Nets' calls that enforce would have stopped or asked for, with the verdict, and how they ended.
+
+    Where names and words have no room beside each other, the words go.
+    """
+    names = [shown(share.net or "no rule") for _, share in rows]
+    calls, done, failed = (
+        [f"{number:,}" for number in column]
+        for column in zip(*((s.ended.calls, s.ended.done, s.ended.failed) for _, s in rows), strict=True)
+    )
+    sizes = [max(map(len, column)) for column in (calls, done, failed)]
+    longest = min(SHARE, max(map(width_of, names)))
+    labels = [verdict for verdict, _ in rows]
+    label = max(map(width_of, labels))
+    room = width - GAP - label - sum(sizes) - 4 * GAP - len("✓ ✗ ")
+    words = (" done", " failed") if room - len(" done failed") >= longest else ("", "")
+    if room < longest:
+        # The panel's title says that these would have been.
+        labels, label = [text.replace("would ", "") for text in labels], label - len("would ")
+        room += len("would ")
+    return [
+        Content.assemble(
+            (f"  {text:<{label}}  ", "$text-secondary"),
+            (f"{calls[n]:>{sizes[0]}}  ", "bold"),
+            pad(names[n], max(8, min(longest, room))),
+            (f"  ✓ {done[n]:>{sizes[1]}}{words[0]}", "$text-success" if s.ended.done else MUTED),
+            (f"  ✗ {failed[n]:>{sizes[2]}}{words[1]}", "$text-error" if s.ended.failed else MUTED),
+        ).truncate(width, ellipsis=True)
+        for n, (text, (_, s)) in enumerate(zip(labels, rows, strict=True))
+    ]
+
+
+def _would(blocked: Sequence[RuleShare], asked: Sequence[RuleShare], most: int) -> list[tuple[str, str]]:
+    stopped, questions = total(tuple(blocked)), total(tuple(asked))
+    together = stopped.calls + questions.calls
+    if not together:
+        return [("blocked and asked nothing", "")]
+    parts = [(f"blocked {stopped.calls:,}", "bold" if stopped.calls else "")]
+    parts += [(f" ({shares(blocked, most)})", MUTED)] if blocked else []
+    parts += [(f" and asked {questions.calls:,}", "bold" if questions.calls else "")]
+    parts += [(f" ({shares(asked, most)})", MUTED)] if asked else []
+    done = stopped.done + questions.done
+    if together == 1:
+        word = "it was a successful step" if done else "it was no successful step"
+        return [*parts, (f"; {word}", "$text-success" if done else "")]
+    return [*parts, (f"; {done:,} of these {together:,} were successful steps", "$text-success")]
+
+
+# What the decisions screen says where there is nothing to list.
+
+
+EMPTY = (
+    "No decisions are recorded yet.\n\nEvery call that an agent makes under rules is listed here, and "
+    "whatever people change of rules, modes, limits and grants."
+)
+
+
+def nothing_found(wanted: DecisionFilter, back: str) -> str:
+    """Why the list is empty, and what to do; `back` is the key that clears the filter."""
+    if wanted == EVERYTHING:
+        return EMPTY
+    hint = f"No decision matches. Press {back} to see all of them."
+    if wanted.words:
+        hint += "\nWords look at the first 200 characters of an input; input:WORD looks at all of it."
+    for key, values in wanted.named.items():
+        for value in values:
+            if "," in value:
+                several = " ".join(f"{key}:{quoted(each.strip())}" for each in value.split(",") if each)
+                hint += f"\nSeveral are named one by one: {several}"
+    return hint
+
+
+def choose_shadow(key: str) -> str:
+    """What to do before a session can be switched; `key` shows the sessions."""
+    return f"Choose a decision that was made in shadow mode, or press {key} for the sessions."

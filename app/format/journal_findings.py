@@ -1,0 +1,242 @@
+"""What a verification of a journal found, as lines of 80 columns and for other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...engine.core.sanitize import visible
+from ...engine.history.audit.compare import Comparison
+from ...engine.history.audit.prune import StubCheck
+from ...engine.history.audit.signing import fingerprint
+from ...engine.history.audit.verify import ChainCheck, Fault, FileCheck, Gap
+from ...engine.history.model.times import from_ms
+from .text import count
+
+MOST_LISTED = 10
+NO_FILE = FileCheck(events=0, missing=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """An exported file, and what the journal still has of it."""
+
+    name: str
+    found: Comparison
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a verification found: chains in their order, and what concerns the whole file.
+
+    `otherwise` are sessions that are listed otherwise than their events say, `compared` exports that
+    the journal was held against. `own` is the public key of this machine, `trusted` are those of others
+    that were named.
+    """
+
+    checks: tuple[ChainCheck, ...]
+    stubs: tuple[StubCheck, ...] = ()
+    file: FileCheck = NO_FILE
+    otherwise: tuple[str, ...] = ()
+    compared: tuple[Compared, ...] = ()
+    own: bytes | None = None
+    trusted: frozenset[bytes] = frozenset()
+
+    def knows(self, stub: StubCheck) -> bool:
+        """Whether a stub is signed by somebody known: anybody can make a key and sign with it."""
+        return stub.good and (stub.key == self.own or stub.key in self.trusted)
+
+    @property
+    def unknown(self) -> int:
+        """Stubs with a good signature of which nobody knows whose it is."""
+        return sum(stub.good and not self.knows(stub) for stub in self.stubs)
+
+    def vouches(self, check: ChainCheck) -> bool:
+        """Tell whether a known key signed the origin and all masked content of an imported session."""
+        known = self.trusted if self.own is None else self.trusted | {self.own}
+        return not check.imported or (not check.unvouched and check.keys <= known)
+
+    @property
+    def unsure(self) -> int:
+        """Sessions marked as imported, whose origin or masked content nobody known vouches for."""
+        return sum(check.fault is None and not self.vouches(check) for check in self.checks)
+
+    @property
+    def masked(self) -> int:
+        """Events of which facts and place were checked, but not their texts."""
+        return sum(check.masked for check in self.checks)
+
+    @property
+    def broken(self) -> bool:
+        return bool(
+            self.file.missing
+            or self.otherwise
+            or any(check.fault for check in self.checks)
+            or any(compared.found.fault for compared in self.compared)
+            or any(not stub.good for stub in self.stubs)
+        )
+
+
+def findings_lines(found: Findings) -> Iterator[str]:
+    """For a person: first sessions, then stubs, what concerns the whole file, and all in a line."""
+    width = max((len(visible(check.session)) for check in found.checks), default=0)
+    for check in found.checks:
+        name = visible(check.session).ljust(width)
+        if check.fault is not None:
+            yield f"✗ {name}  {visible(check.fault.message)}"
+            continue
+        imported = ", imported" if check.imported else ""
+        masked = f", {check.masked} masked" if check.masked else ""
+        head = check.head.hex()[:16] if check.head else "none"
+        sure = found.vouches(check)
+        mark = "✓" if sure else "?"
+        yield f"{mark} {name}  {count(check.events, 'event')}{imported}{masked}, hash {head}"
+        if not sure:
+            yield f"    {_unsure(check)}"
+    for stub in found.stubs:
+        what = stub.stub
+        if not stub.good:
+            yield f"✗ {visible(what.session)}  the stub that pruning left was changed"
+            continue
+        known = found.knows(stub)
+        here = ", signed here" if stub.key == found.own else ""
+        yield (
+            f"{'-' if known else '?'} {visible(what.session)}  {count(what.events, 'event')}, "
+            f"pruned {day(what.at)} by {visible(what.by)}{here}"
+        )
+        if not here:
+            whose = "the trusted key" if known else "a key this machine does not know:"
+            yield f"    signed by {whose} {fingerprint(stub.key)}"
+    if found.unknown:
+        yield "? Whoever signed by an unknown key can tell you its number. Where it is the"
+        yield "    same, trust the key's public half: interlock history verify --trust FILE"
+    if found.masked:
+        yield "  Of masked events the inputs and texts cannot be checked here, all else is."
+    missing = found.file.missing
+    if missing > 0:
+        were = "was" if missing == 1 else "were"
+        yield f"✗ {count(missing, 'event')} that the file has numbered {were} removed from it"
+        for gap in found.file.gaps:
+            yield f"    {_gap(gap)}"
+    elif missing < 0:
+        yield f"✗ the file holds {count(-missing, 'event')} more than it ever numbered"
+    if found.otherwise:
+        yield f"✗ {count(len(found.otherwise), 'session')} listed otherwise than the events say:"
+        for session in found.otherwise[:MOST_LISTED]:
+            yield f"    {visible(session)}"
+        if len(found.otherwise) > MOST_LISTED:
+            yield f"    and {len(found.otherwise) - MOST_LISTED} more"
+        yield "    The events count. To make the lists anew: interlock history rebuild"
+    for compared in found.compared:
+        yield _compared(compared)
+    total = sum(check.events for check in found.checks)
+    yield f"{count(len(found.checks), 'session')}, {count(total, 'event')}: {_verdict(found)}."
+
+
+def _unsure(check: ChainCheck) -> str:
+    """Reason why a session may not have been imported as it is."""
+    if check.unvouched:
+        return (
+            f"nobody vouches for {count(check.unvouched, 'event')} of it: an older version imported it, "
+            "or it was changed or marked since. Import its export anew: --db FILE"
+        )
+    keys = ", ".join(map(fingerprint, sorted(check.keys)))
+    return f"imported with a key this machine does not know: {keys}"
+
+
+def _verdict(found: Findings) -> str:
+    broken = sum(check.fault is not None for check in found.checks)
+    if broken:
+        verdict = f"{broken} broken"
+    elif found.file.missing or any(not stub.good for stub in found.stubs):
+        verdict = "the file is not whole"
+    elif found.otherwise:
+        verdict = "the lists are not right"
+    elif found.broken:
+        verdict = "not all that was exported"
+    else:
+        verdict = "all whole"
+    if found.unsure:
+        verdict = f"{verdict}, {count(found.unsure, 'import')} unproven"
+    return f"{verdict}, {count(found.unknown, 'stub')} by unknown keys" if found.unknown else verdict
+
+
+def _compared(compared: Compared) -> str:
+    """What the journal still has of an exported file."""
+    name, found = visible(compared.name), compared.found
+    events = "its event is" if found.events == 1 else f"its {found.events} events are"
+    since = f", {found.since} more since" if found.since else ""
+    if found.fault is not None:
+        return f"✗ {name}  {visible(found.fault.message)}"
+    if found.pruned:
+        return f"- {name}  {events} among those of a stub{since}"
+    return f"✓ {name}  {events} in the journal{since}"
+
+
+def _gap(gap: Gap) -> str:
+    """Where events stood that are gone."""
+    numbers = f"number {gap.first}" if gap.first == gap.last else f"numbers {gap.first} to {gap.last}"
+    behind = f"after event {gap.seq} of {visible(str(gap.session))}" if gap.seq else "at its beginning"
+    return f"{numbers}, {behind}"
+
+
+def findings_json(found: Findings) -> dict[str, object]:
+    """For programs."""
+    return {
+        "whole": not found.broken,
+        "unknown_keys": found.unknown,
+        "missing_events": found.file.missing,
+        "gaps": [
+            {"first": gap.first, "last": gap.last, "after_session": gap.session, "after_event": gap.seq}
+            for gap in found.file.gaps
+        ],
+        "listed_otherwise": list(found.otherwise),
+        "sessions": [
+            {
+                "session": check.session,
+                "events": check.events,
+                "imported": check.imported,
+                "masked": check.masked,
+                "proven": found.vouches(check),
+                "head": check.head.hex() if check.head else None,
+                "fault": _fault(check.fault),
+            }
+            for check in found.checks
+        ],
+        "pruned": [
+            {
+                "session": stub.stub.session,
+                "events": stub.stub.events,
+                "head": stub.stub.head.hex(),
+                "by": stub.stub.by,
+                "at": stub.stub.at,
+                "good": stub.good,
+                "key": fingerprint(stub.key),
+                "own_key": stub.key == found.own,
+                "known_key": found.knows(stub),
+            }
+            for stub in found.stubs
+        ],
+        "compared": [
+            {
+                "file": compared.name,
+                "session": compared.found.session,
+                "events": compared.found.events,
+                "since": compared.found.since,
+                "pruned": compared.found.pruned,
+                "fault": _fault(compared.found.fault),
+            }
+            for compared in found.compared
+        ],
+    }
+
+
+def _fault(fault: Fault | None) -> dict[str, object] | None:
+    if fault is None:
+        return None
+    return {"event": fault.seq, "kind": fault.kind, "message": fault.message}
+
+
+def day(ms: int) -> str:
+    """The day of a time in UTC milliseconds."""
+    return from_ms(ms).date().isoformat()

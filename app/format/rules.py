@@ -1,0 +1,138 @@
+"""What `interlock check` and the rules screen say of nets and tools, in words.
+
+Texts hold names as rules files wrote them: whoever shows them makes them safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...engine.core.condition import written
+from ...engine.core.durations import lasting
+from ...engine.core.rule import ApprovalRule, BlockRule, LimitRule, Rule, SequenceRule
+from ...engine.net.net import SkillNet, Transition
+from ...engine.verify import Answer, Most, Never, Unknown, Way
+from ...rules.analysis.findings import Findings, ToolFinding
+from ...rules.parse.statements import SESSION
+from .text import count
+
+STATES_SHOWN = 12
+CONDITIONS_SHOWN = 6
+TOGETHER = "All rules together: the shortest way to each tool, and the most calls"
+OUTSIDE = "(outside NET: by a call that does not meet the condition of NET)"
+
+
+def place_text(net: SkillNet, place: str) -> str:
+    """A place with the tokens it begins with."""
+    tokens = net.initial_marking[place]
+    return f"{place} {tokens}" if tokens else place
+
+
+def transition_text(transition: Transition, arrow: str = "→") -> str:
+    """A transition with its arcs, and what fires it."""
+    arcs = f"{', '.join(transition.inputs)} {arrow} {', '.join(transition.outputs)}"
+    moved = "".join(f", all {source} {arrow} {target}" for source, target in transition.transfers)
+    fired_by = f"on {', '.join(transition.tools)}" if transition.tools else "structural"
+    if transition.after is not None:
+        fired_by = f"after {lasting(transition.after)}"
+    traits = {
+        "manual": transition.type == "manual",
+        "partial": transition.partial,
+        "deferred": transition.deferred,
+    }
+    marks = ", ".join(name for name, has in traits.items() if has)
+    return f"{transition.name}: {arcs}{moved}; {fired_by}{f' ({marks})' if marks else ''}"
+
+
+def steers(findings: Findings) -> bool:
+    """Whether a way leads past a condition, so that `OUTSIDE` is to be said."""
+    ways = (way for tool in findings.tools for way in (tool.way, *(w.way for w in tool.within)))
+    return any(isinstance(way, Way) and any(call.outside for call in way.calls) for way in ways)
+
+
+def tool_lines(tool: ToolFinding, arrow: str = "→") -> Iterator[str]:
+    """The shortest way to a tool, the ways under conditions where they differ, and how often."""
+    if tool.blocked is not None:
+        source = tool.blocked.source
+        yield "blocked" if source is None else f"blocked by {source.where}"
+    elif isinstance(tool.way, Never):
+        yield "can never be called"
+    elif isinstance(tool.way, Unknown):
+        yield "unknown whether it can be called: too many possibilities to try"
+    else:
+        usual = _way(tool.way, arrow)
+        yield usual
+        others = {w.when: way for w in tool.within if (way := _way(w.way, arrow)) != usual}
+        yield from [f"when {when}: {way}" for when, way in others.items()][:CONDITIONS_SHOWN]
+        if len(others) > CONDITIONS_SHOWN:
+            yield f"and under {count(len(others) - CONDITIONS_SHOWN, 'more condition')}"
+        yield _how_often(tool.most)
+
+
+def _way(way: Answer, arrow: str) -> str:
+    match way:
+        case Way(calls, shortest):
+            detour = "" if shortest else "; perhaps there is a shorter way"
+            return f" {arrow} ".join(map(str, calls)) + detour
+        case Never():
+            return "never"
+        case Unknown():
+            return "unknown"
+
+
+def _how_often(most: Most) -> str:
+    """So often a session, and at which pace."""
+    paces = " and ".join(f"at most {pace}" for pace in most.paces)
+    if most.unlimited:
+        return paces or "any number of calls a session"
+    if most.most is None:
+        often = f"{count(most.least, 'call')} a session or more; unknown how many"
+    elif most.exact:
+        often = f"at most {count(most.most, 'call')} a session"
+    else:
+        often = f"at most {count(most.most, 'call')} a session, perhaps fewer; "
+        often += f"{most.least:,} are possible"
+    return f"{often}; {paces}" if paces and most.most != 0 else often
+
+
+# What a rule does, in words, with its options.
+#
+# Texts hold names as rules files wrote them: whoever shows them makes them safe.
+
+
+def does(rule: Rule) -> Iterator[str]:
+    """What becomes of calls, then each option, then the condition."""
+    match rule:
+        case SequenceRule():
+            yield f"a successful {rule.prerequisite} unlocks one {rule.dependent}"
+        case ApprovalRule():
+            yield from _approval(rule)
+        case BlockRule():
+            yield f"{rule.tool} is blocked"
+        case LimitRule():
+            yield from _limit(rule)
+    if rule.when is not None:
+        yield f"only when {written(rule.when)}"
+
+
+def _approval(rule: ApprovalRule) -> Iterator[str]:
+    asked = "a person" if rule.people == 1 else f"{rule.people} different people"
+    yield f"{rule.tool} asks {asked}"
+    if rule.within is not None:
+        yield f"within {lasting(rule.within)}"
+    if rule.risk is not None:
+        yield f"risk {rule.risk}"
+    if not rule.grants:
+        yield "no grants"
+
+
+def _limit(rule: LimitRule) -> Iterator[str]:
+    calls = f"{count(rule.limit, 'call')} of {rule.tool}"
+    if rule.window is not None:
+        yield f"{calls} per {rule.scope}"
+        yield f"each comes back after {lasting(rule.window)}"
+    elif rule.scope == SESSION:
+        yield f"{calls} a session"
+    else:
+        yield calls
+        yield f"a successful {rule.scope} restores {'it' if rule.limit == 1 else 'them'}"

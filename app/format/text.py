@@ -1,0 +1,216 @@
+"""Text for a terminal: clipped, wrapped and aged, measured in cells.
+
+Whatever an agent, a model, a tool or a rules file wrote comes through `shown` or `shown_lines` before it
+becomes content, and never as markup.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import PurePath
+
+from pydantic import JsonValue
+from rich.cells import cell_len, chop_cells, set_cell_size
+from textual.content import Content
+
+from ...engine.history.model.records import RuleRecord
+from ...engine.history.redaction.shell.masking import Paths, holds_commands
+from ..terminal.charset import visible, visible_words
+
+LABEL = 32
+"""Cells that a tool's label takes at most."""
+GLANCE = 4_000
+"""Characters of an untrusted text that a one-line glance at it reads."""
+
+
+_AMPLE = 64
+"""Characters of a cell, more than any sign has."""
+
+
+def shown(text: str) -> str:
+    """One line of untrusted text, safe to paint; line breaks become visible. Long ones are cut short."""
+    return visible(text[:GLANCE]) + ("…" if len(text) > GLANCE else "")
+
+
+def name_shown(text: str) -> str:
+    """A tool's, an agent's or a session's name, or a command, on one line; see `visible_words`."""
+    return visible_words(text[:GLANCE]) + ("…" if len(text) > GLANCE else "")
+
+
+def command_lines(text: str) -> list[str]:
+    """A command as lines, nothing left out; see `visible_words`."""
+    return visible_words(text, keep_newlines=True).expandtabs(8).split("\n")
+
+
+def shown_lines(text: str) -> list[str]:
+    """Untrusted text as lines, safe to paint, nothing left out."""
+    return visible(text, keep_newlines=True).expandtabs(8).split("\n")
+
+
+def width_of(text: str) -> int:
+    """Cells that a text takes."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def clip(text: str, width: int) -> str:
+    """At most `width` cells; what does not fit is replaced by an ellipsis."""
+    if width <= 0:
+        return ""
+    if len(text) > _AMPLE * width and cell_len(text[: _AMPLE * width]) > width:
+        text = text[: _AMPLE * width]  # what lies beyond is not measured: it may be a megabyte
+    if width_of(text) <= width:
+        return text
+    if text.isascii():
+        return text[: width - 1] + "…"
+    return set_cell_size(text, width - 1).rstrip() + "…"
+
+
+def pad(text: str, width: int) -> str:
+    """Exactly `width` cells: clipped or filled with spaces."""
+    text = clip(text, width)
+    return text + " " * (width - width_of(text))
+
+
+def wrap(line: str, width: int) -> list[str]:
+    """One line folded at spaces where it can be; every character is kept."""
+    width = max(width, 2)
+    if width_of(line) <= width:
+        return [line]
+    if not line.isascii():
+        return _wrap_cells(line, width)
+    folded: list[str] = []
+    start = 0
+    while len(line) - start > width:
+        space = line.rfind(" ", start + width // 2, start + width)
+        end = space + 1 if space > start else start + width
+        folded.append(line[start:end])
+        start = end
+    folded.append(line[start:])
+    return folded
+
+
+def _wrap_cells(line: str, width: int) -> list[str]:
+    folded: list[str] = []
+    carry = ""
+    for piece in chop_cells(line, width):
+        row = carry + piece
+        carry = ""
+        while width_of(row) > width:
+            head = chop_cells(row, width)[0]
+            folded.append(head)
+            row = row[len(head) :]
+        space = row.rfind(" ")
+        if space > len(row) // 2 and width_of(row) > width // 2:
+            row, carry = row[: space + 1], row[space + 1 :]
+        folded.append(row)
+    return [*folded, carry] if carry else folded
+
+
+def wrap_all(lines: Sequence[str], width: int) -> list[str]:
+    """Several lines, each folded."""
+    return [row for line in lines for row in wrap(line, width)]
+
+
+def spread(left: Content, right: Content, width: int) -> Content:
+    """A line of `width` cells: `left` at its left edge, clipped, and `right` whole at the other."""
+    room = width - right.cell_length
+    if room < 8:
+        return left.truncate(width, ellipsis=True)
+    if not right:
+        return left.truncate(width, ellipsis=True)
+    fitted = left.truncate(room - 1, ellipsis=True)
+    return Content.assemble(fitted, " " * (room - fitted.cell_length), right)
+
+
+def seconds_between(earlier: datetime | None, later: datetime) -> float:
+    """Seconds from one to the other, 0 when unknown or when the clocks disagree."""
+    return 0.0 if earlier is None else max(0.0, (later - earlier).total_seconds())
+
+
+def age(seconds: float) -> str:
+    """How long something has waited or lasted, as a clock runs: `0:42`, `12:07`, `1:02:03`, `3d 2:00`."""
+    minutes, second = divmod(max(0, int(seconds)), 60)
+    hours, minute = divmod(minutes, 60)
+    if hours >= 24:
+        return f"{hours // 24}d {hours % 24}:{minute:02}"
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+def ago(seconds: float) -> str:
+    """How long ago, in words: `just now`, `40 s ago`, `2 min ago`, `3 h ago`."""
+    if seconds < 5:
+        return "just now"
+    if seconds < 90:
+        return f"{int(seconds)} s ago"
+    if seconds < 5_400:
+        return f"{round(seconds / 60)} min ago"
+    return f"{round(seconds / 3600)} h ago"
+
+
+def duration(seconds: float) -> str:
+    """How long something took: `0.3 s`, `8.4 s`, `2:05`."""
+    if seconds < 0.05:
+        return "<0.1 s"
+    return f"{seconds:.1f} s" if seconds < 60 else age(seconds)
+
+
+def quoted(label: str) -> str:
+    """A tool's label as it stands beside the tool's name: somebody's words, in quotes, and not many."""
+    return f"“{clip(shown(label), LABEL)}”"
+
+
+def place(rule: RuleRecord) -> str:
+    """A rule's file and line as a list shows it, `deploy.rules:4`; the panels give the whole path."""
+    return shown(f"{PurePath(rule.file).name}:{rule.line}")
+
+
+def amount(number: int) -> str:
+    """A count of tokens in few cells: `940`, `1.2k`, `34k`, `1.2M`."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if number >= size:
+            return f"{number / size:.1f}{unit}" if number < 10 * size else f"{number // size}{unit}"
+    return str(number)
+
+
+def glance(values: dict[str, JsonValue], limit: int = 400, shell_fields: Paths = ()) -> str:
+    """A call's input on one line: a lone string as it is, anything else as JSON.
+
+    `shell_fields` are fields that hold commands though their names do not tell.
+    """
+    return " ".join(f"{label}{text}" for _, label, text in glance_parts(values, limit, shell_fields))
+
+
+def glance_parts(
+    values: dict[str, JsonValue], limit: int = 400, shell_fields: Paths = ()
+) -> list[tuple[str, str, str]]:
+    """The parts of `glance`: each field's name, what stands before its value, and the value."""
+    if len(values) == 1:
+        ((name, only),) = values.items()
+        if isinstance(only, str):
+            said = name_shown if holds_commands(name, shell_fields) else shown
+            return [(name, "", said(only[:limit]) + ("…" if len(only) > limit else ""))]
+    parts: list[tuple[str, str, str]] = []
+    length = 0
+    for name, value in values.items():
+        said = name_shown if holds_commands(name, shell_fields) else shown
+        text = said(as_json(value[:limit] if isinstance(value, str) else value)[: limit + 2])
+        parts.append((name, f"{shown(name[:80])}=", text))
+        length += len(parts[-1][1]) + len(text)
+        if length > limit:
+            break
+    return parts
+
+
+def as_json(value: JsonValue, indent: int | None = None) -> str:
+    """A value as JSON, with its letters as they are."""
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+# Numbers with their nouns. Imports nothing: commands that never paint use it too.
+
+
+def count(number: int, noun: str) -> str:
+    """`1 session`, `2 sessions`, `1,204 sessions`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,106 @@
+"""Moments in words, for tables, headlines and scrubbers.
+
+`zone` is where the operator's clock is; `None` is the machine's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, tzinfo
+from typing import TypeVar
+
+from ...engine.history.fold.markings import skill_net
+from ...engine.history.model.records import NetRecord
+from ...engine.history.model.state import ApprovalState, GrantState, NetState
+from ...engine.net.net import Marking, NetError, Since, SkillNet
+from ...engine.net.timed import aged, next_due
+from .text import seconds_between
+
+
+def clock(at: datetime, zone: tzinfo | None = None) -> str:
+    """`14:01:40`."""
+    return f"{at.astimezone(zone):%H:%M:%S}"
+
+
+def day(at: datetime, zone: tzinfo | None = None) -> str:
+    """`2026-11-20`."""
+    return f"{at.astimezone(zone):%Y-%m-%d}"
+
+
+def day_and_time(at: datetime, zone: tzinfo | None = None) -> str:
+    """`2026-11-20 14:01`."""
+    return f"{at.astimezone(zone):%Y-%m-%d %H:%M}"
+
+
+def short_day_and_time(at: datetime, zone: tzinfo | None = None) -> str:
+    """`11-20 14:01`, where there is no room for the year."""
+    return f"{at.astimezone(zone):%m-%d %H:%M}"
+
+
+# More time for a request, a quarter of an hour at a time, from wherever it is asked for.
+
+
+MORE_TIME = 15 * 60.0
+"""Seconds that a request gets at once, beside those it has left."""
+
+
+def with_more(request: ApprovalState, now: datetime) -> float | None:
+    """The seconds from `now` on that a request is to wait; `None` for one that waits for ever anyway."""
+    return None if request.expires is None else seconds_between(now, request.expires) + MORE_TIME
+
+
+# Nets as they stand now: a session's marking is that of its last event, and tokens age since.
+
+
+_T = TypeVar("_T")
+
+
+def ages(net: NetRecord) -> bool:
+    """Whether tokens of a net move by themselves after a time."""
+    return any(t.after is not None for t in net.transitions)
+
+
+def _timed(
+    ask: Callable[[SkillNet, Marking, Since, float], _T], net: NetState, now: datetime | None
+) -> _T | None:
+    """What `ask` says; `None` without a `now`, without time, and of a net that never comes to rest."""
+    if now is None or not ages(net.net):
+        return None
+    try:
+        return ask(skill_net(net.net), net.marking, net.since, now.timestamp())
+    except NetError:
+        return None
+
+
+def aged_net(net: NetState, now: datetime | None) -> NetState:
+    """Where time has brought a net; without a `now`, or when it never comes to rest, as it is."""
+    moved = _timed(aged, net, now)
+    if moved is None:
+        return net
+    return net.model_copy(update={"marking": dict(moved.marking), "since": dict(moved.since)})
+
+
+def next_back(net: NetState, place: str, now: datetime | None) -> float | None:
+    """Seconds until a token comes back to `place` by itself, of a net as it stands `now`."""
+    due = _timed(next_due, net, now)
+    if due is None or now is None or place not in due[1].outputs:
+        return None
+    return max(1.0, due[0] - now.timestamp())
+
+
+def seconds_left(grant: GrantState, now: datetime) -> float | None:
+    """How long a grant still holds; `None` when it holds as long as its session."""
+    seconds = grant.record.seconds
+    return None if seconds is None else grant.record.since + seconds - now.timestamp()
+
+
+def uses_left(grant: GrantState, now: datetime | None) -> int:
+    """How many tokens a grant has; one stands for any number of uses."""
+    net = aged_net(grant.net, now)
+    spent = {p for t in net.net.transitions if t.tools for p in t.inputs}
+    return sum(net.marking.get(place, 0) for place in spent)
+
+
+def in_force(grant: GrantState, now: datetime | None = None) -> bool:
+    """Whether a grant may let another call pass."""
+    return grant.net.active and uses_left(grant, now) > 0

@@ -1,0 +1,193 @@
+"""What every command that hosts an agent shares: the journal, then a console or a headless run."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeAlias
+
+from ...engine.core.sanitize import visible
+from ...engine.history.journal.journal import JournalError
+from ...engine.history.redaction.redaction import Redaction
+from ...engine.hub.hub import Hub, Outcome
+from ..config.approvals import approval_settings
+from ..config.arguments import BAD_INPUT, redaction
+from ..config.loader import SettingsError
+from ..config.rules_compiler import LANGUAGE
+from ..sources.deep_link import Place
+from ..terminal.appearance import Appearance
+from .notifications import notify_settings, notifying
+
+Start: TypeAlias = Callable[[Hub], Awaitable[str]]
+Follow: TypeAlias = Callable[[Hub, Start], Awaitable[int]]
+"""Starts a session, and returns the exit code once it is over."""
+
+
+def host(
+    args: argparse.Namespace,
+    database: Path,
+    operator: str,
+    start: Start,
+    *,
+    headless: bool,
+    follow: Follow | None = None,
+) -> int:
+    """Host the session that `start` opens. Returns the exit code.
+
+    `follow` is what goes on without a screen, where that is not an agent's session. A journal that
+    cannot be written stops everything before anything starts.
+    """
+
+    hidden = redaction(args)
+
+    async def without_screen() -> int:
+        from .headless import follow as follow_agent
+
+        hook, policy = notify_settings(), approval_settings().policy
+        hub = Hub.open(database, redaction=hidden, policy=policy, language=LANGUAGE)
+        async with notifying(hub, hook, lambda problem: print(f"interlock: {problem}", file=sys.stderr)):
+            if follow is not None:
+                return await follow(hub, start)
+            return await follow_agent(hub, start, answer=args.answer or "approve", out=sys.stdout)
+
+    try:
+        if headless:
+            return asyncio.run(without_screen())
+        return show(database, operator, start, hidden, getattr(args, "appearance", None))
+    except (JournalError, SettingsError) as error:
+        print(f"interlock: {visible(str(error), keep_newlines=True)}", file=sys.stderr)
+        return BAD_INPUT
+
+
+def show(
+    database: Path,
+    operator: str,
+    start: Start | None,
+    redaction: Redaction,
+    appearance: Appearance | None = None,
+) -> int:
+    """The console on a hub of its own, until one quits, the terminal is gone or a signal ends it.
+
+    Raises `SettingsError` before it is shown, and `JournalError` before or after.
+    """
+    from ..console.app import InterlockConsole
+    from ..console.attention import attention_settings
+    from ..console.driver import on_signals
+    from ..sources.messages import ActionDone
+
+    attention, hook, approvals = attention_settings(), notify_settings(), approval_settings()
+
+    async def session() -> int:
+        hub = Hub.open(database, redaction=redaction, policy=approvals.policy, language=LANGUAGE)
+        app: InterlockConsole | None = None
+
+        def end(code: int) -> None:
+            if app is not None:
+                app.end(code)
+
+        # Until the hub is closed: a second signal must not cut off what the first one began.
+        with on_signals(end):
+            try:
+                app = InterlockConsole(
+                    hub,
+                    operator=operator,
+                    start=start,
+                    appearance=appearance,
+                    attention=attention,
+                    deny_reasons=approvals.deny_reasons,
+                )
+
+                def tell(problem: str) -> None:
+                    app.post_message(ActionDone(Outcome(ok=False, message=problem)))
+
+                async with notifying(hub, hook, tell):
+                    await app.run_async()
+            finally:
+                await hub.close()
+        return app.return_code or 0
+
+    return asyncio.run(session())
+
+
+def watch(
+    database: Path, operator: str, redaction: Redaction, appearance: Appearance | None = None
+) -> int:
+    """The console on a journal that another process writes, or nobody any more; it changes nothing.
+
+    Raises `SettingsError`, `JournalError` and `FoldError` before it is shown.
+    """
+    from ..console.app import InterlockConsole
+    from ..console.attention import attention_settings
+    from ..console.driver import run_until_ended
+    from ..sources.read_only import read_only
+    from ..sources.watch import WatchedJournal
+
+    attention = attention_settings()
+
+    async def session() -> int:
+        journal = WatchedJournal(database, redaction)
+        await journal.look()
+        journal.follow()
+        try:
+            app = InterlockConsole(
+                read_only(journal), operator=operator, appearance=appearance, attention=attention
+            )
+            return await run_until_ended(app)
+        finally:
+            await journal.close()
+
+    return asyncio.run(session())
+
+
+def attach(
+    url: str | None,
+    token_file: Path | None,
+    *,
+    read_only: bool = False,
+    appearance: Appearance | None = None,
+    open_at: Place | None = None,
+) -> int:
+    """The console on the hub of a server; nothing there ends with it. Who decides is who the token names.
+
+    Raises `SettingsError`, `GatewayError`, `TokenError` and `ValueError` before it is shown.
+    """
+    from ...engine.gateway.client.console import ConsoleClient
+    from ...engine.gateway.protocol.address import check_private, server_url
+    from ...engine.gateway.protocol.tokens import read_secret
+    from ..console.app import InterlockConsole
+    from ..console.attention import attention_settings
+    from ..console.driver import run_until_ended
+    from ..sources.read_only import read_only as guarded
+    from ..terminal.key_rights import Permission
+
+    attention, approvals = attention_settings(), approval_settings()
+    check_private(server_url(url))
+    secret = None if token_file is None else read_secret(token_file)
+
+    async def session() -> int:
+        client = ConsoleClient(url, secret, read_only=read_only)
+        try:
+            operator = await client.open()
+            looks = read_only or client.rights == "look"
+            app = InterlockConsole(
+                guarded(client) if looks else client,
+                operator=operator,
+                permission=Permission("look") if read_only else Permission(client.rights, operator),
+                open_at=open_at,
+                appearance=appearance,
+                attention=attention,
+                deny_reasons=approvals.deny_reasons,
+            )
+
+            def moved(_: bool) -> None:
+                app.post_message(app.ConnectionMoved(client.trouble))
+
+            client.connected = moved
+            return await run_until_ended(app)
+        finally:
+            await client.close()
+
+    return asyncio.run(session())

@@ -1,0 +1,113 @@
+"""One attempt to tell somebody outside: a command run, or JSON posted to an address.
+
+Neither can hold up anything: both have ten seconds, and what they answer is logged and nothing more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import BinaryIO
+
+from ...engine.core.sanitize import visible
+
+TIMEOUT = 10.0
+"""Seconds that a command or a server has."""
+LOGGED = 2_000
+"""Characters of what it says that are logged."""
+
+log = logging.getLogger(__name__)
+
+
+class SendError(Exception):
+    """It was not told; the message says why."""
+
+
+async def run_command(command: Sequence[str], payload: bytes, *, timeout: float = TIMEOUT) -> str:  # noqa: ASYNC109 - it also ends the command
+    """Run a program, without a shell, with `payload` on its standard input. What it printed.
+
+    Input and output are files, so that nothing waits for a program that reads or writes slowly, or whose
+    children keep a pipe open. Raises `SendError`; whatever it started in its group is then ended.
+    """
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as printed:
+        given.write(payload)
+        given.seek(0)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command, stdin=given, stdout=printed, stderr=printed, start_new_session=True
+            )
+        except (OSError, ValueError) as error:
+            why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            raise SendError(f"'{_short(command[0])}' cannot be run: {why}") from error
+        try:
+            code = await asyncio.wait_for(process.wait(), timeout)
+        except TimeoutError as error:
+            raise SendError(
+                f"'{_short(command[0])}' took longer than {timeout:g} s and was ended"
+            ) from error
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                if process.returncode is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+            await asyncio.shield(process.wait())
+        said = _head(printed)
+    if said:
+        log.info("%s said: %s", command[0], said)
+    if code:
+        raise SendError(f"'{_short(command[0])}' ended with {code}{f': {_last(said)}' if said else ''}")
+    return said
+
+
+def _head(file: BinaryIO) -> str:
+    file.seek(0)
+    return visible(file.read(4 * LOGGED).decode("utf-8", "replace")[:LOGGED], keep_newlines=True).strip()
+
+
+def _last(said: str) -> str:
+    return _short(said.splitlines()[-1])
+
+
+def _short(text: str) -> str:
+    text = visible(text)
+    return text if len(text) <= 120 else text[:119] + "…"
+
+
+async def post(url: str, payload: bytes, *, timeout: float = TIMEOUT) -> str:  # noqa: ASYNC109 - of the whole exchange
+    """Send `payload` as JSON. The answer's status. Raises `SendError` for any but a 2xx.
+
+    A redirection is none: what is sent goes where the config says and nowhere else.
+    """
+    import httpx  # takes longer to import than a console to start
+
+    headers = {"Content-Type": "application/json", "User-Agent": "interlock"}
+    try:
+        async with (
+            asyncio.timeout(timeout),
+            httpx.AsyncClient(follow_redirects=False, timeout=timeout) as client,
+            client.stream("POST", url, content=payload, headers=headers) as answer,
+        ):
+            status = f"{answer.status_code} {answer.reason_phrase}".strip()
+            good = answer.is_success
+    except TimeoutError as error:
+        raise SendError(f"{host_of(url)} did not answer within {timeout:g} s") from error
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+        why = str(error) or type(error).__name__
+        raise SendError(f"{host_of(url)} cannot be reached: {_short(why)}") from error
+    log.info("%s answered %s", host_of(url), status)
+    if not good:
+        raise SendError(f"{host_of(url)} answered {_short(status)}, expected 2xx")
+    return status
+
+
+def host_of(url: str) -> str:
+    """An address as it may be shown: what follows the host is often a secret."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    port = f":{parts.port}" if parts.port else ""
+    return visible(f"{parts.scheme}://{parts.hostname}{port}")

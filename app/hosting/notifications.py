@@ -1,0 +1,317 @@
+"""`[notify]`: telling somebody outside that a request has waited for a while.
+
+The process that hosts the agents does it, beside everything else: a hook that hangs or fails holds up no
+call. Each request is told once, again only where that failed, and not once it is decided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Literal, cast
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError, field_validator
+from pydantic_core import ErrorDetails
+
+from ...engine.core.clock import Clock, utc_now
+from ...engine.core.durations import lasting
+from ...engine.core.sanitize import visible, visible_words
+from ...engine.history.model.events import (
+    ApprovalDecided,
+    ApprovalExpired,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    JournalEvent,
+)
+from ...engine.history.model.records import RuleRecord
+from ...engine.history.model.state import ApprovalState
+from ...engine.hub.hub import Hub
+from ..config.loader import SettingsError, table_setting
+from ..config.quantities import age
+from .notification_delivery import SendError, host_of, post, run_command
+
+RETRIES = (2.0, 8.0, 30.0)
+"""Seconds before each further attempt."""
+NAME = 60
+
+log = logging.getLogger(__name__)
+
+
+class NotifySettings(BaseModel):
+    """After how long what is told: a command that is run, or an address that JSON is posted to."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    after: timedelta = timedelta(minutes=2)
+    command: tuple[str, ...] | None = None
+    url: str | None = None
+    include_input: bool = False
+
+    @field_validator("after", mode="before")
+    @classmethod
+    def _age(cls, value: object) -> timedelta:
+        return value if isinstance(value, timedelta) else age(str(value))
+
+    @field_validator("command", mode="before")
+    @classmethod
+    def _words(cls, value: object) -> tuple[str, ...]:
+        given = cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
+        words = tuple(word for word in given if isinstance(word, str))
+        if not words or len(words) < len(given):
+            raise ValueError('expected a program and its words, like ["notify-me", "--quiet"]')
+        if not words[0] or any("\0" in word for word in words):
+            raise ValueError("expected the name of a program, without NUL characters")
+        return words
+
+    @field_validator("url")
+    @classmethod
+    def _http(cls, value: str) -> str:
+        try:
+            parts = urlsplit(value)
+            good = parts.scheme in ("http", "https") and bool(parts.hostname)
+            _ = parts.port
+        except ValueError:
+            good = False
+        if not good:
+            raise ValueError("expected an address that begins with https:// or http://")
+        return value
+
+    @property
+    def target(self) -> str:
+        """What is run or posted to, as it may be shown."""
+        return f"POST to {host_of(self.url)}" if self.url else f"run {' '.join(self.command or ())}"
+
+
+def notify_settings(
+    *, environ: Mapping[str, str] | None = None, directory: Path | None = None
+) -> NotifySettings | None:
+    """The user's `[notify]`, or that of a file that is named. Raises `SettingsError`."""
+    found = table_setting("notify", environ=environ, directory=directory)
+    if found is None:
+        return None
+    table, where = found
+    try:
+        settings = NotifySettings.model_validate(dict(table))
+    except ValidationError as error:
+        raise SettingsError("\n".join(f"{where}: {_wrong(e)}" for e in error.errors())) from error
+    if (settings.command is None) == (settings.url is None):
+        wrong = "needs a command or a url" if settings.url is None else "has a command and a url"
+        raise SettingsError(f"{where}: {wrong}; give one of them")
+    return settings
+
+
+def _wrong(error: ErrorDetails) -> str:
+    key = ".".join(map(str, error["loc"][:1]))
+    if error["type"] == "extra_forbidden":
+        return f"unknown setting '{key}'; known: {', '.join(NotifySettings.model_fields)}"
+    return f"{key}: {error['msg'].removeprefix('Value error, ')}"
+
+
+# What is told
+
+
+class RuleTold(BaseModel):
+    """The rule that asks, and where it stands."""
+
+    text: str
+    place: str
+
+
+class Payload(BaseModel):
+    """What a command reads and a server gets, as JSON. Fields are added, never renamed."""
+
+    version: Literal[1] = 1
+    event: Literal["approval.waiting"] = "approval.waiting"
+    test: bool = False
+    approval_id: str
+    session: str
+    agent: str
+    tool: str
+    rule: RuleTold | None
+    risk: str | None
+    since: datetime
+    expires: datetime | None
+    summary: str
+    input: dict[str, JsonValue] | None = None
+
+
+def payload_of(
+    request: ApprovalState, now: datetime, *, include_input: bool, test: bool = False
+) -> Payload:
+    """A request as it is told; it comes from the hub, so its secrets are masked."""
+    rule = request.rule
+    return Payload(
+        test=test,
+        approval_id=request.id,
+        session=visible_words(request.session),
+        agent=visible_words(request.agent),
+        tool=visible_words(request.tool),
+        rule=None if rule is None else RuleTold(text=visible(rule.text.strip()), place=rule.where),
+        risk=request.risk,
+        since=request.since,
+        expires=request.expires,
+        summary=_summary(request, now),
+        input=request.input if include_input else None,
+    )
+
+
+def as_bytes(payload: Payload) -> bytes:
+    """The JSON that is sent; without the input unless it is wanted."""
+    values = payload.model_dump(mode="json", exclude={"input"} if payload.input is None else None)
+    return json.dumps(values, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _summary(request: ApprovalState, now: datetime) -> str:
+    minutes = max(0, round((now - request.since).total_seconds() / 60))
+    waited = f"for {lasting(60 * minutes)}" if minutes else "for less than a minute"
+    risk = f", risk {request.risk}" if request.risk else ""
+    who = linkless(request.agent or request.session)
+    return f"{linkless(request.tool)} of {who} has waited {waited} for a person{risk}"
+
+
+_LINK = re.compile(
+    r"(?i)[a-z][a-z0-9+.-]*:(?=\S)\S*|\S*\w@\w\S*|\bwww\.\S*|\S*\w\.[a-z]{2,}(?![a-z0-9])\S*"
+)
+
+
+def linkless(text: str) -> str:
+    """A name in which a chat would find nothing to link to, of one line and not long."""
+    return _LINK.sub("[link]", visible(text[: 4 * NAME]))[:NAME]
+
+
+# When
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """The time of day, and waiting; tests have their own."""
+
+    now: Clock = utc_now
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+class Notifier:
+    """Tells what waits longer than the settings say. `failed` hears once that it does not work."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        settings: NotifySettings,
+        failed: Callable[[str], object],
+        clocks: Clocks | None = None,
+    ) -> None:
+        self._hub = hub
+        self._settings = settings
+        self._failed = failed
+        self._clocks = clocks or Clocks()
+        self._waiting: dict[str, asyncio.Task[None]] = {}
+        self._complained = False
+
+    async def run(self) -> None:
+        """Follow the hub until it closes, or this is cancelled."""
+        subscription = self._hub.subscribe()
+        try:
+            async for event in subscription:
+                if isinstance(event, JournalEvent):
+                    self._take(event)
+        finally:
+            subscription.close()
+            for task in list(self._waiting.values()):
+                task.cancel()
+            await asyncio.gather(*self._waiting.values(), return_exceptions=True)
+
+    def _take(self, event: JournalEvent) -> None:
+        body = event.body
+        if isinstance(body, ApprovalRequested):
+            task = asyncio.get_running_loop().create_task(self._watch(body.approval_id, event.at))
+            self._waiting[body.approval_id] = task
+            task.add_done_callback(lambda _: self._waiting.pop(body.approval_id, None))
+        elif isinstance(body, ENDS):
+            task = self._waiting.get(body.approval_id)
+            if task is not None:
+                task.cancel()
+
+    async def _watch(self, approval_id: str, since: datetime) -> None:
+        """Wait, then tell, and again after a while where that failed; never raises."""
+        left = self._settings.after - (self._clocks.now() - since)
+        await self._clocks.sleep(max(0.0, left.total_seconds()))
+        for pause in (*RETRIES, None):
+            try:
+                request = next((a for a in await self._hub.approvals() if a.id == approval_id), None)
+                if request is not None:
+                    await tell(self._settings, request, self._clocks.now())
+            except SendError as error:
+                log.warning("nobody was told of request %s: %s", approval_id, error)
+                self._complain(str(error))
+            except Exception as error:
+                log.exception("nobody was told of request %s", approval_id)
+                self._complain(f"{type(error).__name__}: {error}")
+            else:
+                return
+            if pause is not None:
+                await self._clocks.sleep(pause)
+
+    def _complain(self, why: str) -> None:
+        if not self._complained:
+            self._complained = True
+            self._failed(f"[notify] does not work: {why}. Try it with: interlock notify --test")
+
+
+ENDS = (ApprovalDecided, ApprovalExpired, ApprovalWithdrawn)
+
+
+async def tell(
+    settings: NotifySettings, request: ApprovalState, now: datetime, *, test: bool = False
+) -> str:
+    """Tell of one request; what the command said or the server answered. Raises `SendError`."""
+    payload = payload_of(request, now, include_input=settings.include_input, test=test)
+    if settings.url is not None:
+        return await post(settings.url, as_bytes(payload))
+    return await run_command(settings.command or (), as_bytes(payload))
+
+
+@asynccontextmanager
+async def notifying(
+    hub: Hub, settings: NotifySettings | None, failed: Callable[[str], object]
+) -> AsyncGenerator[None]:
+    """Tell of what waits on `hub` meanwhile; nothing without settings."""
+    if settings is None:
+        yield
+        return
+    task = asyncio.get_running_loop().create_task(Notifier(hub, settings, failed).run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def sample(now: datetime) -> ApprovalState:
+    """A request as there might be one, for trying the hook."""
+    rule = RuleRecord(file="deploy.rules", line=5, text="require human-approval before deploy")
+    return ApprovalState(
+        id="sample",
+        session="sample-session",
+        agent="release-bot",
+        call_id="c1",
+        since=now - timedelta(minutes=2),
+        tool="deploy",
+        called="deploy",
+        input={"env": "staging"},
+        names=("deploy",),
+        net="approve-before-deploy",
+        transition="approve",
+        title="deploy",
+        message="",
+        marking={},
+        rule=rule,
+    )

@@ -1,0 +1,307 @@
+"""A server's parts put together: the hub, its rules, who may connect, and the agents consoles start."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import resource
+import signal
+import sys
+import termios
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from ...engine.approvals.requests import ApprovalPolicy
+from ...engine.core.sanitize import visible
+from ...engine.gate.types import Mode
+from ...engine.gateway.protocol.address import Address
+from ...engine.gateway.protocol.token_paths import agent_token_file, operator_token_file
+from ...engine.gateway.protocol.tokens import (
+    Kind,
+    TokenError,
+    TokenFile,
+    alone,
+    read_secret,
+    write_private,
+)
+from ...engine.gateway.server.rule_sets import RuleSets
+from ...engine.gateway.server.server import Gateway
+from ...engine.history.redaction.redaction import Redaction
+from ...engine.hub.hub import Hub, Nets
+from ...engine.net.net import SkillNet
+from ..agents.builder import Prepared
+from ..agents.spec import AgentSpec
+from ..config.added_rules import loosened
+from ..config.gateway import GatewaySettings
+from ..config.loader import SettingsError
+from ..config.rule_texts import RuleTexts
+from ..config.rules_compiler import LANGUAGE
+from ..sessions.server_rules import ServerRules
+from ..sessions.start import asked_for, go_on, start
+from ..terminal.gc import settle_collector
+from .certificate import Certificate
+from .idle_exit import until_unused
+from .notifications import notify_settings, notifying
+
+FILES = 512
+"""Files that a server has open beside its connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What a server is started with; for `rules` and `mode` see `interlock serve --help`.
+
+    Rules of which `texts` were read before, to be checked, count as they were then.
+    """
+
+    database: Path
+    address: Address
+    rules: tuple[str, ...]
+    mode: Mode
+    settings: GatewaySettings
+    tokens: TokenFile
+    redaction: Redaction
+    policy: ApprovalPolicy
+    certificate: Certificate | None = None
+    texts: RuleTexts = field(default_factory=RuleTexts)
+    idle_exit: float | None = None
+    """After how many seconds without a session and a connection it ends; `None` for never."""
+
+
+def rule_sets(
+    files: Sequence[str], settings: GatewaySettings, texts: RuleTexts | None = None
+) -> RuleSets:
+    """Every set compiled once, so that what is wrong is found at the start.
+
+    The files that are not among `texts` are read here and never again: agents may write those of a
+    working directory, and choose when a set is compiled. Raises `RuleError`, and `SettingsError` for a
+    set with which a working directory takes calls from the rules in `files`, or from a set of the user's
+    beside it.
+    """
+    named, added = settings.rules, settings.added
+    read = (texts or RuleTexts()).reading([*files, *(file for each in named.values() for file in each)])
+
+    def compiled(names: tuple[str, ...]) -> Mapping[str, SkillNet]:
+        chosen = [*files, *(file for name in names for file in named[name])]
+        return read.compiled(*chosen).registry if chosen else {}
+
+    for name in named:
+        compiled((name,))
+    compiled(tuple(sorted(named)))
+    users = [each[: len(each) - len(added.get(name, ()))] for name, each in named.items()]
+    for name, of_directory in added.items():
+        for beside in ((), *users):
+            if (rule := loosened(read, (*files, *beside), of_directory)) is not None:
+                raise SettingsError(
+                    f"[gateway]: rules: {name}: what this set of the working directory names would be "
+                    f"taken out of '{rule}'; name the tools in rules of your own"
+                )
+    return RuleSets(compiled, named)
+
+
+async def serve(serving: Serving, ready: Callable[[Address], None]) -> None:
+    """Serve until a signal ends it, or nobody uses it any more; `ready` hears where.
+
+    Raises what its parts raise at the start.
+    """
+    async with _gateway(serving) as (gateway, address):
+        told = told_to_end(lambda: _complain(renewed(serving.certificate)))
+        ready(address)
+        ends: list[asyncio.Task[object]] = [asyncio.ensure_future(told.wait())]
+        if serving.idle_exit is not None:
+            ends.append(asyncio.ensure_future(until_unused(gateway, serving.idle_exit)))
+        try:
+            ended, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in ends:
+                each.cancel()
+        for each in ended:
+            each.result()
+
+
+@asynccontextmanager
+async def running(serving: Serving) -> AsyncGenerator[Address, None]:
+    """A server, and where it listens. Raises what its parts raise at the start."""
+    async with _gateway(serving) as (_, address):
+        yield address
+
+
+@asynccontextmanager
+async def _gateway(serving: Serving) -> AsyncGenerator[tuple[Gateway, Address], None]:
+    hook = notify_settings()
+    texts = await asyncio.to_thread(serving.texts.reading, serving.rules)
+    rules = await asyncio.to_thread(rule_sets, serving.rules, serving.settings, texts)
+    hub = Hub.open(
+        serving.database, redaction=serving.redaction, policy=serving.policy, language=LANGUAGE
+    )
+    try:
+        gateway = Gateway(
+            hub,
+            serving.tokens,
+            rules=rules,
+            mode=serving.mode,
+            agents_may_shadow=serving.settings.agents_may_shadow,
+            limits=serving.settings.limits,
+            hosts=serving.settings.hosts,
+            origins=serving.settings.origins,
+            starter=HubStarter(hub, serving.rules, serving.mode, texts),
+        )
+        address = await gateway.start(
+            serving.address, tls=serving.certificate and serving.certificate.tls
+        )
+        settle_collector()
+        try:
+            async with notifying(hub, hook, _complain):
+                yield gateway, address
+        finally:
+            await gateway.close()
+    finally:
+        await hub.close()
+
+
+def _complain(problem: str) -> None:
+    print(f"interlock serve: {visible(problem)}", file=sys.stderr, flush=True)
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The faster event loop where it is installed; else Python's own."""
+    try:
+        uvloop = import_module("uvloop")
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def take_files(connections: int) -> None:
+    """Let this process have as many files open as `connections` need, where the system lets it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + FILES
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def told_to_end(hung_up: Callable[[], object]) -> asyncio.Event:
+    """Set by a signal that ends programs, from now on. SIGHUP calls `hung_up`, as servers are used to; it
+    ends one only whose terminal was closed.
+    """
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, told.set)
+    loop.add_signal_handler(signal.SIGHUP, lambda: told.set() if _is_unheard() else hung_up())
+    return told
+
+
+def _is_unheard() -> bool:
+    """Whether what is printed goes to a terminal that was closed."""
+    try:
+        termios.tcgetattr(1)
+    except termios.error as error:
+        return error.args[0] in (errno.EIO, errno.ENXIO)
+    return False
+
+
+def renewed(certificate: Certificate | None) -> str:
+    """What came of reading a certificate again."""
+    return "SIGHUP: there is no certificate to read again" if certificate is None else certificate.renew()
+
+
+def own_tokens(tokens: TokenFile, operator: str) -> tuple[Path, Path]:
+    """The files with the tokens of this user's own agents and console, made where they are missing.
+
+    The agents' names the console's operator as its owner, unless it has one. Raises `TokenError`.
+    """
+    console = own_token(tokens, "operator", operator)
+    deciding = tokens.find(read_secret(console))
+    agent = own_token(tokens, "agent", "agent")
+    judged = tokens.find(read_secret(agent))
+    if deciding is not None and judged is not None and judged.owner is None:
+        tokens.set_owner(judged.name, deciding.name)
+    return agent, console
+
+
+def own_token(tokens: TokenFile, kind: Kind, name: str) -> Path:
+    """The file with a token of this user's own, for clients on this machine; made where it is missing.
+
+    One that was revoked is not made again. Raises `TokenError`.
+    """
+    path = agent_token_file() if kind == "agent" else operator_token_file()
+    # Of two servers that start first one makes it, and the other finds it.
+    with alone(path):
+        _make_own(tokens, kind, name, path)
+    return path
+
+
+def _make_own(tokens: TokenFile, kind: Kind, name: str, path: Path) -> None:
+    with suppress(FileNotFoundError):
+        path.stat()
+        found = tokens.find(read_secret(path))
+        if found is not None and found.kind == kind:
+            return
+        raise TokenError(
+            f"{path}: the token in it is not in force; delete the file to have a new one made"
+        )
+    taken = {each.name: each.kind for each in tokens.tokens()}
+    if taken.get(name, kind) != kind:
+        raise TokenError(
+            f"'{name}' is the name of an {taken[name]}'s token; revoke that, or choose another with --as"
+        )
+    write_private(path, (tokens.rotate(name) if name in taken else tokens.issue(kind, name)) + "\n")
+
+
+class HubStarter:
+    """Starts agents on the server, from what consoles say of them; see `agent_file` for the fields.
+
+    The server's own `rules` apply to them, too: whoever starts a session cannot leave them out (G-67).
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        rules: Sequence[str] = (),
+        mode: Mode = "enforce",
+        texts: RuleTexts | None = None,
+    ) -> None:
+        self._hub = hub
+        self._rules = ServerRules(rules, mode, texts)
+
+    async def start(self, spec: dict[str, JsonValue], *, by: str) -> str:
+        """Open a session and set its agent to work; its id. Raises `AgentSpecError`."""
+        prepared = await asyncio.to_thread(lambda: self._prepared(asked_for(spec)))
+        return await start(self._hub, prepared, by)
+
+    def _prepared(self, spec: AgentSpec) -> Prepared:
+        """An agent under the server's rules. Raises `AgentSpecError` for one that would have less."""
+        self._rules.check_mode(spec.mode)
+        return self._rules.agent(spec)
+
+    async def go_on(
+        self,
+        session_id: str,
+        *,
+        by: str,
+        at: int | None,
+        nets: Nets,
+        task: str | None,
+        max_cost: float | None,
+        reason: str | None,
+    ) -> str:
+        """Go on with a recorded session; the id of the live one. Raises as `starting.go_on`."""
+        return await go_on(
+            self._hub,
+            session_id,
+            by,
+            at=at,
+            nets=nets,
+            task=task,
+            max_cost=max_cost,
+            reason=reason,
+            server=self._rules,
+        )

@@ -1,0 +1,1 @@
+"""The approval dialog, the batch dialog and their panels."""

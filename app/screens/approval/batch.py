@@ -1,0 +1,351 @@
+"""Several requests decided together: a table of what differs, read to its end, and two keys.
+
+Every request is decided for itself, bound by its digest to what the table showed of it. One that changes,
+goes, or is answered by somebody else is struck out and left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import ActiveBinding, Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from ....engine.history.fold.approvals import end_of
+from ....engine.history.model.events import JournalEvent
+from ....engine.history.model.state import ApprovalState, SessionState
+from ....engine.hub.hub import Outcome
+from ...format.text import count, shown
+from ...sources.messages import HubMoved
+from ...terminal.keymap import hints
+from ...viewmodels.batch import Row, summary, too_much
+from ...viewmodels.request import Decision, send
+from ...viewmodels.stream import changes_queue
+from ...widgets.approval.batch_lines import batch_lines
+from ...widgets.approval.reviewed_list import ReviewedList
+from ...widgets.base.bars import KeyBar
+from ...widgets.base.blocks import Block
+from ...widgets.base.cursor_list import GUTTER
+from ...widgets.inputs.safe_input import TypedLine
+from ..common.guarded_keys import Wakeful
+from ..common.operator_context import Desk
+from .keys import to_read_on
+
+PIECE = 100
+FRAME = 2 + 2 + GUTTER + 1
+"""Columns around the text: border, padding, the list's gutter and its scrollbar."""
+WIDEST = 140
+
+
+class BatchScreen(Wakeful[None]):
+    """See the module. Dismissed when the operator closes it, never by itself."""
+
+    CSS_PATH = "batch.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "A",
+            "approve_all",
+            "approve all once",
+            id="approval.approve-all",
+            tooltip="Let every call of the table run once",
+        ),
+        Binding(
+            "D",
+            "deny_all",
+            "deny all",
+            id="approval.deny-all",
+            tooltip="Refuse every call of the table, with one reason if you like",
+        ),
+        Binding(
+            "escape",
+            "close",
+            "decide later",
+            show=False,
+            id="batch.close",
+            tooltip="Close; they stay in the queue",
+        ),
+    ]
+
+    @dataclass
+    class Answered(Message):
+        """The hub's answer about one request; `last` once all have been sent."""
+
+        request: str
+        outcome: Outcome
+        last: bool
+
+    def __init__(
+        self,
+        desk: Desk,
+        requests: Sequence[ApprovalState],
+        sessions: Mapping[str, SessionState],
+    ) -> None:
+        super().__init__(desk.monotonic, desk.quiet)
+        self._hub = desk.hub
+        self._operator = desk.operator
+        self._clock = desk.clock
+        self._viewer = desk.viewer
+        self._sessions = dict(sessions)
+        self.rows = [Row(request) for request in requests]
+        self.request = requests[0]
+        """One that stands for all, for the palette, which waits with a dialog's keys."""
+        self.deciding = False
+        self._finished = False
+        self._shown: tuple[object, ...] = ()
+        self._frame = Vertical(classes="frame")
+        self._body = ReviewedList(id="table")
+        self._body.guard.begin(tuple((r.id, r.digest) for r in requests))
+        self._notice = Static("", id="notice")
+        self._reason_line = Horizontal(id="reason-line")
+        self._reason = TypedLine(placeholder="optional; the agents are told", id="reason")
+
+    def compose(self) -> ComposeResult:
+        with self._frame:
+            yield self._body
+            yield self._notice
+            with self._reason_line:
+                yield Static(Content.styled("Reason for all ", "bold $text-warning"), id="reason-label")
+                yield self._reason
+            yield KeyBar()
+
+    def on_mount(self) -> None:
+        self._reason_line.display = self._notice.display = False
+        self._body.focus()
+        self._arrange()
+
+    def on_resize(self) -> None:
+        self._arrange()
+
+    # What it shows
+
+    def _arrange(self) -> None:
+        """Show the table as it stands."""
+        now, width = self._clock(), min(WIDEST, self.app.size.width) - FRAME
+        stamp = (
+            int(now.timestamp()),
+            width,
+            tuple((r.request.given, r.request.expires, r.over, r.result, r.sent) for r in self.rows),
+        )
+        if stamp == self._shown:
+            return
+        aged = len(self._shown) == len(stamp) and self._shown[1:] == stamp[1:]
+        self._shown = stamp
+        lines = batch_lines(self.rows, self._sessions, now, width, self._viewer)
+        self._body.guard.arrange(width, [line.plain for line in lines], aged=aged)
+        self._body.show(
+            [
+                Block(f"{start}", stamp, lambda _, start=start: lines[start : start + PIECE])
+                for start in range(0, len(lines), PIECE)
+            ]
+        )
+
+    def tick(self) -> None:
+        if not self.is_mounted:
+            return
+        self._arrange()
+        self._body.look_again()
+        still = sum(row.open for row in self.rows)
+        title = summary(self.rows) if self._finished else f"Decide {count(still, 'request')} together"
+        self._frame.border_title = Content(f"{title} · as {shown(self._operator)}")
+        self._frame.border_subtitle = self._note()
+        self._frame.set_class(self.flashes, "-early")
+
+    @on(ReviewedList.Shown)
+    def more_was_shown(self) -> None:
+        """Say how much of the table is still to be seen."""
+        self.tick()
+        if self._body.guard.complete:
+            self.refresh_bindings()
+
+    def _note(self) -> Content:
+        if self._finished or not any(row.open for row in self.rows):
+            return Content("nothing to decide any more · ") + hints(self, ("batch.close", "closes"))
+        if self.deciding:
+            return Content("deciding…")
+        if self._reason_line.display:
+            return Content.styled(" enter denies all · ", "bold $text-warning") + hints(
+                self, ("batch.close", "goes back")
+            )
+        asleep = self.sleep_note()
+        if asleep is not None:
+            return asleep
+        later = hints(self, ("batch.close", "decide later"))
+        if not self._body.guard.complete:
+            words = f"shows the next page · {self._body.unseen_note}"
+            unread = hints(self, ("approval.approve-all", words)).stylize("bold $text-warning")
+            both = Content.assemble(" ", unread, " · ", later, " ")
+            return both if both.cell_length <= self._frame.size.width - 4 else unread
+        return later
+
+    def say(self, text: str, *, bad: bool = True) -> None:
+        style = "bold $text-error" if bad else "bold $text-warning"
+        self._notice.update(Content.styled(shown(text), style))
+        self._notice.display = True
+
+    # What happens elsewhere
+
+    @on(HubMoved)
+    async def follow(self, moved: HubMoved) -> None:
+        """Strike out what somebody else decides, what goes and what changes; keys sleep again then."""
+        if not any(changes_queue(event) for event in moved.events):
+            return
+        ends: dict[str, str] = {}
+        for event in moved.events:
+            end = end_of(event.body) if isinstance(event, JournalEvent) else None
+            if end is not None:
+                ends[end[0]] = _in_a_row(end[1])
+        try:
+            waiting = {request.id: request for request in await self._hub.approvals()}
+        except Exception as error:
+            self.say(f"The hub does not answer: {error}")
+            return
+        changed = False
+        for row in self.rows:
+            if row.open:
+                changed |= self._compare(row, waiting.get(row.request.id), ends.get(row.request.id))
+        if changed:
+            self.fall_asleep()
+            self.tick()
+
+    def _compare(self, row: Row, found: ApprovalState | None, end: str | None) -> bool:
+        """Bring a row up to the request there is now; whether it is another than the one shown."""
+        if end is not None or found is None:
+            row.over = end or "no longer open"
+        elif found.digest != row.request.digest:
+            row.over = "changed: look again"
+        elif found == row.request:
+            return False
+        else:
+            row.request = found
+        return True
+
+    # What the operator does
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Nothing is decided twice."""
+        if action in ("approve_all", "deny_all"):
+            return not self.deciding and not self._finished and any(row.open for row in self.rows)
+        return True
+
+    @property
+    def active_bindings(self) -> dict[str, ActiveBinding]:
+        """What the keys do: before all was seen, the one that approves shows the next page."""
+        found = super().active_bindings
+        return found if self._body.guard.complete else to_read_on(found, "approval.approve-all")
+
+    def action_approve_all(self) -> None:
+        """Show what was not on screen yet; then approve every request that is open and may be approved
+        among others."""
+        if self._reason_line.display:
+            return
+        if self._body.guard.complete:
+            self.deliberately(lambda: self._decide(True, None))
+        elif self.reads_on():
+            self._body.show_next_page()
+            self.fall_asleep()
+            self.call_after_refresh(self.tick)
+
+    def action_deny_all(self) -> None:
+        """Open the line for the reason; enter there denies."""
+        if not self._reason_line.display:
+            self.deliberately(self._open_reason)
+
+    def _open_reason(self) -> None:
+        self._reason_line.display = True
+        self.set_focus(self._reason)
+        self.tick()
+
+    @on(Input.Submitted, "#reason")
+    def deny_with_reason(self, event: Input.Submitted) -> None:
+        event.stop()
+        if not self.deciding and not self._finished:
+            self.deliberately(self._deny)
+
+    def _deny(self) -> None:
+        self._close_reason()
+        self._decide(False, self._reason.value.strip() or None)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Into the reason, or nowhere."""
+        if not self._reason_line.display:
+            super().on_paste(event)
+
+    def _decide(self, approved: bool, reason: str | None) -> None:
+        if self.deciding or self._finished:
+            return
+        chosen = [row for row in self.rows if row.open]
+        for row in chosen:
+            alone = too_much(row.request) if approved or row.request.wants is not None else None
+            if alone is not None:
+                row.over = alone
+        chosen = [row for row in chosen if row.over is None]
+        if not chosen:
+            self.say("Nothing was decided: none of these can be approved together with others")
+            self.tick()
+            return
+        self.deciding = True
+        for row in chosen:
+            row.sent = True
+        self.tick()
+        self.refresh_bindings()
+        # The app's worker, not this screen's: closing the screen must not cut a batch in half.
+        sending = self._send([row.request for row in chosen], approved, reason)
+        self.app.run_worker(sending, group="decisions", exit_on_error=False)
+
+    async def _send(self, requests: Sequence[ApprovalState], approved: bool, reason: str | None) -> None:
+        for request in requests:
+            outcome = await send(self._hub, request, Decision(approved, reason), self._operator)
+            if outcome.ok and (request.people < 2 or not approved):
+                word = "approved" if approved else "denied"
+                outcome = Outcome(ok=True, message=word)
+            self.post_message(self.Answered(request.id, outcome, request is requests[-1]))
+
+    @on(Answered)
+    def show_answer(self, message: Answered) -> None:
+        """What came of one; after the last the table stays to be read."""
+        for row in self.rows:
+            if row.request.id == message.request and row.sent:
+                row.ok = message.outcome.ok
+                row.result = _result(message.outcome)
+        if message.last:
+            self.deciding = False
+            self._finished = True
+            self.refresh_bindings()
+        self.tick()
+
+    def action_close(self) -> None:
+        """Leave the reason line, or the batch. Decides nothing."""
+        if self.deciding:
+            return
+        if self._reason_line.display:
+            self._close_reason()
+            self.tick()
+        elif self.is_current:
+            self.dismiss(None)
+
+    @property
+    def open_line(self) -> Input | None:
+        """The line for a denial's reason, while it is shown."""
+        return self._reason if self._reason_line.display else None
+
+    def _close_reason(self) -> None:
+        self._reason_line.display = False
+        self.set_focus(self._body)
+
+
+def _result(outcome: Outcome) -> str:
+    """The hub's sentence as it stands among others."""
+    if not outcome.ok and ("look again" in outcome.message or "has changed" in outcome.message):
+        return "changed: look again"
+    return _in_a_row(outcome.message)
+
+
+def _in_a_row(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]

@@ -1,0 +1,1 @@
+"""Forms of the approval dialog: edit the input, fill in an answer."""

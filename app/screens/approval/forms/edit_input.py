@@ -1,0 +1,114 @@
+"""The form in which an operator edits a call's input before approving it.
+
+It decides nothing: it goes on to what was changed, where a deliberate key approves. Escape goes back to
+the request, which keeps what was typed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from pydantic import JsonValue
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from .....engine.history.model.state import ApprovalState
+from ....format.text import clip, name_shown, shown_lines
+from ....terminal.keymap import hints
+from ....viewmodels.input_draft import Draft, FieldError, changes
+from ....widgets.inputs.field_editor import FieldEditor
+from ....widgets.inputs.form_body import FormBody
+from ...common.panel import Panel
+from .review_edit import ReviewEdit
+
+
+class EditInput(Panel[dict[str, JsonValue]]):
+    """Dismissed with the edited input once that was approved, else with nothing. `draft` is kept up."""
+
+    DEFAULT_CSS = """
+    EditInput > .frame { border: round $warning; border-title-color: $text-warning; }
+    EditInput #edit-problem { height: auto; max-height: 3; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "ctrl+s,f5",
+            "review",
+            "review",
+            id="edit.review",
+            tooltip="Show what was changed, before it is approved",
+        ),
+    ]
+
+    def __init__(
+        self, request: ApprovalState, draft: Draft, monotonic: Callable[[], float], quiet: float
+    ) -> None:
+        super().__init__()
+        self.request = request
+        self.draft = draft
+        self._monotonic = monotonic
+        self._quiet = quiet
+        self._over: str | None = None
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="frame") as frame:
+            tool = clip(name_shown(self.request.called), 40)
+            frame.border_title = Content(f"Edit {tool}, then approve")
+            frame.border_subtitle = hints(
+                self, ("edit.review", "shows what was changed"), ("panel.close", "goes back")
+            )
+            with FormBody():
+                for each in self.draft.fields:
+                    yield FieldEditor(each, self.draft.text_of(each))
+            yield Static("", id="edit-problem")
+
+    def on_mount(self) -> None:
+        self.query_one("#edit-problem").display = False
+        editors = list(self.query(FieldEditor))
+        if editors:
+            editors[0].take_focus()
+
+    @on(FieldEditor.Edited)
+    def edited(self, event: FieldEditor.Edited) -> None:
+        event.stop()
+        self.draft.texts[event.name] = event.text
+        if self._over is None:
+            self.query_one("#edit-problem").display = False
+            self.call_after_refresh(self.query_one(FormBody).refit)
+
+    def action_review(self) -> None:
+        """Go on to what was changed; what cannot be taken yet is said and focused."""
+        if self._over is not None:
+            self._say(self._over)
+            return
+        try:
+            edited = self.draft.edited()
+        except FieldError as error:
+            next(each for each in self.query(FieldEditor) if each.problem is not None).take_focus()
+            self._say(f"Not yet. {error}")
+            return
+        found = changes(self.draft.original, edited)
+        if not found:
+            self._say("Nothing is changed yet")
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes and self._over is None and self.is_current:
+                self.dismiss(edited)
+
+        self.app.push_screen(ReviewEdit(self.request, found, self._monotonic, self._quiet), answered)
+
+    def request_over(self, text: str) -> None:
+        """Nothing here can be approved any more; what was typed can still be read and copied."""
+        self._over = text
+        self._say(text)
+
+    def _say(self, text: str) -> None:
+        told = self.query_one("#edit-problem", Static)
+        told.update(Content.styled("\n".join(shown_lines(text)), "bold $text-error"))
+        told.display = True
+        self.call_after_refresh(self.query_one(FormBody).refit)

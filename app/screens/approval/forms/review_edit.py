@@ -1,0 +1,116 @@
+"""What an edit changes, before it is approved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import ActiveBinding, Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from .....engine.history.model.state import ApprovalState
+from ....format.text import clip, name_shown
+from ....viewmodels.input_draft import Change
+from ....widgets.approval.change_rows import change_rows
+from ....widgets.approval.reviewed_list import ReviewedList
+from ....widgets.base.blocks import Block
+from ..keys import to_read_on
+from ..panel import AboutRequest
+
+TOLD = (
+    "The edited call is judged from the start: a rule may block it, or ask again. "
+    "The agent is told what was changed."
+)
+
+
+class ReviewEdit(AboutRequest[bool]):
+    """Before and after, field by field; one key approves, escape goes back to the form."""
+
+    DEFAULT_CSS = """
+    ReviewEdit > .frame { border: round $warning; border-title-color: $text-warning; }
+    ReviewEdit #told { height: auto; margin-top: 1; color: $text-muted; }
+    ReviewEdit #said { height: auto; max-height: 3; }
+    """
+    DECIDES = ("approve_edited", "approval.edited", "approves it like this")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "a",
+            "approve_edited",
+            "approve edited",
+            id="approval.edited",
+            tooltip="Let the call run as it is now",
+        ),
+    ]
+
+    def __init__(
+        self,
+        request: ApprovalState,
+        changes: Sequence[Change],
+        monotonic: Callable[[], float],
+        quiet: float,
+    ) -> None:
+        super().__init__(request, monotonic, quiet)
+        self._changes = changes
+        self._body = ReviewedList(id="changes")
+        self._body.guard.begin(request.id)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="frame") as frame:
+            frame.border_title = Content(f"Changed in {clip(name_shown(self.request.called), 40)}")
+            yield self._body
+            yield Static(TOLD, id="told")
+            yield Static("", id="said")
+
+    def on_mount(self) -> None:
+        self.query_one("#said").display = False
+        self._body.show([Block("changes", 0, self._rows)])
+        self._body.focus()
+        self.tick()
+
+    def _rows(self, width: int) -> Sequence[Content]:
+        """The lines, all of which have to be seen."""
+        rows = change_rows(self._changes, width)
+        self._body.guard.arrange(width, [row.plain for row in rows])
+        return rows
+
+    @on(ReviewedList.Shown)
+    def more_was_shown(self) -> None:
+        """Say how much is still to be seen."""
+        self.tick()
+        if self._body.guard.complete:
+            self.refresh_bindings()
+
+    def tick(self) -> None:
+        """The same as of any panel, and lines that could not be noted before."""
+        super().tick()
+        if self.is_mounted:
+            self._body.look_again()
+
+    @property
+    def decides(self) -> tuple[str, str, str]:
+        """What the key does: before all was seen, it shows the next page."""
+        if self._body.guard.complete:
+            return self.DECIDES
+        return (*self.DECIDES[:2], f"shows the next page · {self._body.unseen_note}")
+
+    @property
+    def active_bindings(self) -> dict[str, ActiveBinding]:
+        found = super().active_bindings
+        return found if self._body.guard.complete else to_read_on(found, self.DECIDES[1])
+
+    def action_approve_edited(self) -> None:
+        """Show what was not on screen yet; then approve the call as it is now."""
+        if self._body.guard.complete:
+            self.deliberately(self._approve)
+        elif self.reads_on():
+            self._body.show_next_page()
+            self.fall_asleep()
+            self.call_after_refresh(self.tick)
+
+    def _approve(self) -> None:
+        if self.is_current and not self.over:
+            self.dismiss(True)

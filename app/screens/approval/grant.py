@@ -1,0 +1,241 @@
+"""What may pass from now on without being asked about, chosen with an approval.
+
+Always narrowed to what was shown: this tool with these effects, or this very input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.events import Resize
+from textual.widgets import Input, Static
+
+from ....engine.gate.types import GrantScope, GrantTerms
+from ....engine.history.model.state import ApprovalState
+from ...format.text import clip, name_shown
+from ...terminal.keymap import key_of
+from ...viewmodels.grant_terms import (
+    Bound,
+    TermsError,
+    by_names,
+    limits,
+    not_by_names,
+    of_subagent,
+    sentence,
+    terms,
+)
+from ...widgets.inputs.choice import Choice
+from ...widgets.inputs.safe_input import TypedLine
+from .panel import AboutRequest
+
+MUTED = "$foreground 60%"
+BOUNDS = (("session", "this session"), ("uses", "so many times"), ("time", "for a time"))
+WHOM = (("agent", "the agent's own calls"), ("subagents", "its subagents' calls too"))
+HINTS = {"uses": ("3", "a number"), "time": ("30m", "30m, 2h, 1d")}
+"""What stands there at first, and what can be typed."""
+LOW = 22
+"""Lines of a terminal below which the panel leaves out what decides nothing."""
+OF_SUBAGENT = f"A subagent made this call. Whose: choose “{WHOM[1][1]}”, or approve it without a grant."
+REVOKED = "It stands among the nets and can be revoked there."
+
+
+@dataclass(frozen=True, slots=True)
+class GrantChosen:
+    """The grant, and its reason."""
+
+    terms: GrantTerms
+    reason: str
+
+
+class GrantScreen(AboutRequest[GrantChosen]):
+    """Dismissed with terms and reason when the deliberate key was pressed, else with nothing."""
+
+    DEFAULT_CSS = """
+    GrantScreen > .frame {
+        width: 96; max-width: 95%; max-height: 100%; overflow-y: auto;
+        border: round $warning; border-title-color: $text-warning;
+        & .field { height: auto; }
+        & .label { width: 10; color: $text-primary; text-style: bold; }
+        & .field:focus-within > .label { text-style: bold reverse; }
+        & #typed { width: 20; }
+        & #reason { width: 1fr; }
+        & #narrowed, & #said, & #limits { height: auto; }
+        &.low #revoked { display: none; }
+        &.low #sentence { margin-top: 0; }
+        & #sentence { height: auto; margin-top: 1; text-style: bold; color: $text-warning; }
+    }
+    """
+    DECIDES = ("give", "approval.give", "approves and grants")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "ctrl+g",
+            "give",
+            "approve and grant",
+            id="approval.give",
+            tooltip="Let this call run, and those that the sentence names",
+        ),
+        Binding(
+            "pagedown",
+            "page(1)",
+            "more",
+            show=False,
+            id="grant.down",
+            tooltip="Show more of the panel, where it is higher than the terminal",
+        ),
+        Binding(
+            "pageup",
+            "page(-1)",
+            "back",
+            show=False,
+            id="grant.up",
+            tooltip="Go back up in the panel",
+        ),
+    ]
+
+    def __init__(self, request: ApprovalState, monotonic: Callable[[], float], quiet: float) -> None:
+        super().__init__(request, monotonic, quiet)
+        self._said = ""
+        exact = [("input", "exactly this input")]
+        wide = [] if not_by_names(request) else [("names", clip(by_names(request), 50))]
+        self._scope = Choice([*wide, *exact], id="scope", folds=True)
+        self._bound = Choice(BOUNDS, id="bound", folds=True)
+        self._whom = Choice(WHOM, id="whom", folds=True)
+        self._typed = TypedLine("", id="typed")
+        self._reason = TypedLine("", placeholder="a reason, recorded with your name", id="reason")
+        self._texts = {name: first for name, (first, _) in HINTS.items()}
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="frame") as frame:
+            frame.border_title = Content(
+                f"Approve, and let pass: {clip(name_shown(self.request.tool), 40)}"
+            )
+            with Horizontal(classes="field"):
+                yield Static("What", classes="label")
+                yield self._scope
+            yield Static("", id="narrowed")
+            with Horizontal(classes="field"):
+                yield Static("How long", classes="label")
+                yield self._bound
+            with Horizontal(classes="field", id="amount"):
+                yield Static("", classes="label")
+                yield self._typed
+            with Horizontal(classes="field"):
+                yield Static("Whose", classes="label")
+                yield self._whom
+            with Horizontal(classes="field"):
+                yield Static("Why", classes="label")
+                yield self._reason
+            yield Static("", id="said")
+            yield Static("", id="sentence")
+            yield Static("", id="limits")
+            yield Static(REVOKED, id="revoked")
+
+    def on_mount(self) -> None:
+        self.query_one("#revoked", Static).update(Content.styled(REVOKED, MUTED))
+        self.query_one("#said").display = False
+        why = not_by_names(self.request)
+        narrowed = self.query_one("#narrowed", Static)
+        wide = f"{'':<10}not {by_names(self.request)}: {why}"
+        narrowed.update(Content.styled(wide if why else "", MUTED))
+        narrowed.display = why is not None
+        self.query_one("#amount").display = False
+        self._scope.focus()
+        self._show()
+
+    @on(Resize)
+    def fit(self) -> None:
+        """On a low terminal the lines that decide something have the room."""
+        self.query_one(".frame").set_class(self.app.size.height < LOW, "low")
+
+    def action_page(self, pages: int) -> None:
+        """Scroll the panel by a page, down for 1, up for -1."""
+        frame = self.query_one(".frame")
+        frame.scroll_relative(y=pages * max(1, frame.size.height - 1), animate=False)
+
+    def how(self) -> Content:
+        if self.app.size.width < 80:
+            return Content("")
+        keys = "".join(key_of(Choice, name) for name in ("choice.before", "choice.next"))
+        return Content(f"{keys} choose · {key_of(GrantScreen, 'focus.next')} goes on · ")
+
+    @property
+    def chosen(self) -> GrantTerms:
+        """What is chosen now. Raises `TermsError`."""
+        bound = cast("Bound", self._bound.chosen)
+        scope, subagents = cast("GrantScope", self._scope.chosen), self._whom.chosen == "subagents"
+        if of_subagent(self.request) and not subagents:
+            raise TermsError(OF_SUBAGENT)
+        return terms(scope, bound, self._typed.value, subagents=subagents)
+
+    @on(Choice.Changed, "#bound")
+    def bound_changed(self, event: Choice.Changed) -> None:
+        """Times and uses are typed; each keeps its own text."""
+        event.stop()
+        self.query_one("#amount").display = event.chosen in HINTS
+        if event.chosen in HINTS:
+            self._typed.placeholder = HINTS[event.chosen][1]
+            self._typed.value = self._texts[event.chosen]
+        self._show()
+
+    @on(Choice.Changed, "#scope")
+    @on(Choice.Changed, "#whom")
+    def scope_changed(self, event: Choice.Changed) -> None:
+        event.stop()
+        self._show()
+
+    @on(Input.Changed, "#reason")
+    def reason_typed(self, event: Input.Changed) -> None:
+        """Typed text presses no deciding key."""
+        event.stop()
+        self.interrupted()
+
+    @on(Input.Changed, "#typed")
+    def typed(self, event: Input.Changed) -> None:
+        event.stop()
+        if self._bound.chosen in self._texts:
+            self._texts[self._bound.chosen] = event.value
+        self.interrupted()
+        self._show()
+
+    @on(Input.Submitted)
+    def submitted(self, event: Input.Submitted) -> None:
+        """Enter gives nothing."""
+        event.stop()
+
+    def _show(self) -> None:
+        """The sentence of what is chosen; another one has to be read first."""
+        try:
+            chosen = self.chosen
+            text, beside, style = sentence(self.request, chosen), limits(self.request, chosen.scope), ""
+        except TermsError as error:
+            text, beside, style = str(error), "", "$text-error"
+        if text != self._said:
+            self._said = text
+            self.query_one("#sentence", Static).update(Content.styled(text, style))
+            self.query_one("#limits", Static).update(Content(beside))
+            self.fall_asleep()
+
+    def action_give(self) -> None:
+        """Approve, with the grant that the sentence says."""
+        self.deliberately(self._give)
+
+    def _give(self) -> None:
+        try:
+            chosen = self.chosen
+        except TermsError as error:
+            self.say(str(error))
+            return
+        reason = self._reason.value.strip()
+        if not reason:
+            self.say("Type a reason: it is recorded with the grant")
+            self._reason.focus()
+            return
+        if self.is_current and not self.over and sentence(self.request, chosen) == self._said:
+            self.dismiss(GrantChosen(chosen, reason))

@@ -1,0 +1,64 @@
+"""A panel over the approval dialog that decides about the same request, until that is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.content import Content
+from textual.widgets import Static
+
+from ....engine.history.model.state import ApprovalState
+from ...format.text import shown
+from ...terminal.keymap import hints
+from ..common.guarded_keys import Answer, Wakeful
+
+
+class AboutRequest(Wakeful[Answer]):
+    """`DECIDES` is the action that does, its binding and the words for it; `BACK` what escape does.
+
+    It shows a frame, and in it a line `#said` for what there is to say.
+    """
+
+    DECIDES: ClassVar[tuple[str, str, str]]
+    BACK: ClassVar[str] = "goes back"
+
+    def __init__(self, request: ApprovalState, monotonic: Callable[[], float], quiet: float) -> None:
+        super().__init__(monotonic, quiet)
+        self.request = request
+        self.over = False
+
+    def tick(self) -> None:
+        """What the keys do, or that they sleep."""
+        if not self.is_mounted:
+            return
+        _, binding, words = self.decides
+        ways = hints(self, ("panel.close", self.BACK))
+        if not self.over:
+            ways = self.how() + hints(self, (binding, words)) + " · " + ways
+        self.query_one(".frame").border_subtitle = self.sleep_note() or ways
+
+    @property
+    def decides(self) -> tuple[str, str, str]:
+        """The action that does, its binding, and the words for what it does now."""
+        return self.DECIDES
+
+    def how(self) -> Content:
+        """How what is decided is chosen, to stand before what decides it."""
+        return Content("")
+
+    def say(self, text: str, *, bad: bool = True) -> None:
+        said = self.query_one("#said", Static)
+        said.update(Content.styled(shown(text), "bold $text-error" if bad else "bold $text-warning"))
+        said.display = True
+
+    def request_over(self, text: str) -> None:
+        """The request is gone or another: nothing can be decided here."""
+        self.over = True
+        self.fall_asleep()
+        self.say(text, bad=False)
+        self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Nothing is decided about a request that is over."""
+        return not self.over if action == self.DECIDES[0] else True

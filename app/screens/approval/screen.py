@@ -1,0 +1,465 @@
+"""The approval dialog: one request, its whole input, and keys that decide.
+
+It only ever sends a decision by id and digest; the gate waits on the hub, not on this screen. Closing it
+decides nothing, and keys sleep until the request has been on screen long enough to be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+from pydantic import JsonValue
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import ActiveBinding, BindingType
+from textual.content import Content
+from textual.widgets import Input
+
+from ....engine.approvals.queue import in_order
+from ....engine.history.model.state import ApprovalState, SessionState
+from ....engine.hub.hub import Outcome
+from ...format.times import with_more
+from ...sources.capabilities import can_be_edited
+from ...sources.messages import HubMoved
+from ...terminal.keymap import clickable, hints
+from ...viewmodels.grant_terms import not_at_all
+from ...viewmodels.request import Decision, Drafts, news_of
+from ...widgets.approval.frame import Asked, RequestFrame, RequestList
+from ...widgets.approval.title import request_title
+from ...widgets.inputs.reason_line import ReasonLine
+from ..common.detail import Detail
+from ..common.guarded_keys import Wakeful
+from ..common.operator_context import Desk
+from .actions import Answered, Extended, Unmasked, decide, extend, fill_in, reveal, tell_above, tell_form
+from .keys import APPROVAL_KEYS, once_over, to_answer, to_read_on, to_reveal
+
+DECIDING = frozenset({"approve", "edit", "grant", "deny", "stop", "extend"})
+
+
+class ApprovalScreen(Wakeful[Outcome | None]):
+    """The dialog of one request. Dismissed with the hub's outcome once decided here, else with `None`."""
+
+    CSS_PATH = "screen.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [*APPROVAL_KEYS]
+
+    def __init__(self, desk: Desk, deny_reasons: Sequence[str] = ()) -> None:
+        super().__init__(desk.monotonic, desk.quiet)
+        self._hub = desk.hub
+        self._operator = desk.operator
+        self._clock = desk.clock
+        self.request: ApprovalState
+        self._frame = RequestFrame(desk.viewer, desk.clock, deny_reasons)
+        self._drafts = Drafts()
+        self._reset()
+
+    def present(
+        self,
+        request: ApprovalState,
+        session: SessionState | None,
+        speaker: SessionState | None = None,
+    ) -> None:
+        """Take another request, before the screen is pushed again; `speaker` made the call.
+
+        One dialog serves all: making the widgets anew takes longer than everything else between a
+        request and its paint.
+        """
+        self._reset()
+        self.request = request
+        self._session, self._speaker = session, speaker
+        if self.is_mounted:
+            self._prepare()
+
+    def _reset(self) -> None:
+        self._session: SessionState | None = None
+        self._speaker: SessionState | None = None
+        self._flash_until = 0.0
+        self.deciding = self._over = self._too_late = False
+        self._meanwhile: str | None = None
+        self._titled: tuple[Content, Content] | None = None
+        self._others = 0
+        self._shown_at = None
+        self._stop_coming()
+
+    def compose(self) -> ComposeResult:
+        yield self._frame
+
+    def on_mount(self) -> None:
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self._frame.begin(Asked(self.request, self._session, self._speaker))
+        self.tick()
+
+    def on_screen_resume(self) -> None:
+        """What came into the dialog while a panel covered it counts only now; notices would cover it."""
+        self.app.clear_notifications()
+        self._frame.look_again()
+
+    def on_resize(self) -> None:
+        self._frame.refit()
+        self.call_after_refresh(self.tick)
+
+    # What it shows
+
+    def tick(self) -> None:
+        """Time passes: what waits ages, keys wake, the request may expire."""
+        if not self.is_mounted:
+            return
+        now = self._clock()
+        self._frame.refit()
+        self._frame.look_again()
+        expires = self.request.expires
+        if expires is not None and now >= expires and not self._over and not self.deciding:
+            self._too_late = True
+            self._end("The time for this request is over: nothing can be decided any more")
+        width = max(20, self.app.size.width - 8)
+        title = request_title(self.request, now, width, self._others, over=self._over)
+        note = self._note()
+        # Whatever is set paints the whole frame anew, changed or not.
+        if self._titled is None or not (self._titled[0].is_same(title) and self._titled[1].is_same(note)):
+            self._titled = title, note
+            self._frame.border_title, self._frame.border_subtitle = title, note
+        self._frame.set_class(self.flashes, "-early")
+        self._frame.set_class(self._over, "-over")
+
+    def _note(self) -> Content:
+        sleep = self.sleep_note()
+        if self._frame.reason.is_open and not self.deciding and not (sleep and self.flashes):
+            what = "enter denies and stops the agent" if self._frame.reason.stop else "enter denies"
+            ways = (clickable(what, "submit"), hints(self, ("approval.close", "goes back")))
+            return Content.assemble(" ", ways[0], " · ", ways[1], " ").stylize("bold $text-warning")
+        if self._over:
+            others = [("approval.next", "goes on")] if self._others else []
+            ways = hints(self, *others, ("approval.close", "closes"))
+            return Content("nothing to decide any more · ") + ways
+        if self.deciding:
+            return Content("deciding…")
+        if sleep is not None:
+            return sleep
+        later = hints(self, ("approval.close", "decide later"))
+        if not self._frame.guard.complete:
+            return self._unseen_note(later)
+        where = self._frame.position
+        return Content.assemble(where, " · ", later) if where else later
+
+    def _unseen_note(self, later: Content) -> Content:
+        """That approving takes having seen all of it, and the key that shows more."""
+        if self._frame.guard.concealed:
+            way = hints(self, ("approval.approve", "shows what is masked"))
+            return Content.assemble(" ", way.stylize("bold $text-error"), " · ", later, " ")
+        page = self._frame.unseen
+        way = hints(self, ("approval.approve", f"shows the next page{f' · {page}' if page else ''}"))
+        note = Content.assemble(" ", way.stylize("bold $text-warning"), " ")
+        both = Content.assemble(" ", way.stylize("bold $text-warning"), " · ", later, " ")
+        return both if both.cell_length <= self._frame.size.width - 4 else note
+
+    def say(self, text: str, *, bad: bool = True) -> None:
+        """A sentence under the request."""
+        self._frame.say(text, bad=bad)
+
+    # What happens elsewhere
+
+    @on(HubMoved)
+    async def follow(self, moved: HubMoved) -> None:
+        """Somebody else may decide, or nobody may need to any more; others may come to wait."""
+        news = news_of(
+            moved.events,
+            self.request,
+            over=self._over,
+            deciding=self.deciding,
+            operator=self._operator,
+        )
+        self._meanwhile = news.meanwhile or self._meanwhile
+        if news.ended is not None:
+            self._too_late = False
+            self._end(news.ended)
+        if news.worth_a_look:
+            await self._look_again(news.again)
+
+    async def _look_again(self, again: str | None) -> None:
+        """Show the request as it is now, or the one that is asked in its place, and count the others."""
+        waiting, known = await self._queue()
+        before, now = self.request, waiting.get(again or self.request.id)
+        if now is not None and now != before:
+            self.request = now
+            self._session = known.get(now.session, self._session)
+            self._speaker = known.get(now.via or "", self._speaker)
+            self._frame.show(Asked(now, self._session, self._speaker))
+            self._renew(before, now)
+        self._others = sum(each != self.request.id for each in waiting) + self._hub.unread().requests
+        self.tick()
+        self.refresh_bindings()
+
+    async def _queue(self) -> tuple[dict[str, ApprovalState], dict[str, SessionState]]:
+        """What waits, the most pressing first, and all sessions; nothing if they cannot be had."""
+        try:
+            waiting = {request.id: request for request in in_order(await self._hub.approvals())}
+            return waiting, {state.id: state for state in await self._hub.sessions()}
+        except Exception as error:
+            self.say(f"The hub does not answer: {error}")
+            return {}, {}
+
+    def _renew(self, before: ApprovalState, now: ApprovalState) -> None:
+        """Something new is under the operator's eyes: keys sleep, and what it is is said."""
+        if now.id != before.id:
+            self._over = self.deciding = False
+            self._meanwhile = None
+            self._hide_reason()
+            before_that = f"{self._frame.said}. " if self._frame.said else ""
+            self.say(f"{before_that}This is asked now", bad=False)
+            tell_above(self.app, "The request has changed: go back and look again")
+            self.fall_asleep()
+        elif now.given != before.given:
+            if not self.deciding:
+                self.say(f"{now.given[-1]} has approved ({len(now.given)} of {now.people})", bad=False)
+            self.fall_asleep()
+        elif self._too_late:
+            self._over = self._too_late = False
+            self.fall_asleep()
+        self.refresh_bindings()
+
+    def _end(self, text: str) -> None:
+        self._over = True
+        self._stop_coming()
+        self._hide_reason()
+        self.say(text, bad=False)
+        tell_above(self.app, text)
+        self.tick()
+        self.refresh_bindings()
+        self.call_later(self._look_again, None)
+
+    # What the operator does
+
+    @property
+    def active_bindings(self) -> dict[str, ActiveBinding]:
+        """What the keys do, `escape` too."""
+        found = super().active_bindings
+        if self._over:
+            return once_over(found)
+        if self._frame.guard.concealed:
+            return to_reveal(found)
+        return to_answer(found, self.request) if self._frame.guard.complete else to_read_on(found)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Decision keys go away once there is nothing to decide."""
+        if action == "extend" and self.request.expires is None:
+            return False
+        request = self.request
+        if action in ("edit", "grant") and request.wants is not None:
+            return False
+        if action == "edit" and not (request.input and can_be_edited(request.session, self._hub)):
+            return False
+        if action in DECIDING:
+            return not self._over and not self.deciding
+        if action == "next":
+            return self._over and self._others > 0
+        if action == "fold":
+            return self._frame.foldable or self._frame.expanded
+        return True
+
+    @on(RequestList.Shown)
+    def more_was_shown(self) -> None:
+        """Say how much is still to be seen; once all was, the keys do what they are there for."""
+        self.tick()
+        if self._frame.guard.complete:
+            self.refresh_bindings()
+
+    def _all_seen(self) -> bool:
+        """Whether all of the request was on screen. Where it was not, more of it is shown instead."""
+        if self._frame.guard.complete:
+            return True
+        if self._frame.guard.concealed:
+            if self.awake():
+                reveal(self, self._hub, self.request, self._operator)
+            return False
+        if self.reads_on():
+            self._frame.show_next()
+            self.fall_asleep()
+            self.call_after_refresh(self.tick)
+        return False
+
+    @on(Unmasked)
+    def show_unmasked(self, message: Unmasked) -> None:
+        """The masked parts that may be more than a secret, for the one who is to approve it."""
+        if message.request != self.request.id or self._over:
+            return
+        if message.revealed.ok:
+            self._frame.reveal(message.revealed.texts)
+            self.say("What was masked is shown now; that you saw it is recorded", bad=False)
+        else:
+            self.say(message.revealed.message)
+        self.fall_asleep()
+        self.call_after_refresh(self.tick)
+        self.refresh_bindings()
+
+    def action_approve(self) -> None:
+        """Show what was not on screen yet; then approve this call, or open the form for its answer."""
+        if self._frame.reason.is_open or not self._all_seen():
+            return
+        draft = self._drafts.answer_of(self.request)
+        if not draft.fields:
+            edited = None if self.request.wants is None else dict[str, JsonValue]()
+            self.deliberately(lambda: self._decide(Decision(True, edited=edited)))
+        elif self.awake():
+            fill_in(self, draft, partial(self._answer, self.request))
+
+    def _answer(self, request: ApprovalState, answer: dict[str, JsonValue]) -> bool:
+        """Send what was filled in, if that is still what is asked for; whether it is."""
+        if still := self._still(request):
+            self._decide(Decision(True, edited=answer))
+        return still
+
+    def action_edit(self) -> None:
+        """Open the form for the input, as it was left, once all of the input was on screen."""
+        if self._frame.reason.is_open or not self._all_seen() or not self.awake():
+            return
+        from .forms.edit_input import EditInput
+
+        request = self.request
+        draft = self._drafts.of(request)
+
+        def answered(edited: dict[str, JsonValue] | None) -> None:
+            if edited is not None and self._still(request):
+                self._decide(Decision(True, edited=edited))
+
+        self.app.push_screen(EditInput(request, draft, self.monotonic, self.quiet), answered)
+
+    def action_grant(self) -> None:
+        """Choose what passes from now on, once all was on screen, or learn why nothing can."""
+        if self._frame.reason.is_open or not self._all_seen() or not self.awake():
+            return
+        request = self.request
+        why = not_at_all(request)
+        if why is not None:
+            self.say(why, bad=False)
+            return
+        from .grant import GrantChosen, GrantScreen
+
+        def answered(chosen: GrantChosen | None) -> None:
+            if chosen is not None and self._still(request):
+                self._decide(Decision(True, chosen.reason, grant=chosen.terms))
+
+        self.app.push_screen(GrantScreen(request, self.monotonic, self.quiet), answered)
+
+    def _still(self, request: ApprovalState) -> bool:
+        """Whether the dialog is still about the very request that another panel was about."""
+        same = (request.id, request.digest) == (self.request.id, self.request.digest)
+        return same and not self._over and not self.deciding
+
+    def action_deny(self) -> None:
+        """Open the line for the reason; enter there denies."""
+        self._ask_reason(stop=False)
+
+    def action_stop(self) -> None:
+        """The same, and the agent is stopped as well."""
+        self._ask_reason(stop=True)
+
+    def _ask_reason(self, *, stop: bool) -> None:
+        if self.awake():
+            self._frame.reason.open(stop=stop, who=self.request.agent or self.request.session)
+            # At once: what is typed next is the reason, and must not reach the keys.
+            self.set_focus(self._frame.reason.input)
+            self._frame.refit()
+            self.fall_asleep()
+
+    def action_submit(self) -> None:
+        """Deny with the reason typed; what enter does in its line, for a click."""
+        line = self._frame.reason.input
+        if self._frame.reason.is_open:
+            # Done by the line itself: what it says stops at the frame when the frame was clicked.
+            line.call_later(line.action_submit)
+
+    @on(ReasonLine.Typed)
+    def reason_typed(self) -> None:
+        self.interrupted()
+
+    @on(ReasonLine.Denied)
+    def deny_with_reason(self, event: ReasonLine.Denied) -> None:
+        event.stop()
+        if not self._over and not self.deciding:
+            self.deliberately(lambda: self._decide(Decision(False, event.reason, stop=event.stopping)))
+
+    def action_extend(self) -> None:
+        """Give the request more time before it is denied by itself."""
+        seconds = with_more(self.request, self._clock())
+        if seconds is not None and self.awake():
+            extend(self, self._hub, self.request, seconds, self._operator)
+
+    @on(Extended)
+    def show_extended(self, message: Extended) -> None:
+        if message.request == self.request.id and not self._over:
+            self.say(message.outcome.message, bad=not message.outcome.ok)
+
+    def _decide(self, decision: Decision) -> None:
+        if self._over or self.deciding:
+            return
+        self.deciding = True
+        self.tick()
+        self.refresh_bindings()
+        decide(self, self._hub, self.request, decision, self._operator)
+
+    @on(Answered)
+    def show_answer(self, message: Answered) -> None:
+        """Close when it took effect; otherwise say why not, and stay.
+
+        What somebody else has ended is over here too, whether or not the hub has said so by an event.
+        """
+        if message.request != self.request.id:
+            return
+        if message.outcome.ok:
+            self._drafts.forget(self.request)
+        tell_form(self.app, message.outcome)
+        if message.outcome.ok and self.is_current:
+            # Still deciding: until the dialog is gone, a second click must not decide again.
+            self.dismiss(message.outcome)
+            return
+        self.deciding = False
+        if not message.outcome.ok and not self._over and not message.still_open:
+            self._end(self._meanwhile or message.outcome.message)
+            return
+        self.say(message.outcome.message, bad=not message.outcome.ok)
+        self._over = message.outcome.ok or self._over
+        self.tick()
+        self.refresh_bindings()
+
+    def action_explain(self) -> None:
+        """Every net's verdict on this call, on top of the dialog."""
+        explain = partial(self._hub.explain, self.request.session, self.request.call_id)
+        self.app.push_screen(Detail(f"Explain: {self.request.tool}", [], explain=explain))
+
+    async def action_next(self) -> None:
+        """Take the most pressing of the requests that still wait."""
+        waiting, known = await self._queue()
+        following = next((each for each in waiting.values() if each.id != self.request.id), None)
+        if following is not None and self._over:
+            self.present(following, known.get(following.session), known.get(following.via or ""))
+            self.fall_asleep()
+            await self._look_again(None)
+
+    def action_fold(self) -> None:
+        """Show every line of the input, or fold it again."""
+        self._frame.expanded = not self._frame.expanded
+        self._frame.refit()
+        self.call_after_refresh(self.tick)
+
+    def action_close(self) -> None:
+        """Leave the reason line, or the dialog. Decides nothing."""
+        if self.deciding:
+            return
+        if self._frame.reason.is_open:
+            self._hide_reason()
+            self._frame.refit()
+        elif self.is_current:
+            self.dismiss(None)
+
+    @property
+    def open_line(self) -> Input | None:
+        """The line for a denial's reason, while it is shown."""
+        return self._frame.reason.input if self._frame.reason.is_open else None
+
+    def _hide_reason(self) -> None:
+        if self._frame.reason.is_open:
+            self._frame.reason.close()
+            self.query_one(RequestList).focus()

@@ -1,0 +1,1 @@
+"""Bases and panels that several screens use."""

@@ -1,0 +1,83 @@
+"""A question before something that cannot be taken back. Nothing is chosen until a key says so.
+
+The key that says yes sleeps until the question has been on screen long enough to be read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from ...format.text import shown
+from ...terminal.keymap import hints
+from .guarded_keys import ASLEEP
+from .panel import Panel
+
+WIDEST = 72
+
+
+class Confirm(Panel[bool]):
+    """Asks `question`; `y` answers yes, `n` and escape no. Enter answers nothing."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", "yes", id="confirm.yes", tooltip="Do it"),
+        Binding("n", "answer(False)", "no", id="confirm.no", tooltip="Leave everything as it is"),
+    ]
+
+    DEFAULT_CSS = """
+    Confirm > .frame { width: auto; padding: 1 2; border: round $warning; }
+    Confirm Static { width: auto; max-width: 100%; }
+    """
+
+    def __init__(self, title: str, question: str, details: Sequence[str] = ()) -> None:
+        super().__init__()
+        self._title = title
+        self._question = question
+        self._details = details
+        self._shown_at: float | None = None
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="frame") as frame:
+            frame.border_title = Content(shown(self._title))
+            frame.border_subtitle = hints(
+                self, ("confirm.yes", "yes"), ("confirm.no", "no"), ("panel.close", "no")
+            )
+            yield Static(Content.styled(shown(self._question), "bold"))
+            for detail in self._details:
+                yield Static(Content.styled(shown(detail), "$foreground 60%"))
+
+    def on_resize(self) -> None:
+        """As wide as the question needs, as far as the screen goes."""
+        self.query_one(".frame").styles.max_width = min(WIDEST, self.app.size.width)
+
+    def on_screen_resume(self) -> None:
+        """Whatever brings the question into view starts the wait anew."""
+        self.fall_asleep()
+
+    def fall_asleep(self) -> None:
+        """Start the wait anew."""
+        self._shown_at = None
+        self.call_after_refresh(self._mark_shown)
+
+    def _mark_shown(self) -> None:
+        self._shown_at = self._seconds()
+
+    def _seconds(self) -> float:
+        """The console's seconds; other apps have the machine's."""
+        monotonic: Callable[[], float] = getattr(self.app, "monotonic", time.monotonic)
+        return monotonic()
+
+    def action_answer(self, yes: bool) -> None:
+        """Close with the answer; a yes that comes at once was about something else."""
+        shown_at = self._shown_at
+        if yes and (shown_at is None or self._seconds() - shown_at < ASLEEP):
+            self.app.bell()
+        elif self.is_current:
+            self.dismiss(yes)

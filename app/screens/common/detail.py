@@ -1,0 +1,210 @@
+"""An entry in full: a message, or a call with its whole input and output, however long."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, TypeAlias
+
+from pydantic import JsonValue
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+
+from ....engine.history.model.state import CallState, TranscriptEntry
+from ....engine.recording.explanation import ExplanationView
+from ...format.calls import edited_words
+from ...format.explanation import ABOVE, Moment
+from ...format.text import duration, shown, shown_lines, wrap
+from ...terminal.charset import ours
+from ...terminal.keymap import hints
+from ...terminal.symbols import call_look
+from ...viewmodels.input_draft import changes
+from ...widgets.approval.call_input import input_rows
+from ...widgets.approval.change_rows import change_rows
+from ...widgets.base.blocks import Block, BlockList, StyledRows
+from ...widgets.lists.explanation import explanation_blocks
+from .panel import Panel
+
+PIECE = 200
+"""Lines of a long text per block: only those on screen are ever made into strips."""
+
+
+Explain: TypeAlias = Callable[[], Awaitable[ExplanationView]]
+
+
+class Detail(Panel[None]):
+    """Shows blocks to read and scroll; below them, once it is there, what the nets have to say.
+
+    `explain` asks how things stand now, `then` how they stood when a call was decided.
+    """
+
+    HINTS: ClassVar[tuple[tuple[str, str], ...]] = (("panel.close", "close"),)
+    """What its keys do, by binding."""
+
+    @dataclass
+    class Explained(Message):
+        """The nets have been asked: an explanation as of a moment, or why there is none."""
+
+        moment: Moment
+        answer: ExplanationView | str
+
+    def __init__(
+        self,
+        title: str,
+        blocks: Sequence[Block],
+        *,
+        explain: Explain | None = None,
+        then: Explain | None = None,
+    ) -> None:
+        super().__init__()
+        self._title = title
+        self._blocks = blocks
+        asked: Mapping[Moment, Explain | None] = {"then": then, "now": explain}
+        self._asked: dict[Moment, Explain] = {
+            moment: ask for moment, ask in asked.items() if ask is not None
+        }
+        self._said: dict[Moment, Sequence[Block]] = {}
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="frame") as frame:
+            frame.border_title = Content(shown(self._title))
+            frame.border_subtitle = hints(self, *self.HINTS)
+            yield BlockList(cursor=False)
+
+    def on_mount(self) -> None:
+        self.query_one(BlockList).focus()
+        self._show()
+        for moment, ask in self._asked.items():
+            self.run_worker(self._ask(moment, ask), exit_on_error=False)
+
+    async def _ask(self, moment: Moment, explain: Explain) -> None:
+        try:
+            answer: ExplanationView | str = await explain()
+        except Exception as error:
+            answer = str(error) or type(error).__name__
+        self.post_message(self.Explained(moment, answer))
+
+    @on(Explained)
+    def show_explanation(self, message: Explained) -> None:
+        """Put the explanation under what is shown."""
+        match message.answer:
+            case ExplanationView() as view:
+                found = explanation_blocks(view, message.moment)
+            case problem:
+                found = [fact("", f"cannot be explained: {problem}", "$text-error")]
+        self._said[message.moment] = found
+        self._show()
+
+    def _show(self) -> None:
+        blocks = [*self._blocks]
+        for moment in self._asked:
+            asking = [fact("", "asking the nets…", "$foreground 60%")]
+            blocks.append(section(ABOVE[moment], first=not blocks))
+            blocks += self._said.get(moment, asking)
+        self.query_one(BlockList).show(blocks)
+
+
+def text_blocks(key: str, text: str, *, bar: str = "", style: str = "") -> list[Block]:
+    """A long text as blocks, folded to the width they are shown at."""
+    rows = shown_lines(text)
+
+    def styled(_: int, row: str) -> Content:
+        return Content.assemble((bar, "$foreground 60%"), (row, style))
+
+    def piece(start: int) -> Callable[[int], Sequence[Content]]:
+        def lines(width: int) -> Sequence[Content]:
+            pieces = rows[start : start + PIECE]
+            return StyledRows([row for line in pieces for row in wrap(line, width - len(bar))], styled)
+
+        return lines
+
+    return [Block(f"{key}{i}", i, piece(i)) for i in range(0, len(rows), PIECE)]
+
+
+def entry_detail(entry: TranscriptEntry, agent: str, *, explain: Explain | None = None) -> Detail:
+    """The panel for an entry of the transcript; `explain` is asked about a call that was blocked."""
+    if entry.call is not None:
+        return call_detail(entry.call, explain if entry.call.status == "blocked" else None)
+    if entry.kind == "summary":
+        who = f"summary, wanted by {entry.by}" if entry.by else "summary"
+    else:
+        who = entry.by or ("user" if entry.kind == "user" else agent or entry.kind)
+        if entry.reported_by is not None:
+            who = f"user, as reported by {entry.reported_by}"
+    return Detail(f"{who} {ours('·')} {entry.at:%H:%M:%S}", text_blocks("text", entry.text or ""))
+
+
+def call_detail(call: CallState, explain: Explain | None = None) -> Detail:
+    """The panel for a call."""
+    look = call_look(call)
+    name = call.names[0] if call.names else call.tool
+    facts = [("state", ours(f"{look.symbol} {look.word}"), look.style)]
+    if call.seconds is not None:
+        facts.append(("took", duration(call.seconds), ""))
+    if len(call.names) > 1:
+        facts.append(("names", ", ".join(call.names), ""))
+    if call.outcome is not None:
+        facts.append(("verdict", call.outcome, ""))
+    if call.reason:
+        facts.append(("reason", call.reason, "$text-error"))
+    if call.net:
+        facts.append(("net", call.net, ""))
+    if call.rule is not None:
+        facts.append(("rule", f"{call.rule.where}  {call.rule.text}", ""))
+    if call.approved_by:
+        facts.append(("approved by", ", ".join(call.approved_by), ""))
+    if call.granted:
+        facts.append(("allowed by", ", ".join(call.granted), ""))
+    if call.edited:
+        edited = edited_words(call.edited_by, call.original, call.input)
+        facts.append(("edited", edited, "$text-warning"))
+    if call.via:
+        facts.append(("made by", call.via, ""))
+    facts.append(("call", f"{call.call_id} {ours('·')} proposed {call.at:%H:%M:%S}", "$foreground 60%"))
+    blocks = [section("call", first=True)]
+    blocks += [fact(label, value, style) for label, value, style in facts]
+    blocks.append(section("input"))
+    blocks.append(Block("input", 0, partial(input_rows, call.input, shell_fields=call.shell_fields)))
+    blocks += difference_blocks(call.original, call.input)
+    blocks.append(section("output"))
+    if call.output is None:
+        blocks.append(
+            fact("", "none yet" if call.status in ("waiting", "running") else "none", "$foreground 60%")
+        )
+    else:
+        blocks += text_blocks("output", call.output, bar="│ ")
+    return Detail(f"Call: {name}", blocks, explain=explain)
+
+
+def difference_blocks(original: dict[str, JsonValue] | None, runs: dict[str, JsonValue]) -> list[Block]:
+    """A person's changes in a call: removed what the agent asked for, added what runs (G-75)."""
+    found = [] if original is None else changes(original, runs)
+    if not found:
+        return []
+    return [
+        section("what the agent asked for, and what runs"),
+        Block("edited", 0, lambda width: change_rows(found, width)),
+    ]
+
+
+def section(word: str, *, first: bool = False) -> Block:
+    """A heading, with a blank line above unless it is the `first`."""
+    blank = [] if first else [Content("")]
+    return Block(f"# {word}", 0, lambda _: [*blank, Content.styled(word.upper(), "bold $text-primary")])
+
+
+def fact(label: str, value: str, style: str) -> Block:
+    """A label and, beside it, what it says, folded."""
+
+    def styled(index: int, row: str) -> Content:
+        return Content.assemble((f"{'' if index else label:<12}  ", "$foreground 60%"), (row, style))
+
+    def lines(width: int) -> Sequence[Content]:
+        rows = [row for line in shown_lines(value) for row in wrap(line, width - 14)]
+        return StyledRows(rows, styled)
+
+    return Block(f"fact {label}", value, lines)

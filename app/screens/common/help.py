@@ -1,0 +1,128 @@
+"""The keys that do something here, made from the bindings themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual.app import App
+from textual.binding import ActiveBinding
+from textual.content import Content
+from textual.screen import ModalScreen, Screen
+
+from ...format.text import pad, wrap_all
+from ...terminal.key_rights import READ_ONLY, permission_of, rights_for
+from ...widgets.base.blocks import Block
+from .detail import Detail
+
+MUTED = "$foreground 60%"
+KEYS, NAME, ID = 12, 18, 27
+"""Cells of the columns; what a key does stands beside them, or below where there is little room."""
+BESIDE = 36
+COMMON = ("focus.", "screen.", "list.", "panel.")
+
+
+class Help(Detail):
+    """Every key that does something where it was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    keys: str
+    name: str
+    binding: str
+    tooltip: str
+
+
+def help_for(screen: Screen[object]) -> Help:
+    """The help for `screen` as it is now: what has the focus first, then the screen,
+    then everywhere; of a dialog its own keys first."""
+    app = _app_of(screen)
+    groups: dict[str, list[ActiveBinding]] = {"Here": [], "This screen": [], "Everywhere": []}
+    for active in screen.active_bindings.values():
+        binding = active.binding
+        if binding.system or not binding.description:
+            continue
+        if active.node is app or (binding.id or "").startswith("app."):
+            groups["Everywhere"].append(active)
+        elif active.node is screen:
+            groups["This screen"].append(active)
+        else:
+            groups["Here"].append(active)
+    if isinstance(screen, ModalScreen):
+        # What a dialog is for, not how its text is scrolled.
+        groups = {"This screen": groups.pop("This screen"), **groups}
+    blocks = [_group(title, _rows(app, found)) for title, found in groups.items() if found]
+    return Help("Keys", [*blocks, Block("how", 0, _how_in_browser if app.is_web else _how)])
+
+
+def _app_of(screen: Screen[object]) -> App[None]:
+    return screen.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - see SettledScreen
+
+
+def _rows(app: App[None], found: Sequence[ActiveBinding]) -> list[_Row]:
+    """A row for each binding, with all of its keys."""
+    rows: dict[str, tuple[list[str], ActiveBinding]] = {}
+    for active in found:
+        keys, _ = rows.setdefault(active.binding.id or active.binding.action, ([], active))
+        keys.append(app.get_key_display(active.binding))
+    return [
+        _Row(
+            " ".join(dict.fromkeys(keys)),
+            active.binding.description,
+            active.binding.id or "",
+            active.tooltip or active.binding.tooltip if active.enabled else _refusal(app, active),
+        )
+        for keys, active in sorted(rows.values(), key=lambda row: _common(row[1]))
+    ]
+
+
+def _refusal(app: App[None], active: ActiveBinding) -> str:
+    """The reason why a key does nothing."""
+    refused = permission_of(app).refusal(rights_for(active.binding.id or ""))
+    return f"{refused or READ_ONLY}."
+
+
+def _common(active: ActiveBinding) -> bool:
+    """Whether it is what every screen has: what is a screen's own comes first."""
+    return (active.binding.id or "").startswith(COMMON)
+
+
+def _group(title: str, rows: Sequence[_Row]) -> Block:
+    def lines(width: int) -> list[Content]:
+        made = [Content.styled(title.upper(), "bold $text-primary")]
+        for row in rows:
+            made += _lines(row, width)
+        return [*made, Content("")]
+
+    return Block(title, len(rows), lines)
+
+
+def _lines(row: _Row, width: int) -> list[Content]:
+    keys, name = (pad(row.keys, KEYS), "bold $text-accent"), (pad(row.name, NAME), "bold")
+    room = width - KEYS - NAME - ID - 3
+    if room >= BESIDE:
+        head = Content.assemble(keys, " ", name, " ", (pad(row.binding, ID), MUTED), " ")
+        first, *rest = wrap_all([row.tooltip], room)
+        return [
+            head + Content.styled(first, MUTED),
+            *(Content.styled(" " * (width - room) + line, MUTED) for line in rest),
+        ]
+    left = width - KEYS - NAME - 2
+    beside = row.binding if len(row.binding) <= left else ""
+    below = [row.tooltip] if beside or not row.binding else [row.tooltip, row.binding]
+    short = (pad(row.name, min(NAME, width - KEYS - 1)), "bold")
+    return [
+        Content.assemble(keys, " ", short, " ", (beside, MUTED)),
+        *(Content.styled(f"  {line}", MUTED) for line in wrap_all(below, width - 2)),
+    ]
+
+
+def _how_in_browser(width: int) -> list[Content]:
+    text = "Ctrl+w, ctrl+t and ctrl+n are the browser's; all other keys are the console's."
+    return [Content.styled(row, MUTED) for row in wrap_all([text], width)] + _how(width)
+
+
+def _how(width: int) -> list[Content]:
+    text = 'Other keys: in interlock.toml, the table [keys], a line like "live.interrupt" = "ctrl+t".'
+    return [Content.styled(row, MUTED) for row in wrap_all([text], width)]

@@ -1,0 +1,66 @@
+"""What every modal of the console is: a framed panel over the screen, closed by escape."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar, TypeVar
+
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+from textual.visual import Visual
+
+from ...terminal.bindings import COPY_KEY, FOCUS_KEYS, HELP_KEY, LEAVE_KEY
+from ...terminal.charset import AsWritten
+from ...widgets.base.backdrop import Behind
+from .deferred_paint import SettledScreen
+
+Answer = TypeVar("Answer")
+
+
+class Panel(AsWritten, SettledScreen[Answer], ModalScreen[Answer], inherit_bindings=False):
+    """A modal with a frame; `escape` closes it with nothing decided."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *FOCUS_KEYS,
+        COPY_KEY,
+        Binding("escape", "close", "close", id="panel.close", tooltip="Close without doing anything"),
+        # Under a modal the app's own bindings are out of reach.
+        replace(HELP_KEY, show=False),
+        replace(LEAVE_KEY, priority=False),
+    ]
+
+    DEFAULT_CSS = """
+    Panel {
+        align: center middle;
+        background: $background 60%;
+        & > .frame {
+            width: 90%;
+            max-width: 118;
+            height: auto;
+            max-height: 94%;
+            border: round $primary;
+            border-title-color: $text-primary;
+            border-title-style: bold;
+            border-subtitle-color: $foreground 60%;
+            background: $surface;
+            padding: 0 1;
+        }
+        & BlockList { height: auto; max-height: 1fr; background: $surface; }
+    }
+    """
+
+    _behind: Behind | None = None
+
+    # Textual paints what any widget may render, also of a screen.
+    def render(self) -> Visual:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The screen below, dimmed."""
+        stack = self.app.screen_stack
+        below = stack[stack.index(self) - 1] if self in stack[1:] else stack[0]
+        if self._behind is None or not self._behind.is_of(below, self.styles.background):
+            self._behind = Behind(below, self.styles.background)
+        return self._behind
+
+    def action_close(self) -> None:
+        """Close the panel; only the screen on top may."""
+        if self.is_current:
+            self.dismiss(None)

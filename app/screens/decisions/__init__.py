@@ -1,0 +1,1 @@
+"""Screens over recorded decisions and approval statistics."""

@@ -1,0 +1,246 @@
+"""What approvals cost people: by rule and by operator, and which rules could ask less."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static
+
+from ....engine.backtest.savings import Saved
+from ....engine.history.decisions.approval_stats import ENOUGH, Fatigue, RuleFatigue, Tally
+from ...format.approval_stats import (
+    ALWAYS,
+    WARNING,
+    heading,
+    row,
+    rule_notes,
+    rule_text,
+    saved_lines,
+    total_line,
+)
+from ...format.text import shown, wrap
+from ...sources.api import Journal
+from ...terminal.bindings import COPY_KEY, FOCUS_KEYS
+from ...widgets.base.bars import MUTED, KeyBar
+from ...widgets.base.blocks import Block, BlockList
+from ..common.deferred_paint import SettledScreen
+
+PERIODS: tuple[tuple[str, timedelta | None], ...] = (
+    ("last 30 days", timedelta(days=30)),
+    ("all", None),
+    ("last 24 h", timedelta(hours=24)),
+    ("last 7 days", timedelta(days=7)),
+)
+TITLE = "bold $text-primary"
+
+
+class FatigueScreen(SettledScreen[None], inherit_bindings=False):
+    """The approvals of `source`, counted when it is opened. `zone` is the operator's."""
+
+    CSS_PATH = "approval_stats.tcss"
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (18, "-high")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("t", "period", "period", id="fatigue.period", tooltip="Count another length of time"),
+        Binding("f5", "reload", "reload", id="fatigue.reload", tooltip="Count again"),
+        Binding("escape", "leave", "back", id="fatigue.back", tooltip="Back to the decisions"),
+        *FOCUS_KEYS,
+        COPY_KEY,
+    ]
+
+    @dataclass
+    class Counted(Message, bubble=False):
+        """The numbers of the period that was asked for as number `turn`."""
+
+        turn: int
+        found: Fatigue
+
+    @dataclass
+    class Suggested(Message, bubble=False):
+        """One rule could ask less; without a rule, that was all."""
+
+        turn: int
+        rule: RuleFatigue | None = None
+        what: Saved | None = None
+
+    @dataclass
+    class Failed(Message, bubble=False):
+        """They could not be counted."""
+
+        turn: int
+        error: str
+
+    def __init__(
+        self, source: Journal, *, clock: Callable[[], datetime], zone: tzinfo | None = None
+    ) -> None:
+        super().__init__()
+        self._source = source
+        self._clock = clock
+        self._zone = zone
+        self._period = 0
+        self._turn = 0
+        self._found: Fatigue | None = None
+        self._less: list[tuple[RuleFatigue, Saved]] = []
+        self._looking = True
+        self._problem = ""
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="title")
+        yield BlockList(id="numbers", cursor=False)
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.query_one(BlockList).focus()
+        self.action_reload()
+
+    # Counting
+
+    def action_reload(self) -> None:
+        """Count anew."""
+        self._turn += 1
+        self._found, self._less, self._looking, self._problem = None, [], True, ""
+        self.run_worker(self._count(self._turn), group="fatigue", exclusive=True, exit_on_error=False)
+        self._show()
+
+    def action_period(self) -> None:
+        """The next length of time."""
+        self._period = (self._period + 1) % len(PERIODS)
+        self.action_reload()
+
+    async def _count(self, turn: int) -> None:
+        length = PERIODS[self._period][1]
+        since = None if length is None else self._clock() - length
+        try:
+            async with aclosing(self._source.fatigue(since)) as parts:
+                async for part in parts:
+                    if part.found is not None:
+                        self.post_message(self.Counted(turn, part.found))
+                    else:
+                        self.post_message(self.Suggested(turn, part.rule, part.what))
+            self.post_message(self.Suggested(turn))
+        except Exception as error:
+            self.post_message(self.Failed(turn, str(error) or type(error).__name__))
+
+    @on(Counted)
+    def counted(self, message: Counted) -> None:
+        if message.turn == self._turn:
+            self._found = message.found
+            self._show()
+
+    @on(Suggested)
+    def suggested(self, message: Suggested) -> None:
+        if message.turn != self._turn:
+            return
+        if message.rule is None or message.what is None:
+            self._looking = False
+        else:
+            self._less.append((message.rule, message.what))
+        self._show()
+
+    @on(Failed)
+    def failed(self, message: Failed) -> None:
+        if message.turn == self._turn:
+            self._problem, self._looking = message.error, False
+            self._show()
+
+    # Painting
+
+    def on_resize(self) -> None:
+        self._show()
+
+    def _show(self) -> None:
+        found = self._found
+        told = "counting…" if found is None and not self._problem else ""
+        title = Content.assemble(("Approvals", TITLE), (f" · {PERIODS[self._period][0]} · ", MUTED))
+        room = self.app.size.width - title.cell_length - 2
+        told = told or ("" if found is None else total_line(found, room))
+        self.query_one("#title", Static).update(title + told, layout=False)
+        self.query_one(BlockList).show(list(self._blocks()))
+
+    def _blocks(self) -> list[Block]:
+        if self._problem:
+            text = f"✗ {shown(self._problem)}"
+            return [Block("problem", text, lambda width: _styled(wrap(text, width), "$text-error"))]
+        found = self._found
+        if found is None:
+            return []
+        if not found.rules:
+            text = "Nobody was asked in this time."
+            return [Block("none", text, lambda width: _styled(wrap(text, width), MUTED))]
+        stamp = self._turn, self._looking, len(self._less)
+        return [
+            Block("rules", stamp, lambda width: _rules(found, width)),
+            Block("operators", stamp, lambda width: _operators(found, width)),
+            Block("less", stamp, lambda width: self._suggestions(found, width)),
+        ]
+
+    def _suggestions(self, found: Fatigue, width: int) -> list[Content]:
+        made = [Content(""), Content.styled("Could ask less", TITLE)]
+        for rule, what in self._less:
+            made += _styled(wrap(rule_text(rule), width), "bold")
+            for sentence in saved_lines(rule, what):
+                made += [Content(f"  {line}") for line in wrap(sentence, width - 2)]
+        if self._looking:
+            made.append(Content.styled("judging the recorded calls again…", MUTED))
+        elif self._less:
+            made += _styled(wrap(WARNING, width), "$text-warning")
+        else:
+            text = (
+                f"No rule of less than high risk was approved {ENOUGH} times and never denied, edited or "
+                "left to expire, where a grant or a condition would have saved questions."
+            )
+            made += _styled(wrap(text, width), MUTED)
+        return made
+
+    def action_leave(self) -> None:
+        """Back to where it was opened from."""
+        if self.is_current:
+            self.dismiss()
+
+
+def _styled(lines: list[str], style: str) -> list[Content]:
+    return [Content.styled(line, style) for line in lines]
+
+
+def _rules(found: Fatigue, width: int) -> list[Content]:
+    made = [_line(heading("By rule", width), TITLE, width)]
+    for rule in found.rules:
+        line = row(shown(rule.net), rule.tally, width, always=rule.always)
+        made.append(_numbers(line, rule.tally, width, always=rule.always))
+        told = rule_text(rule) + rule_notes(rule)
+        made += [Content.styled(f"  {each}", MUTED) for each in wrap(told, width - 2)]
+    return made
+
+
+def _operators(found: Fatigue, width: int) -> list[Content]:
+    made = [Content(""), _line(heading("By operator", width), TITLE, width)]
+    if not found.operators:
+        made.append(Content.styled("Nobody has decided anything yet.", MUTED))
+    for operator in found.operators:
+        made.append(_numbers(row(shown(operator.name), operator.tally, width), operator.tally, width))
+    return made
+
+
+def _line(text: str, style: str, width: int) -> Content:
+    return Content.styled(text, style).truncate(width, ellipsis=True)
+
+
+def _numbers(text: str, tally: Tally, width: int, *, always: bool = False) -> Content:
+    """A row; what tires people is bold: always yes, and half of the answers too quick to be read."""
+    line = Content(text)
+    if always:
+        at = text.rindex(ALWAYS)
+        line = line.stylize("bold $text-warning", at, at + len(ALWAYS))
+    if tally.decided and tally.quick * 2 >= tally.decided:
+        quick = f"{tally.quick:,}"
+        at = len(text) - 14 - len(quick)
+        line = line.stylize("bold $text-warning", at, at + len(quick))
+    return line.truncate(width, ellipsis=True)

@@ -1,0 +1,233 @@
+"""One decision in full: what was decided and why, and what the nets said of the call, or say now."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import tzinfo
+from functools import partial
+from typing import ClassVar
+
+from pydantic import JsonValue
+from textual.app import App
+from textual.binding import Binding, BindingType
+
+from ....engine.history.decisions.reader import Decision
+from ....engine.history.model.events import (
+    ApprovalExtended,
+    CallDecided,
+    ChangeDropped,
+    ChangeProposed,
+    GrantGiven,
+    JournalEvent,
+    LimitRaised,
+    ModeChanged,
+    NetToggled,
+    SessionResumed,
+)
+from ....engine.recording.explanation import ExplanationView
+from ...format.calls import asked_input, edited_words
+from ...format.decisions import RESULT, VERDICT, verdict_words
+from ...format.text import as_json, name_shown, shown
+from ...format.times import clock, day
+from ...sources.api import Door, HistorySource, Journal
+from ...sources.messages import ReplayChosen
+from ...terminal.charset import ours
+from ...widgets.approval.call_input import input_rows
+from ...widgets.base.blocks import Block
+from ..common.detail import Detail, Explain, difference_blocks, fact, section
+
+MUTED = "$foreground 60%"
+
+
+class DecisionDetail(Detail):
+    """A decision, to be read; `r` goes to its place in the replay of its session."""
+
+    HINTS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("decision.replay", "replay"),
+        ("panel.close", "close"),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "r",
+            "replay",
+            "replay",
+            id="decision.replay",
+            tooltip="Go to this decision in the replay of its session",
+        ),
+    ]
+
+    def __init__(
+        self,
+        decision: Decision,
+        event: JournalEvent,
+        *,
+        zone: tzinfo | None = None,
+        explain: Explain | None = None,
+        then: Explain | None = None,
+        asked: dict[str, JsonValue] | None = None,
+    ) -> None:
+        if decision.kind == "call":
+            title, blocks = (
+                f"Decision: {name_shown(decision.tool)}",
+                decision_blocks(decision, event, zone, asked),
+            )
+        else:
+            title, blocks = f"Change: {decision.kind}", change_blocks(decision, event, zone)
+        super().__init__(title, blocks, explain=explain, then=then)
+        self._decision = decision
+
+    def action_replay(self) -> None:
+        """Close, and go to the decision's place in the replay."""
+        if self.is_current:
+            self.dismiss(None)
+            self.app.post_message(ReplayChosen(self._decision.session, at=self._decision.seq))
+
+
+async def show_decision(
+    app: App[None],
+    source: Journal,
+    decision: Decision,
+    *,
+    sessions: HistorySource | None = None,
+    hub: Door | None = None,
+    zone: tzinfo | None = None,
+) -> None:
+    """Open the panel of a decision with what the nets said of the call.
+
+    `sessions` has what led to it. For a live session of `hub` it is said, too, how things stand now.
+    """
+    explain: Explain | None = None
+    of_call = decision.kind == "call"
+    try:
+        event = await source.decision_event(decision.session, decision.seq)
+        live = [] if hub is None or not of_call else [state.id for state in await hub.sessions()]
+        asked: dict[str, JsonValue] | None = None
+        if sessions is not None and isinstance(event.body, CallDecided) and event.body.edited:
+            asked = asked_input(await sessions.recorded(decision.session), decision.seq)
+    except Exception as error:
+        app.notify(shown(f"Cannot open the decision: {error}"), severity="error", markup=False)
+        return
+    if hub is not None and decision.session in live:
+        explain = partial(hub.explain, decision.session, decision.call_id)
+    then = None if sessions is None or not of_call else partial(_said_then, sessions, decision)
+    panel = DecisionDetail(decision, event, zone=zone, explain=explain, then=then, asked=asked)
+    app.call_later(app.push_screen, panel)
+
+
+async def _said_then(sessions: HistorySource, decision: Decision) -> ExplanationView:
+    """What each net said of the call when it was decided."""
+    from ..replay.event_detail import said_of
+
+    recorded = await sessions.recorded(decision.session)
+    return await asyncio.to_thread(said_of, recorded, decision.seq)
+
+
+def decision_blocks(
+    decision: Decision,
+    event: JournalEvent,
+    zone: tzinfo | None,
+    asked: dict[str, JsonValue] | None = None,
+) -> list[Block]:
+    """The words of the record about a decision; `asked` is the agent's own input of an edited call."""
+    body = event.body
+    look = VERDICT[decision.verdict]
+    facts: list[tuple[str, str, str]] = [
+        ("verdict", ours(verdict_words(decision)), f"bold {look.style}"),
+        ("mode", decision.mode, ""),
+    ]
+    if isinstance(body, CallDecided):
+        if body.reason:
+            facts.append(("reason", body.reason, look.style))
+        if body.uninspectable is not None:
+            unclear = f"cannot be read to its end: {body.uninspectable}"
+            facts.append(("unclear", unclear, "$text-warning"))
+        if body.judged_as:
+            facts.append(("judged as", ", ".join(body.judged_as), "$text-warning"))
+        rule = body.rule
+        if rule is not None:
+            facts.append(("rule", f"{rule.where}  {rule.text}", ""))
+        elif decision.rule:
+            facts.append(("rule", f"{decision.place or ''}  {decision.rule}", ""))
+        if decision.net:
+            facts.append(("net", decision.net, ""))
+        moved = ", ".join(f"{s.net}: {s.transition}{' later' if s.deferred else ''}" for s in body.steps)
+        if moved:
+            facts.append(("moved", moved, MUTED))
+        if len(body.names) > 1:
+            facts.append(("names", ", ".join(body.names), ""))
+        if decision.off:
+            facts.append(("was off", decision.off, "$text-warning"))
+        if body.edited:
+            facts.append(("edited", edited_words(body.edited_by, asked, body.input), "$text-warning"))
+    if decision.by:
+        facts.append(("decided by", decision.by, ""))
+    ended = RESULT[decision.result] if decision.result else None
+    if ended is not None:
+        facts.append(("ended", ours(f"{ended.symbol} {ended.word}"), ended.style))
+    elif decision.verdict not in ("block", "denied"):
+        facts.append(("ended", "no result yet", MUTED))
+    facts += [
+        ("session", f"{decision.session} {ours('·')} event {decision.seq}", ""),
+        ("agent", f"{decision.via} for {decision.agent}" if decision.via else decision.agent, ""),
+        ("at", f"{day(decision.at, zone)} {clock(decision.at, zone)}", ""),
+        ("call", f"{decision.call_id} {ours('·')} {decision.called}", MUTED),
+    ]
+    blocks = [section("decision", first=True)]
+    blocks += [fact(label, value, style) for label, value, style in facts]
+    blocks.append(section("input"))
+    if isinstance(body, CallDecided):
+        given, shells = body.input, body.shell_fields
+        rows = partial(input_rows, given, shell_fields=shells)
+        blocks.append(Block("input", as_json(given), rows))
+        blocks += difference_blocks(asked, given)
+    return blocks
+
+
+def change_blocks(decision: Decision, event: JournalEvent, zone: tzinfo | None) -> list[Block]:
+    """What the record says of a change of settings: what, who, why, until when, and what waited."""
+    body, look = event.body, VERDICT[decision.verdict]
+    facts: list[tuple[str, str, str]] = [
+        ("state", ours(f"{look.symbol} {look.word}"), f"bold {look.style}"),
+        ("by", decision.by or "nobody", "" if decision.by else MUTED),
+    ]
+    reason, until, waiting = None, None, ()
+    match body:
+        case NetToggled() | ModeChanged():
+            reason, until, waiting = body.reason, body.until, body.waiting
+        case ChangeProposed():
+            counted = "counts as one of them" if body.counts else "does not count as one of them"
+            facts.append(("takes", f"{body.people} people; {body.by} {counted}", ""))
+            reason, until = body.reason, body.expires
+        case ChangeDropped() | LimitRaised():
+            reason = body.reason
+        case ApprovalExtended():
+            until = body.until if body.proposed is None else body.proposed.until
+            waiting = (body.call_id,)
+        case GrantGiven():
+            reason = body.reason
+            waiting = () if body.call_id is None else (body.call_id,)
+            facts.append(("lets pass", ", ".join(body.grant.names), ""))
+            if body.input is not None:
+                facts.append(("only with", as_json(body.input), ""))
+        case SessionResumed():
+            facts.append(("nets", ", ".join(body.active) or "none", ""))
+            facts.append(("agent", f"{body.agent} on {body.model}", ""))
+        case _:
+            pass
+    if reason:
+        facts.append(("reason", reason, ""))
+    if until is not None:
+        facts.append(("until", f"{day(until, zone)} {clock(until, zone)}", ""))
+    if waiting:
+        facts.append(("requests", ", ".join(waiting), ""))
+    if decision.net:
+        facts.append(("net", decision.net, ""))
+    if decision.rule:
+        facts.append(("rule", f"{decision.place or ''}  {decision.rule}", ""))
+    facts += [
+        ("mode", decision.mode, ""),
+        ("session", f"{decision.session} {ours('·')} event {decision.seq}", ""),
+        ("at", f"{day(decision.at, zone)} {clock(decision.at, zone)}", ""),
+    ]
+    blocks = [section("change", first=True), fact("what", decision.input, "bold")]
+    return [*blocks, *(fact(label, value, style) for label, value, style in facts)]

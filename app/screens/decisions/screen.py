@@ -1,0 +1,402 @@
+"""The decisions screen: every decision of every session, newest first, filtered, grouped and opened.
+
+It keeps where the decisions stand and those on screen; everything else stays in the journal. Its feed
+asks the questions, and messages bring the answers.
+"""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.timer import Timer
+from textual.widgets import Static
+
+from ....engine.core.clock import Clock, utc_now
+from ....engine.history.decisions.counts import Counts, GroupBy, ShadowSummary
+from ....engine.history.decisions.filter import EVERYTHING, DecisionFilter, FilterError
+from ....engine.history.decisions.reader import Decision
+from ...format.decisions import (
+    choose_shadow,
+    course_line,
+    facts_within,
+    heading,
+    line,
+    nothing_found,
+    shadow_lines,
+    title_line,
+)
+from ...format.text import shown
+from ...sources.api import Door, HistorySource, Journal
+from ...sources.messages import HubMoved, ReplayChosen
+from ...terminal.key_rights import permission_of, rights_for
+from ...terminal.keymap import key_of
+from ...viewmodels.decision_feed import Counted, DecisionFeed, Failed, Found, Loaded, Newer, bears
+from ...widgets.base.bars import KeyBar
+from ...widgets.base.blocks import BlockList
+from ...widgets.base.cursor_list import GUTTER
+from ...widgets.inputs.filter_line import FilterLine
+from ...widgets.lists.decision_table import DecisionTable, GroupList
+from ..common.deferred_paint import SettledScreen
+from .approval_stats import FatigueScreen
+from .detail import show_decision
+from .keys import DECISION_KEYS
+from .shadow import ShadowChoice, ShadowPanel, enforce
+
+NEWER_PAUSE = 0.3
+"""Seconds between looks for newer decisions."""
+
+SCROLLBAR = 1
+"""Cells that the table leaves at its right edge, scrolled or not."""
+
+GROUPS: tuple[GroupBy | None, ...] = (None, "rule", "tool")
+
+
+class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
+    """The decisions of `source`, made in `sessions`. With a `hub` those that are live can be switched.
+
+    `zone` is the operator's; `None` is the machine's.
+    """
+
+    CSS_PATH = "screen.tcss"
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (18, "-high")]
+    BINDINGS: ClassVar[list[BindingType]] = [*DECISION_KEYS]
+
+    def __init__(
+        self,
+        source: Journal,
+        *,
+        sessions: HistorySource | None = None,
+        hub: Door | None = None,
+        operator: str = "",
+        clock: Clock = utc_now,
+        zone: tzinfo | None = None,
+    ) -> None:
+        super().__init__()
+        self._source = source
+        self._sessions = sessions
+        self._hub = hub
+        self._operator = operator
+        self._clock = clock
+        self._zone = zone
+        self._feed = DecisionFeed(source, self)
+        self._by: GroupBy | None = None
+        self._looked = 0
+        self._searching = False
+        self._mistake = ""
+        self._failure = ""
+        self._counts: Counts | None = None
+        self._shadow = ShadowSummary()
+        self._due: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="decisions"):
+            yield Static("", id="title")
+            yield FilterLine()
+            yield Static("", id="note")
+            yield Static("", id="course")
+            yield Static("", id="heading")
+            yield DecisionTable(self._line, id="table")
+            yield GroupList(id="groups")
+            yield Static("", id="detail")
+            yield Static("", id="shadow")
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        self._front()
+        self._start(EVERYTHING)
+
+    def on_resize(self) -> None:
+        self._show()
+
+    def on_screen_resume(self) -> None:
+        if self._feed.search:
+            self._look_again()
+
+    # What the journal says
+
+    def _start(self, wanted: DecisionFilter) -> None:
+        """Begin another search."""
+        self._looked, self._searching, self._failure = 0, True, ""
+        self._table.clear()
+        self._feed.start(wanted)
+        self._feed.count(self._by)
+        self._show()
+
+    @on(Found)
+    def show_found(self, message: Found) -> None:
+        """Add what was found; the list grows at its end."""
+        if message.search == self._feed.search:
+            self._looked += message.scan.looked
+            self._searching = message.scan.next is not None
+            self._table.extend(message.scan.parts)
+            self._show()
+
+    @on(HubMoved)
+    def follow(self, moved: HubMoved) -> None:
+        """Look for newer decisions soon; those of one moment share a look."""
+        if any(bears(event) for event in moved.events) and self._due is None:
+            self._due = self.set_timer(NEWER_PAUSE, self._look_again)
+
+    def _look_again(self) -> None:
+        self._due = None
+        self._table.outdate()
+        if self._searching:
+            self._due = self.set_timer(NEWER_PAUSE, self._look_again)
+        elif self._failure:
+            # What was cut short has left out nobody knows what.
+            self._start(self._feed.wanted)
+        else:
+            self._feed.look_again(self._table.border)
+            self._feed.count_soon(self._by)
+
+    @on(Newer)
+    def show_newer(self, message: Newer) -> None:
+        if message.search == self._feed.search and message.parts:
+            self._table.renew(message.parts, message.read)
+            self._show()
+
+    @on(DecisionTable.Wanted)
+    def read_part(self, message: DecisionTable.Wanted) -> None:
+        for dropped in self._feed.read(message.part):
+            self._table.failed(dropped)
+
+    @on(Loaded)
+    def show_loaded(self, message: Loaded) -> None:
+        if message.search == self._feed.search:
+            self._table.fill(message.part, message.decisions)
+
+    @on(Counted)
+    def show_counts(self, message: Counted) -> None:
+        if message.search == self._feed.search:
+            self._counts, self._shadow = message.counts, message.shadow
+            self.refresh_bindings()
+            self._show()
+
+    @on(Failed)
+    def show_failure(self, message: Failed) -> None:
+        self._searching = False
+        self._failure = message.error
+        self._show()
+
+    # Painting
+
+    @property
+    def _table(self) -> DecisionTable:
+        return self.query_one(DecisionTable)
+
+    def _line(self, decision: Decision, width: int) -> Content:
+        return line(decision, width, now=self._clock(), zone=self._zone)
+
+    def _front(self) -> None:
+        """Show the list or the groups, and give them the keys."""
+        self._table.display = self._by is None
+        groups = self.query_one(GroupList)
+        groups.display = self._by is not None
+        (self._table if self._by is None else groups).focus()
+
+    def _show(self) -> None:
+        self._title()
+        self._note()
+        self._groups()
+        self._describe()
+        self._summarize()
+
+    def _title(self) -> None:
+        table, looked = self._table, self._looked if self._searching else None
+        row = table.row if self._by is None else None
+        some = self._feed.wanted != EVERYTHING
+        title = title_line(table.total, row, table.newer, some=some, looked=looked)
+        self.query_one("#title", Static).update(title, layout=False)
+
+    def _note(self) -> None:
+        note = self.query_one("#note", Static)
+        text = Content("")
+        if problem := self._mistake or self._failure:
+            text = Content.styled(f"✗ {shown(problem)}", "$text-error")
+        elif not self._searching and not self._table.total:
+            text = Content(nothing_found(self._feed.wanted, key_of(DecisionsScreen, "decisions.back")))
+        note.update(text)
+        note.display = bool(text)
+
+    def _groups(self) -> None:
+        # Not asked of the table: while it is hidden, and until the refresh after, it has no width.
+        width = max(20, self.size.width - (SCROLLBAR if self._by is None else 4) - GUTTER)
+        above = f"by {self._by}: calls, ■ stopped, ◐ asked, over time" if self._by else ""
+        self.query_one("#heading", Static).update(Content(above or heading(width)))
+        course = self.query_one("#course", Static)
+        counts = self._counts
+        course.update(Content("counting…") if counts is None else course_line(counts, width, self._zone))
+        course.display = counts is None or counts.total.count > 0
+        if self._by is not None and counts is not None:
+            self.query_one(GroupList).show_groups(counts.groups, self._by)
+
+    def _describe(self) -> None:
+        """The chosen decision in full lines: what the list has no room for is here."""
+        detail = self.query_one("#detail", Static)
+        detail.display = self._by is None and self._table.total > 0 and self.size.height >= 18
+        chosen = self._table.current
+        told = "" if chosen is None else facts_within(chosen, self.size.width - 2, self._zone)
+        detail.update(told, layout=False)
+
+    def _summarize(self) -> None:
+        """What enforce would have done where sessions ran in shadow mode."""
+        below = self.query_one("#shadow", Static)
+        below.display = bool(self._shadow.sessions)
+        if below.display:
+            sessions = 3 if self.size.height >= 30 else 0
+            below.update(shadow_lines(self._shadow, self.size.width - 2, sessions=sessions))
+
+    @on(DecisionTable.Moved)
+    def moved(self) -> None:
+        self._title()
+        self._describe()
+
+    # What the operator does
+
+    @property
+    def _line_typed(self) -> FilterLine:
+        return self.query_one(FilterLine)
+
+    def action_filter(self) -> None:
+        """Show the filter and type into it."""
+        self._line_typed.open()
+
+    @on(FilterLine.Settled)
+    def search(self, message: FilterLine.Settled) -> None:
+        """Search again; to what is found once that is wanted."""
+        if self._apply() and message.done:
+            self._front()
+
+    @on(FilterLine.Cleared)
+    def clear(self) -> None:
+        """Show everything again."""
+        self._line_typed.close()
+        self._apply()
+        self._front()
+
+    def _apply(self) -> bool:
+        """Search for what the filter says; what cannot be understood is said and changes nothing."""
+        try:
+            wanted = self._line_typed.wanted(self._clock(), self._zone)
+        except FilterError as error:
+            self._mistake = str(error)
+            self._note()
+            return False
+        self._mistake = ""
+        if wanted != self._feed.wanted:
+            self._start(wanted)
+        else:
+            self._note()
+        return True
+
+    def _narrow(self, *named: tuple[str, str], anew: bool = False) -> None:
+        """List what is `named`; see `FilterLine.narrow`."""
+        if self._line_typed.narrow(*named, anew=anew):
+            self._by = None
+            self.refresh_bindings()
+            self._apply()
+            self._front()
+        else:
+            self.notify("Its name cannot be typed.")
+
+    def action_group(self) -> None:
+        """From the list to its groups by rule, by tool, and back."""
+        self._group(GROUPS[(GROUPS.index(self._by) + 1) % len(GROUPS)])
+
+    def _group(self, by: GroupBy | None) -> None:
+        self._by = by
+        self.refresh_bindings()
+        if by is not None:
+            self._counts = None
+            self.query_one(GroupList).show([])
+            self._feed.count(by)
+        self._front()
+        self._show()
+
+    @on(BlockList.Opened, "#groups")
+    def open_group(self, message: BlockList.Opened) -> None:
+        """The decisions of one group."""
+        if message.key:
+            self._narrow((str(self._by), message.key[1:]))
+        else:
+            self.notify("These have no rule to filter by.")
+
+    def action_reload(self) -> None:
+        """Read everything again; times that are said from now are said anew."""
+        self._counts = None
+        if self._apply():
+            self._start(self._feed.wanted)
+
+    @on(DecisionTable.Opened)
+    def open_decision(self, message: DecisionTable.Opened) -> None:
+        shows = show_decision(
+            self.app,
+            self._source,
+            message.decision,
+            sessions=self._sessions,
+            hub=self._hub,
+            zone=self._zone,
+        )
+        self.run_worker(shows, group="decisions-open", exclusive=True, exit_on_error=False)
+
+    def action_replay(self) -> None:
+        """Go to the chosen decision in the replay of its session."""
+        chosen = self._table.current
+        if chosen is not None:
+            self.post_message(ReplayChosen(chosen.session, at=chosen.seq))
+
+    def action_shadow(self) -> None:
+        """Every shadow session with what enforce would have done."""
+        if not self._shadow.sessions:
+            self.notify("No call in view was made in shadow mode.")
+            return
+        refused = permission_of(self.app).refusal(rights_for("shadow.enforce"))
+        changes = self._hub is not None and refused is None
+        self.app.push_screen(ShadowPanel(self._shadow, switches=changes), self._shadow_chosen)
+
+    def _shadow_chosen(self, chosen: ShadowChoice | None) -> None:
+        """Switch the session, or list what enforce would have changed in it."""
+        if chosen is not None and chosen.switch:
+            self._enforce(chosen.session)
+        elif chosen is not None:
+            self._narrow(("session", chosen.session), ("verdict", "shadow"), anew=True)
+
+    def action_fatigue(self) -> None:
+        """What the approvals among them cost people."""
+        self.app.push_screen(FatigueScreen(self._source, clock=self._clock, zone=self._zone))
+
+    def action_enforce(self) -> None:
+        """Switch the session of the chosen decision to enforce."""
+        chosen = self._table.current
+        if chosen is None or chosen.mode != "shadow":
+            self.notify(choose_shadow(key_of(DecisionsScreen, "decisions.shadow")))
+        else:
+            self._enforce(chosen.session)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """One decision is chosen in the list only; a session in shadow is switched only where it runs."""
+        if action == "filter":
+            return self.focused is None or self.focused.id != "filter"
+        if action in ("replay", "enforce") and self._by is not None:
+            return False
+        return action != "enforce" or (self._hub is not None and bool(self._shadow.sessions))
+
+    def _enforce(self, session: str) -> None:
+        if self._hub is not None:
+            switch = enforce(self.app, self._hub, session, by=self._operator, found=self._shadow)
+            self.run_worker(switch, group="decisions-enforce", exclusive=True, exit_on_error=False)
+
+    def action_leave(self) -> None:
+        """Clear the filter when there is one, leave the groups when they are shown, else the screen."""
+        if self._line_typed.display:
+            self.clear()
+        elif self._by is not None:
+            self._group(None)
+        elif self.is_current:
+            self.dismiss()

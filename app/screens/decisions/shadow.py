@@ -1,0 +1,146 @@
+"""What enforce mode would have stopped, session by session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from ....engine.history.decisions.counts import RuleShare, ShadowSession, ShadowSummary
+from ....engine.hub.hub import Outcome
+from ...format.decisions import MUTED, session_words, shadow_words, share_lines
+from ...format.text import count, name_shown
+from ...sources.api import Door
+from ...sources.messages import ActionDone
+from ...terminal.keymap import hints, key_of
+from ...widgets.base.blocks import Block, BlockList
+from ..common.confirm import Confirm
+from ..common.panel import Panel
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowChoice:
+    """A session, to `switch` to enforce or else to have its decisions listed that would have differed."""
+
+    session: str
+    switch: bool = False
+
+
+class ShadowPanel(Panel[ShadowChoice]):
+    """The shadow sessions; `e` and `enter` answer with the chosen one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("e", "enforce", "enforce", id="shadow.enforce", tooltip="Switch this session to enforce"),
+    ]
+
+    def __init__(self, summary: ShadowSummary, *, switches: bool) -> None:
+        super().__init__()
+        self._summary = summary
+        self._switches = switches
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="frame") as frame:
+            frame.border_title = "Shadow mode: what enforce would have done"
+            switches = [("shadow.enforce", "enforce this session")] if self._switches else []
+            lists = (f"{key_of(BlockList, 'list.open')} lists them", *switches)
+            frame.border_subtitle = hints(self, *lists, ("panel.close", "close"))
+            yield Static(shadow_words(self._summary))
+            yield BlockList()
+
+    def on_mount(self) -> None:
+        sessions = self.query_one(BlockList)
+        sessions.show([_block(session) for session in self._summary.sessions])
+        sessions.focus()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Only where sessions run can one be switched."""
+        return self._switches if action == "enforce" else True
+
+    def action_enforce(self) -> None:
+        """Close with the chosen session."""
+        chosen = self.query_one(BlockList).current
+        if chosen is not None and self.is_current:
+            self.dismiss(ShadowChoice(chosen, switch=True))
+
+    @on(BlockList.Opened)
+    def list_decisions(self, message: BlockList.Opened) -> None:
+        """Close, to list what enforce would have blocked and asked in the chosen session."""
+        message.stop()
+        if self.is_current:
+            self.dismiss(ShadowChoice(message.key))
+
+
+def _block(session: ShadowSession) -> Block:
+    rows: list[tuple[str, RuleShare]] = [
+        *(("■ would block", share) for share in session.blocked),
+        *(("◐ would ask", share) for share in session.asked),
+    ]
+
+    def lines(width: int) -> list[Content]:
+        calls = count(session.calls, "call")
+        made = [
+            Content(""),
+            Content.assemble(
+                (name_shown(session.session), "bold"), (f"  {name_shown(session.agent)} · {calls}", MUTED)
+            ),
+        ]
+        if rows:
+            made += share_lines(rows, width)
+        else:
+            made.append(Content.styled("  nothing would have been blocked or asked", MUTED))
+        return [row.truncate(width, ellipsis=True) for row in made]
+
+    return Block(session.session, tuple(session), lines, height=lambda _: 2 + max(1, len(rows)))
+
+
+# Switching a live session from shadow to enforce, after a question.
+
+
+WHAT_CHANGES = "From its next call on, what a rule forbids is blocked and what needs a person asks."
+WHEN_NOT_LIVE = "Resume it and switch it then, or start its next run in enforce mode"
+
+
+async def enforce(
+    app: App[None], hub: Door, session: str, *, by: str, found: ShadowSummary | None = None
+) -> None:
+    """Ask whether to, with what was `found` of it, and switch.
+
+    Says why not for a session that is not live or enforces already.
+    """
+    try:
+        modes = {state.id: state.mode for state in await hub.sessions()}
+    except Exception as error:
+        _tell(app, f"Cannot switch {session}: {error}")
+        return
+    if session not in modes:
+        _tell(app, f"{session} is not live. {WHEN_NOT_LIVE}")
+    elif modes[session] != "shadow":
+        _tell(app, f"{session} enforces already")
+    else:
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                app.run_worker(_switch(app, hub, session, by), group="decisions", exit_on_error=False)
+
+        shown = () if found is None else found.sessions
+        details = [session_words(each).plain for each in shown if each.session == session]
+        question = Confirm("Enforce", f"Enforce the rules in {session}?", [WHAT_CHANGES, *details])
+        app.call_later(app.push_screen, question, answered)
+
+
+async def _switch(app: App[None], hub: Door, session: str, by: str) -> None:
+    try:
+        outcome = await hub.set_mode(session, "enforce", by=by)
+    except Exception as error:
+        outcome = Outcome(ok=False, message=str(error) or type(error).__name__)
+    app.post_message(ActionDone(outcome))
+
+
+def _tell(app: App[None], problem: str) -> None:
+    app.post_message(ActionDone(Outcome(ok=False, message=problem)))

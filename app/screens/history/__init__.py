@@ -1,0 +1,1 @@
+"""Screens over recorded sessions."""

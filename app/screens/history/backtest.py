@@ -1,0 +1,331 @@
+"""The backtest screen: recorded calls judged again under other rules, beside the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Static
+from textual.worker import Worker
+
+from ....engine.backtest import SessionReport, Totals
+from ....engine.backtest.source import Backtested
+from ....engine.core.clock import Clock, utc_now
+from ...format.text import shown, shown_lines, wrap_all
+from ...sources.api import Journal
+from ...sources.messages import ReplayChosen
+from ...terminal.bindings import COPY_KEY, FOCUS_KEYS
+from ...terminal.keymap import key_of
+from ...viewmodels.backtest_job import Scope, backtest, rules_files
+from ...widgets.base.bars import KeyBar
+from ...widgets.base.blocks import Block, BlockList
+from ...widgets.inputs.choice import Choice
+from ..common.deferred_paint import SettledScreen
+from ..replay.what_if_text import report_lines, totals_lines
+
+MUTED = "$foreground 60%"
+BAR = 24
+LAST_DAY = "24h"
+HINT = "Name the rules files to judge by, and press enter. Nothing runs and nothing is changed."
+NONE_DIVERGES = "No session diverges: under these rules every recorded call would end as it did."
+NO_CALLS = "No call is recorded in these sessions, so there is nothing to judge."
+
+
+class BacktestScreen(SettledScreen[None], inherit_bindings=False):
+    """Judges a `journal`; `session` is the one that was chosen where this was opened.
+
+    `rules` are files to begin with. `clock` says what spans of time count back from, `zone` is the
+    operator's.
+    """
+
+    CSS_PATH = "backtest.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "f5", "run", "judge", id="backtest.run", tooltip="Judge the recorded calls by these rules"
+        ),
+        Binding("r", "rules", "rules", id="backtest.rules", tooltip="Name other rules files"),
+        Binding("s", "scope", "sessions", id="backtest.scope", tooltip="Choose other sessions to judge"),
+        Binding(
+            "escape",
+            "leave",
+            "back",
+            id="backtest.leave",
+            tooltip="Stop judging and keep what is there; then go back",
+        ),
+        *FOCUS_KEYS,
+        COPY_KEY,
+    ]
+
+    @dataclass
+    class Progressed(Message):
+        """More calls were judged."""
+
+        run: int
+        part: Backtested
+
+    @dataclass
+    class Failed(Message):
+        """It could not be judged, or not on to the end."""
+
+        run: int
+        error: str
+
+    def __init__(
+        self,
+        journal: Journal,
+        session: str | None = None,
+        rules: Sequence[str] = (),
+        *,
+        clock: Clock = utc_now,
+        zone: tzinfo | None = None,
+    ) -> None:
+        super().__init__()
+        self._journal = journal
+        self._session = session
+        self._rules = " ".join(f'"{name}"' if " " in name or "," in name else name for name in rules)
+        self._clock = clock
+        self._zone = zone
+        self._run = 0
+        self._work: Worker[None] | None = None
+        self._reports: list[SessionReport] = []
+        self._totals = Totals()
+        self._progress: tuple[int, int] | None = None
+        self._error = ""
+        self._asked: tuple[str, Scope] | None = None
+
+    def compose(self) -> ComposeResult:
+        this = [] if self._session is None else [("this", "this session")]
+        opened = "" if self._session is None else f"   this session: {shown(self._session)}"
+        title = (
+            ("Interlock", "bold $text-primary"),
+            (" ── ", MUTED),
+            ("backtest", "bold"),
+            (opened, MUTED),
+        )
+        yield Static(Content.assemble(*title), id="title")
+        with Horizontal(classes="field"):
+            yield Static("Rules", classes="label")
+            yield Input(self._rules, placeholder="rules files", id="rules")
+        with Horizontal(classes="field"):
+            yield Static("Over", classes="label")
+            yield Choice([*this, ("all", "all sessions"), ("since", "since")], id="scope")
+            yield Input(LAST_DAY, placeholder="24h, 7d or 2026-11-20", id="since")
+        yield Static(Content.styled(HINT, MUTED), id="state")
+        with Vertical(id="found"):
+            yield BlockList(id="report")
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.query_one("#since").display = False
+        self.query_one("#rules").focus()
+
+    def on_unmount(self) -> None:
+        self._cancel()
+
+    @property
+    def judging(self) -> bool:
+        """Whether calls are being judged."""
+        return self._work is not None
+
+    @property
+    def scope(self) -> Scope:
+        """The sessions that are chosen."""
+        match self.query_one(Choice).chosen:
+            case "this":
+                return Scope(session=self._session)
+            case "since":
+                return Scope(since=self.query_one("#since", Input).value)
+            case _:
+                return Scope()
+
+    # What the operator does
+
+    @property
+    def _wanted(self) -> tuple[str, Scope]:
+        """What would be judged now: the rules as they are typed, and the sessions."""
+        return self.query_one("#rules", Input).value.strip(), self.scope
+
+    @on(Choice.Changed)
+    def show_since(self, message: Choice.Changed) -> None:
+        self.query_one("#since").display = message.chosen == "since"
+        self.tell_state()
+
+    @on(Input.Changed)
+    def tell_state(self) -> None:
+        """What was found before is not taken for what would be found now."""
+        self.query_one("#state", Static).update(self._state())
+
+    @on(Input.Submitted)
+    def submit(self) -> None:
+        self.action_run()
+
+    def action_rules(self) -> None:
+        """Type other rules files."""
+        self.query_one("#rules").focus()
+
+    def action_scope(self) -> None:
+        """Choose other sessions."""
+        self.query_one(Choice).focus()
+
+    def action_run(self) -> None:
+        """Judge from the beginning; what was under way is given up."""
+        self._cancel()
+        self._run += 1
+        self._reports, self._totals, self._progress, self._error = [], Totals(), None, ""
+        try:
+            files = rules_files(self.query_one("#rules", Input).value)
+        except ValueError as error:
+            self._fail(str(error))
+            return
+        self._asked = self._wanted
+        self.query_one(BlockList).scroll_to(y=0, animate=False)
+        judging = self._judge(self._run, files, self.scope)
+        self._work = self.run_worker(judging, group="backtest", exit_on_error=False)
+        self._show()
+        self.query_one(BlockList).focus()
+
+    def action_leave(self) -> None:
+        """Stop judging when that is under way, else go back."""
+        if self.judging:
+            self._cancel()
+            # What is on its way from before is not counted any more.
+            self._run += 1
+            self._progress = self._progress or (0, 0)
+            self._totals = self._totals.model_copy(update={"cancelled": True})
+            self._show()
+        elif self.is_current:
+            self.dismiss()
+
+    def _cancel(self) -> None:
+        if self._work is not None:
+            self._work.cancel()
+            self._work = None
+
+    @on(BlockList.Opened)
+    def open_session(self, message: BlockList.Opened) -> None:
+        """Replay a session from its first divergence."""
+        report = next((r for r in self._reports if r.session == message.key), None)
+        if report is not None and report.first is not None:
+            self.post_message(ReplayChosen(report.session, at=report.first.event))
+
+    # What is found
+
+    async def _judge(self, run: int, files: Sequence[str], scope: Scope) -> None:
+        """Have it judged; messages say how far it is, several times a second."""
+        try:
+            now, zone = self._clock(), self._zone
+            async with aclosing(backtest(self._journal, files, scope, now=now, zone=zone)) as parts:
+                async for part in parts:
+                    self.post_message(self.Progressed(run, part))
+        except Exception as error:
+            self.post_message(self.Failed(run, str(error) or type(error).__name__))
+
+    @on(Progressed)
+    def show_progress(self, message: Progressed) -> None:
+        if message.run != self._run:
+            return
+        part = message.part
+        self._reports += part.reports
+        self._totals = part.totals
+        self._progress = (part.done, part.total)
+        if part.finished:
+            self._work = None
+        self._show()
+
+    @on(Failed)
+    def show_failure(self, message: Failed) -> None:
+        if message.run == self._run:
+            self._fail(message.error)
+
+    def _fail(self, error: str) -> None:
+        self._work = None
+        self._error = error
+        self._show()
+
+    # Painting
+
+    def _show(self) -> None:
+        self.query_one("#state", Static).update(self._state())
+        blocks = [_heading(self._totals)] if self._totals.sessions else []
+        blocks += [self._block(report) for report in self._reports]
+        if self._progress is not None and not self.judging and not self._reports:
+            blocks.append(_none(self._totals))
+        report = self.query_one(BlockList)
+        report.show(blocks)
+        # The cursor would stay on the totals; it goes on where that scrolls none of them away.
+        fits = report.virtual_size.height <= report.size.height
+        if report.current == "" and self._reports and fits:
+            report.select(self._reports[0].session)
+        self.refresh_bindings()
+
+    def _state(self) -> Content:
+        if self._error:
+            rows = [row for row in shown_lines(self._error) if row.strip()]
+            return Content.styled("\n".join(["✗ " + rows[0], *rows[1:]]) if rows else "✗", "$text-error")
+        if self._progress is None:
+            return Content.styled("reading the rules…" if self.judging else HINT, MUTED)
+        done, total = self._progress
+        if self.judging:
+            share = min(1.0, done / total) if total else 0.0
+            full = round(BAR * share)
+            leave = key_of(BacktestScreen, "backtest.leave")
+            return Content.assemble(
+                ("━" * full, "$text-accent"),
+                ("─" * (BAR - full), MUTED),
+                f"  {done:,} of {total:,} calls",
+                (f"  {leave} cancels", MUTED),
+            )
+        if self._asked is not None and self._asked != self._wanted:
+            again = key_of(BacktestScreen, "backtest.run")
+            before = f"◌ found under {shown(self._asked[0])} over {self._over(self._asked[1])}"
+            return Content.assemble((before, "$text-warning"), (f"  {again} judges anew", MUTED))
+        if self._totals.cancelled:
+            return Content.styled(f"◐ cancelled after {done:,} of {total:,} calls", "$text-warning")
+        hint = f"  {key_of(BlockList, 'list.open')} opens a session where it first diverges"
+        opens = Content.styled(hint if self._totals.diverging else "", MUTED)
+        return Content.styled("✓ done", "$text-success") + opens
+
+    def _over(self, scope: Scope) -> str:
+        """`sessions since 24h`."""
+        if scope.session is not None:
+            return "this session"
+        return "all sessions" if scope.since is None else f"sessions since {shown(scope.since)}"
+
+    def _block(self, report: SessionReport) -> Block:
+        zone = self._zone
+        return Block(
+            report.session, tuple(report.counts), lambda width: report_lines(report, width, zone)
+        )
+
+
+def _heading(totals: Totals) -> Block:
+    """All sessions together, and rule by rule."""
+
+    def lines(width: int) -> list[Content]:
+        rows = [*totals_lines(totals, width), Content(" ")]
+        if totals.diverging:
+            rows.append(Content.styled("Sessions that diverge", "bold $text-primary"))
+        return rows
+
+    return Block("", (totals.counts, totals.rules), lines)
+
+
+def _none(totals: Totals) -> Block:
+    text = NONE_DIVERGES if totals.counts.judged.calls else NO_CALLS
+    if totals.cancelled:
+        text = "No session diverges among those judged until it was cancelled."
+    return Block(
+        "none",
+        text,
+        lambda width: [Content.styled(row, "bold $text-success") for row in wrap_all([text], width)],
+        selectable=False,
+    )

@@ -1,0 +1,348 @@
+"""The history screen: recorded sessions, newest first, to be filtered and opened for replay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.timer import Timer
+from textual.widgets import Input, Static
+
+from ....engine.history.model.state import SessionSummary
+from ...format.sessions import Column, columns, heading, origin, row
+from ...format.text import age, seconds_between
+from ...format.times import day_and_time
+from ...sources.api import HistorySource, Journal
+from ...sources.messages import ContinueChosen, HubMoved
+from ...terminal.bindings import COPY_KEY, FOCUS_KEYS
+from ...terminal.charset import visible, visible_words
+from ...terminal.keymap import key_of
+from ...terminal.symbols import session_look
+from ...viewmodels.playback import Playable, open_recorded
+from ...widgets.base.bars import KeyBar
+from ...widgets.base.blocks import Block, BlockList
+from ...widgets.base.cursor_list import GUTTER
+from ..common.recorded import RecordedScreen
+from ..replay.screen import ReplayScreen
+
+SECONDS_BETWEEN_READS = 1.0
+EMPTY = "No sessions are recorded yet.\n\nStart one with `interlock demo` or `interlock run`, then press"
+
+
+def matches(session: SessionSummary, words: str) -> bool:
+    """Whether every word of a filter occurs in what the table knows of the session, in any case."""
+    said = (session.agent, session.model, session.mode, session.status, session_look(session).word)
+    text = " ".join((session.id, *said, origin(session))).casefold()
+    return all(word in text for word in words.casefold().split())
+
+
+class HistoryScreen(RecordedScreen, inherit_bindings=False):
+    """Recorded sessions of `source`; see `RecordedScreen` for the rest."""
+
+    CSS_PATH = "screen.tcss"
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (14, "-high")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "slash",
+            "filter",
+            "filter",
+            key_display="/",
+            id="history.filter",
+            tooltip="Filter the sessions",
+        ),
+        Binding(
+            "c",
+            "continue",
+            "continue",
+            id="history.continue",
+            tooltip="Go on with this session under its nets as they were left",
+        ),
+        Binding(
+            "v",
+            "app.decisions",
+            "decisions",
+            id="history.decisions",
+            tooltip="All decisions of all sessions",
+        ),
+        Binding(
+            "R",
+            "app.rules",
+            "rules",
+            id="history.rules",
+            tooltip="The rules of this session, and others",
+        ),
+        Binding(
+            "b",
+            "backtest",
+            "backtest rules…",
+            show=False,
+            id="history.backtest",
+            tooltip="Judge recorded calls under other rules",
+        ),
+        Binding("f5", "reload", "reload", id="history.reload", tooltip="Read the sessions again"),
+        Binding("escape", "leave", "back", id="history.back", tooltip="Clear the filter, or go back"),
+        *FOCUS_KEYS,
+        COPY_KEY,
+    ]
+
+    @dataclass
+    class Loaded(Message):
+        """The recorded sessions have been read."""
+
+        sessions: list[SessionSummary]
+
+    @dataclass
+    class Opened(Message):
+        """A session has been read and is ready to be replayed."""
+
+        ready: Playable
+
+    @dataclass
+    class Failed(Message):
+        """The journal could not be read."""
+
+        error: str
+
+    def __init__(
+        self,
+        source: HistorySource,
+        *,
+        zone: tzinfo | None = None,
+        goes_on: bool = False,
+        journal: Journal | None = None,
+    ) -> None:
+        super().__init__(zone=zone, goes_on=goes_on, journal=journal)
+        self._source = source
+        self._all: list[SessionSummary] | None = None
+        self._shown: list[SessionSummary] = []
+        self._due: Timer | None = None
+        self._error = ""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="sessions"):
+            yield Static("", id="title")
+            yield Input(placeholder="words: session, agent, model, mode or status", id="filter")
+            yield Static("", id="heading")
+            yield Static("", id="note")
+            yield BlockList(id="table")
+            yield Static("", id="detail")
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.query_one("#filter").display = False
+        self.query_one(BlockList).focus()
+        self._show()
+        self.action_reload()
+
+    def on_screen_resume(self) -> None:
+        if self._all is not None:
+            self.action_reload()
+
+    def on_resize(self) -> None:
+        self._show()
+
+    # Whatever goes wrong in reading is shown: the console itself goes on.
+
+    @work(exclusive=True, group="history-list", exit_on_error=False)
+    async def action_reload(self) -> None:
+        """Read the sessions again."""
+        try:
+            self.post_message(self.Loaded(await self._source.history()))
+        except Exception as error:
+            self.post_message(self.Failed(str(error)))
+
+    @work(exclusive=True, group="history-open", exit_on_error=False)
+    async def open_session(self, session_id: str) -> None:
+        """Read a session and replay it."""
+        try:
+            self.post_message(self.Opened(await open_recorded(self._source, session_id)))
+        except Exception as error:
+            self.post_message(self.Failed(str(error)))
+
+    @on(Loaded)
+    def show_sessions(self, message: Loaded) -> None:
+        self._all = message.sessions
+        self._error = ""
+        self._show()
+
+    @on(Opened)
+    def replay_session(self, message: Opened) -> None:
+        if self.is_current:
+            self.app.push_screen(
+                ReplayScreen(message.ready, zone=self._zone, goes_on=self._goes_on, journal=self._journal)
+            )
+
+    @on(HubMoved)
+    def follow(self) -> None:
+        """Read the sessions again soon: what happens while they are read shares the next time."""
+        if self._due is None:
+            self._due = self.set_timer(SECONDS_BETWEEN_READS, self._read_again)
+
+    def _read_again(self) -> None:
+        self._due = None
+        self.action_reload()
+
+    @on(Failed)
+    def show_failure(self, message: Failed) -> None:
+        self._error = visible(message.error, keep_newlines=True)
+        self._show()
+
+    def _show(self) -> None:
+        every = self._all or []
+        words = self.query_one("#filter", Input).value
+        self._shown = [s for s in every if matches(s, words)]
+        noun = "session" if len(every) == 1 else "sessions"
+        count = f"{len(self._shown)} of {len(every)} {noun}" if words.strip() else f"{len(every)} {noun}"
+        if self._all is None:
+            count = "reading…"
+        self.query_one("#title", Static).update(
+            Content.assemble(
+                ("Interlock", "bold $primary"),
+                (" ── ", "$text-muted"),
+                ("history", "bold"),
+                f"   {count}",
+            )
+        )
+        if self._error:
+            self._note(self._error, "$text-error")
+        elif self._all == []:
+            self._note(f"{EMPTY} {key_of(HistoryScreen, 'history.reload')}.")
+        elif self._all and not self._shown:
+            key = key_of(HistoryScreen, "history.back")
+            self._note(f"No session matches '{visible(words)}'. Press {key} to see all of them.")
+        else:
+            self._note("")
+        self._fill()
+
+    def _fill(self) -> None:
+        chosen = columns(self._shown, max(20, self.size.width - 4 - GUTTER), zone=self._zone)
+        above = self.query_one("#heading", Static)
+        above.set_class(not self._shown, "-empty")
+        above.update(Content(heading(chosen)))
+        lines = [(session.id, _line(chosen, session)) for session in self._shown]
+        self.query_one(BlockList).show([_block(key, line) for key, line in lines])
+        self._describe()
+
+    def _note(self, text: str, style: str = "") -> None:
+        note = self.query_one("#note", Static)
+        note.update(Content.styled(text, style))
+        note.set_class(not text, "-empty")
+
+    def _describe(self) -> None:
+        """The selected session in full, below the table: what a narrow table leaves out is here."""
+        chosen = self._session()
+        detail = self.query_one("#detail", Static)
+        detail.set_class(chosen is None, "-empty")
+        detail.update(Content("") if chosen is None else _detail(chosen, self._zone))
+
+    @property
+    def state(self) -> SessionSummary | None:
+        """The selected session."""
+        return self._session()
+
+    def _session(self) -> SessionSummary | None:
+        current = self.query_one(BlockList).current
+        return next((s for s in self._shown if s.id == current), None)
+
+    @on(BlockList.Moved, "#table")
+    def describe_selected(self) -> None:
+        self._describe()
+
+    @on(BlockList.Opened, "#table")
+    def open_selected(self, message: BlockList.Opened) -> None:
+        self.open_session(message.key)
+
+    def action_continue(self) -> None:
+        """Go on with the selected session."""
+        chosen = self._session()
+        if chosen is not None:
+            self.post_message(ContinueChosen(chosen.id, is_flow=chosen.kind == "flow"))
+
+    def action_filter(self) -> None:
+        """Show the filter and type into it."""
+        words = self.query_one("#filter", Input)
+        words.display = True
+        words.focus()
+
+    @on(Input.Changed, "#filter")
+    def narrow(self) -> None:
+        self._show()
+
+    @on(Input.Submitted, "#filter")
+    def to_table(self) -> None:
+        self.query_one(BlockList).focus()
+
+    def action_leave(self) -> None:
+        """Clear the filter when there is one, else leave the screen."""
+        words = self.query_one("#filter", Input)
+        if words.display:
+            words.value = ""
+            words.display = False
+            self.query_one(BlockList).focus()
+        elif self.is_current:
+            self.dismiss()
+
+
+def _block(key: str, line: Content) -> Block:
+    return Block(
+        key, (line.plain, tuple(line.spans)), lambda width: [line.truncate(width, ellipsis=True)]
+    )
+
+
+def _line(chosen: Sequence[Column], session: SessionSummary) -> Content:
+    cells = row(chosen, session)
+    parts: list[tuple[str, str]] = []
+    for column, cell in zip(chosen, cells, strict=True):
+        parts.append((cell, _cell_style(column.name, session)))
+        parts.append(("  ", ""))
+    return Content.assemble(*parts[:-1])
+
+
+def _cell_style(name: str, session: SessionSummary) -> str:
+    match name:
+        case "status":
+            return session_look(session).style
+        case "session":
+            return "bold"
+        case "blocked" if session.blocked:
+            return "$text-error"
+        case "waiting" if session.waiting:
+            return "$text-warning bold"
+        case _:
+            return "$text-muted"
+
+
+def _detail(session: SessionSummary, zone: tzinfo | None) -> Content:
+    lasted = age(seconds_between(session.opened, session.updated))
+    on = f" on {visible(session.model)}" if session.model else ""
+    parts: list[tuple[str, str]] = [
+        (visible_words(session.id), "bold"),
+        (f"  {visible_words(session.agent)}{on}, {session.mode} mode\n", ""),
+        (f"started {day_and_time(session.opened, zone)}", "$text-muted"),
+        (f", {lasted} long, {session.events} events, ", "$text-muted"),
+        (f"{session.calls} calls, {session.blocked} blocked, {session.waiting} waiting", "$text-muted"),
+    ]
+    if about := _about(session):
+        parts.append((f"\n{about}", "$text-muted"))
+    if session.error:
+        parts.append((f"\n✗ {visible(session.error)}", "$text-error"))
+    return Content.assemble(*parts)
+
+
+def _about(session: SessionSummary) -> str:
+    """The kind of session, where it is no agent's own that was recorded here."""
+    before = "imported, " if session.imported else ""
+    if session.kind == "flow":
+        return f"{before}a run of flow {visible_words(session.agent)}"
+    if session.kind == "outside":
+        return f"{before}its loop ran elsewhere"
+    at = f" at event {session.parent_seq}" if session.parent and session.parent_seq is not None else ""
+    return f"{origin(session)}{at}"

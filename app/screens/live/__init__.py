@@ -1,0 +1,1 @@
+"""The live screen, its queue and its panels."""

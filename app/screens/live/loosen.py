@@ -1,0 +1,250 @@
+"""Acts that loosen a session's rules: for a reason, in a panel that names what waits (G-67).
+
+The hub decides what it takes; where that is several people the panel shows who has agreed so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from ....engine.core.durations import parse_time
+from ....engine.history.model.state import ApprovalState, ChangeState, SessionState, SwitchState
+from ...format.text import clip, shown, width_of
+from ...format.times import clock
+from ...terminal.keymap import hints, key_of
+from ...widgets.inputs.safe_input import TypedLine
+from ..common.confirm import Confirm
+from ..common.panel import Panel
+
+MUTED = "$foreground 60%"
+MOST_NAMED = 4
+"""Requests that the panel names one by one."""
+MOST_LINES = 4
+"""Lines of the banner, as the screen has room for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loosening:
+    """Reason why something is loosened, and for how many seconds if not until it is switched back."""
+
+    reason: str
+    seconds: float | None = None
+
+
+class Loosen(Panel[Loosening | None]):
+    """Asks for the reason to loosen something, and for how long; enter does it, escape leaves it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = []
+
+    DEFAULT_CSS = """
+    Loosen > .frame { width: 84; max-width: 95%; border: round $warning; }
+    Loosen Static { height: auto; }
+    Loosen TypedLine { margin: 1 0 0 0; }
+    """
+
+    def __init__(self, title: str, details: Sequence[str], *, for_good: bool = False) -> None:
+        super().__init__()
+        self._title = title
+        self._details = details
+        self._for_good = for_good
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="frame") as frame:
+            frame.border_title = Content(shown(self._title))
+            frame.border_subtitle = hints(self, "enter does it", ("panel.close", "leaves it"))
+            for detail in self._details:
+                yield Static(Content.styled(shown(detail), MUTED))
+            yield TypedLine(placeholder="reason, which is recorded with your name", id="reason")
+            if not self._for_good:
+                yield TypedLine(placeholder="for how long, such as 10m; empty: for good", id="time")
+            yield Static(id="hint")
+
+    def on_mount(self) -> None:
+        self.query_one("#reason", TypedLine).focus()
+
+    @on(Input.Submitted)
+    def answer(self, message: Input.Submitted) -> None:
+        """Close with what was typed, or say what is missing."""
+        message.stop()
+        reason = self.query_one("#reason", TypedLine).value.strip()
+        typed = "" if self._for_good else self.query_one("#time", TypedLine).value.strip()
+        seconds = parse_time(typed) if typed else None
+        if not reason:
+            why = "is it on" if self._for_good else "is it off"
+            self._hint(f"Type a reason: why {why}, who knows of it")
+            self.query_one("#reason", TypedLine).focus()
+        elif typed and not seconds:
+            self._hint("Expected a time such as 30s, 10m or 2h")
+            self.query_one("#time", TypedLine).focus()
+        elif self.is_current:
+            self.dismiss(Loosening(reason, seconds))
+
+    def _hint(self, text: str) -> None:
+        self.query_one("#hint", Static).update(Content.styled(f"✗ {text}", "$text-error"))
+
+
+def loosen_net(state: SessionState, key: str) -> Loosen:
+    """The panel that turns a net off."""
+    rule = state.nets[key].net.rule
+    written = [] if rule is None else [f"{rule.where}  {rule.text.strip()}"]
+    return Loosen(
+        f"Turn off {key} in {state.agent or state.id}",
+        [
+            *written,
+            *waiting_lines(state.approvals.values()),
+            "Calls made from now on are not judged by it. A rule for several people, with 'no grants' or "
+            "'risk high', goes off only once as many other people have confirmed.",
+        ],
+    )
+
+
+def turn_on_net(state: SessionState, key: str, why: str) -> Loosen:
+    """The panel that turns on a net which takes calls from a rule on `anything-else`; `why` says so."""
+    rule = state.nets[key].net.rule
+    written = [] if rule is None else [f"{rule.where}  {rule.text.strip()}"]
+    return Loosen(
+        f"Turn on {key} in {state.agent or state.id}",
+        [*written, why, *waiting_lines(state.approvals.values())],
+        for_good=True,
+    )
+
+
+def loosen_mode(state: SessionState) -> Loosen:
+    """The panel that switches to shadow mode."""
+    return Loosen(
+        f"Shadow mode: stop blocking calls of {state.agent or state.id}",
+        [
+            "In shadow mode every call runs; what would have been blocked or asked is only recorded.",
+            *waiting_lines(state.approvals.values()),
+            "Where a rule asks for several people, says 'no grants' or 'risk high', as many other people "
+            "have to confirm.",
+        ],
+    )
+
+
+class ProposedChange(Confirm):
+    """Asks whether to agree to what somebody proposed; `x` takes it back for all."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("x", "drop", "take back", id="proposed.drop", tooltip="Take back what is proposed"),
+    ]
+
+    def __init__(self, change: ChangeState, drop: Callable[[], None]) -> None:
+        super().__init__(
+            "Proposed change",
+            f"{change.by} proposes: {change.words}. Do you confirm it?",
+            [
+                f"Reason: {change.reason}",
+                *_so_far(change),
+                f"{key_of(ProposedChange, 'proposed.drop')} takes the proposal back.",
+            ],
+        )
+        self._drop = drop
+
+    def action_drop(self) -> None:
+        """Take the proposal back, and confirm nothing."""
+        if self.is_current:
+            self._drop()
+            self.dismiss(False)
+
+
+def waiting_lines(waiting: Iterable[ApprovalState]) -> list[str]:
+    """Which requests a change concerns: they go on waiting, and each is asked anew."""
+    named = [f"{a.tool} (call {a.call_id}, {a.net})" for a in waiting]
+    if not named:
+        return ["No request waits in this session."]
+    more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+    listed = "; ".join(named[:MOST_NAMED]) + more
+    return [f"These requests go on waiting for people, and are asked anew: {listed}"]
+
+
+def _so_far(change: ChangeState) -> list[str]:
+    return [f"Confirmed by {_given(change)}; {change.missing} missing. Until {clock(change.expires)}"]
+
+
+def _given(change: ChangeState) -> str:
+    return f"{len(change.given)} of {change.people} ({', '.join(change.given) or 'nobody yet'})"
+
+
+def change_line(change: ChangeState) -> str:
+    """A proposal in one line: until when, who wants what, who has confirmed, and why."""
+    return (
+        f"until {clock(change.expires)} {change.by} proposes: {change.words}; confirmed by "
+        f"{_given(change)}: {change.reason}"
+    )
+
+
+def switch_line(what: str, switch: SwitchState) -> str:
+    """What is off, who did it, why and until when, in one line."""
+    until = "" if switch.until is None else f" until {clock(switch.until)}"
+    why = "" if switch.reason is None else f": {switch.reason}"
+    return f"{what}{until}, by {', '.join(switch.people)}{why}"
+
+
+def banner(state: SessionState | None, others: Mapping[str, SessionState], width: int) -> Content | None:
+    """Rules that people have switched off in a session, or proposed to, and in `others`, by name.
+
+    At most `MOST_LINES` lines of at most `width` cells; `None` where all is on everywhere.
+    """
+    elsewhere = [_elsewhere("!", _off, others, width), _elsewhere("?", _proposed, others, width)]
+    below = [line for line in elsewhere if line is not None]
+    lines = [*([] if state is None else _own_lines(state, MOST_LINES - len(below))), *below]
+    styled = (Content.styled(clip(shown(line), width), _STYLES[line[0]]) for line in lines)
+    return Content("\n").join(styled) if lines else None
+
+
+_STYLES = {"!": "bold $text-warning", "?": "$text-warning"}
+
+
+def _own_lines(state: SessionState, most: int) -> list[str]:
+    """Lines for rules off in the session shown, then for those proposed, each with who and why."""
+    off = [switch_line(f"{key} is off", each) for key, each in state.off.items()]
+    if state.shadowed is not None:
+        off.insert(0, switch_line("shadow mode, nothing is blocked", state.shadowed))
+    lines = [*(f"! {line}" for line in off)]
+    lines += [f"? {change_line(change)}" for change in state.changes.values()]
+    if len(lines) <= most:
+        return lines
+    rest = [
+        *(f"{name} is off" for name in _off(state)),
+        *(f"proposed: {name}" for name in _proposed(state)),
+    ]
+    return [*lines[: most - 1], f"! {len(lines) - most + 1} more: {'; '.join(rest[most - 1 :])}"]
+
+
+def _off(state: SessionState) -> list[str]:
+    return [*(["shadow mode"] if state.shadowed is not None else []), *state.off]
+
+
+def _proposed(state: SessionState) -> list[str]:
+    return [change.words for change in state.changes.values()]
+
+
+def _elsewhere(
+    sign: str,
+    what: Callable[[SessionState], list[str]],
+    others: Mapping[str, SessionState],
+    width: int,
+) -> str | None:
+    """The count of what is off or proposed in other sessions, and as many of their names as fit."""
+    found = {name: each for name, state in others.items() if (each := what(state))}
+    if not found:
+        return None
+    sessions = "1 other session" if len(found) == 1 else f"{len(found)} other sessions"
+    head = f"{sign} {sum(map(len, found.values()))} {'off' if sign == '!' else 'proposed'} in {sessions}"
+    named = [f"{name}: {', '.join(each)}" for name, each in found.items()]
+    for many in range(len(named), 0, -1):
+        more = "" if many == len(named) else "; …"
+        line = f"{head} ({'; '.join(named[:many])}{more})"
+        if width_of(shown(line)) <= width:
+            return line
+    return f"{head}: {', '.join(found)}"

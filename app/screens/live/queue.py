@@ -1,0 +1,198 @@
+"""What the live screen does with requests besides opening them, and with grants.
+
+Several requests are marked and decided together, a request gets more time, a grant is revoked. Marks are
+ids: they stay with their requests, whatever the order of the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import datetime
+
+from ....engine.approvals.queue import ApprovalQueue, Unread, in_order
+from ....engine.history.model.state import ApprovalState, GrantState, SessionState
+from ....engine.hub.hub import Outcome
+from ...format.text import shown
+from ...format.times import in_force, with_more
+from ...sources.messages import ActionDone, RequestChosen
+from ...viewmodels.request import ask_for_time
+from ...widgets.lists.sessions import WaitingList
+from ...widgets.nets.flow_lines import askers
+from ...widgets.nets.grants import bounds, passes
+from ...widgets.nets.list import NetList
+from ..common.confirm import Confirm
+from ..common.deferred_paint import SettledScreen
+from ..common.guarded_keys import ASLEEP
+from ..common.operator_context import Desk
+
+MOST = 50
+"""Requests that are decided together at most."""
+COMING = ("mark", "together", "revoke", "raise_limit")
+"""What is offered or not as sessions and requests come and go."""
+
+
+class QueueScreen(SettledScreen[None], inherit_bindings=False):
+    """A screen with a queue and a list of nets."""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__()
+        self._desk = desk
+        self._hub = desk.hub
+        self._operator = desk.operator
+        self._clock = desk.clock
+        self._sessions: dict[str, SessionState] = {}
+        self._queue = ApprovalQueue()
+        self._unread = Unread()
+        self._marked: set[str] = set()
+        self._arrived = float("-inf")
+        self._offered: list[bool] = []
+
+    @property
+    def state(self) -> SessionState | None:
+        """The selected session."""
+        raise NotImplementedError
+
+    @property
+    def selected_request(self) -> ApprovalState | None:
+        """The request under the cursor of the queue."""
+        return self._queue.get(self.query_one("#waiting", WaitingList).current)
+
+    @property
+    def selected_grant(self) -> GrantState | None:
+        """The grant under the cursor of the nets."""
+        current = self.query_one("#nets", NetList).current
+        return None if self.state is None else self.state.grants.get(current or "")
+
+    def _show_queue(self, names: dict[str, str], now: datetime) -> None:
+        """Show what waits; keys sleep when another request has come under the cursor."""
+        waiting = self.query_one("#waiting", WaitingList)
+        before = waiting.current
+        if self._marked:
+            self._marked &= {each.id for each in self._queue}
+        waiting.show_waiting(
+            self._queue, askers(self._sessions, names), now, self._marked, unread=self._unread.requests
+        )
+        if waiting.current != before:
+            self._arrived = self._desk.monotonic()
+        offered = [self.offered(action) for action in COMING]
+        if offered != self._offered:
+            self._offered = offered
+            self.refresh_bindings()
+
+    def fall_asleep(self) -> None:
+        """What is under the cursor may not be what was."""
+        self._arrived = self._desk.monotonic()
+
+    def _awake(self) -> bool:
+        if self._desk.monotonic() - self._arrived >= ASLEEP:
+            return True
+        self.notify("Another request has just come under the cursor.", severity="warning")
+        return False
+
+    def offered(self, action: str) -> bool:
+        """Whether a key of the queue or of the nets does something where the operator is."""
+        match action:
+            case "mark" | "extend":
+                return self._in("waiting") and bool(self._queue)
+            case "together":
+                return bool(self._marked)
+            case "revoke":
+                return self._in("nets") and self.selected_grant is not None
+            case _:
+                return True
+
+    def _in(self, pane: str) -> bool:
+        return self.focused is not None and self.focused.id == pane
+
+    # Deciding several together
+
+    async def action_mark(self) -> None:
+        """Mark the request under the cursor, or take its mark away."""
+        request = self.selected_request
+        if request is None:
+            return
+        if request.id in self._marked:
+            self._marked.remove(request.id)
+        elif len(self._marked) >= MOST:
+            self.notify(f"At most {MOST} requests are decided together.", severity="warning")
+            return
+        else:
+            self._marked.add(request.id)
+        await self.paint()
+
+    async def paint(self) -> None:
+        """Bring the screen up to the hub's state."""
+        raise NotImplementedError
+
+    def action_together(self) -> None:
+        """Show the marked requests as a table, to be decided together; a single one as it is."""
+        from ..approval.batch import BatchScreen
+
+        chosen = in_order(a for a in self._queue if a.id in self._marked)
+        if len(chosen) == 1:
+            self.post_message(RequestChosen(chosen[0].id))
+            return
+        if chosen:
+            self.app.push_screen(BatchScreen(self._desk, chosen, self._sessions))
+
+    # More time
+
+    def action_extend(self) -> None:
+        """Give the request under the cursor a quarter of an hour more."""
+        request = self.selected_request
+        if request is None or not self._awake():
+            return
+        seconds = with_more(request, self._clock())
+        if seconds is None:
+            self.notify("This request waits for ever: it needs no more time.")
+            return
+        self._do(ask_for_time(self._hub, request, seconds, self._operator))
+
+    # Grants
+
+    def action_revoke(self) -> None:
+        """End the grant under the cursor, once that is confirmed."""
+        state, grant = self.state, self.selected_grant
+        if state is None or grant is None:
+            return
+        now = self._clock()
+        if not in_force(grant, now):
+            self.notify(f"{shown(grant.key)} lets nothing pass any more.", markup=False)
+            return
+        self._ask(
+            "Revoke a grant",
+            f"Revoke {grant.key}?",
+            [
+                f"Now {passes(grant)}: {', '.join(bounds(grant, now))}.",
+                "Without it such calls are asked about again. What it has let pass stays done.",
+            ],
+            lambda: self._revoke(state.id, grant.key),
+        )
+
+    async def _revoke(self, session: str, key: str) -> Outcome:
+        return await self._hub.revoke_grant(session, key, by=self._operator)
+
+    # Doing
+
+    def _ask(
+        self,
+        title: str,
+        question: str,
+        details: Sequence[str],
+        then: Callable[[], Coroutine[object, object, Outcome]],
+    ) -> None:
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self._do(then())
+
+        self.app.push_screen(Confirm(title, question, details), answered)
+
+    def _do(self, action: Coroutine[object, object, Outcome]) -> None:
+        self.app.run_worker(self._finish(action), group="decisions", exit_on_error=False)
+
+    async def _finish(self, action: Coroutine[object, object, Outcome]) -> None:
+        try:
+            outcome = await action
+        except Exception as error:
+            outcome = Outcome(ok=False, message=str(error) or type(error).__name__)
+        self.post_message(ActionDone(outcome))

@@ -1,0 +1,105 @@
+"""A session's cost limit, and the line in which a higher one is typed."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol, runtime_checkable
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from ....engine.history.fold.event_text import dollars
+from ....engine.history.model.state import SessionState
+from ....engine.hub.hub import Outcome
+from ...config.quantities import parse_dollars
+from ...format.text import clip, name_shown, shown
+from ...terminal.keymap import hints
+from ...widgets.inputs.safe_input import TypedLine
+from ..common.panel import Panel
+
+MUTED = "$foreground 60%"
+
+
+@runtime_checkable
+class RaisesLimits(Protocol):
+    """A hub that lets sessions cost more. One elsewhere may not."""
+
+    async def raise_limit(
+        self, session_id: str, max_cost: float, *, by: str, reason: str | None = None
+    ) -> Outcome:
+        """Let a session cost so many US dollars."""
+        ...
+
+
+def has_limit(state: SessionState | None, hub: object) -> bool:
+    """Whether `hub` can raise the limit of a session: it has one, and its loop runs there."""
+    if state is None or state.max_cost is None or state.kind in ("outside", "flow"):
+        return False
+    return isinstance(hub, RaisesLimits)
+
+
+def higher(text: str, state: SessionState) -> float:
+    """The limit that was typed. Raises `ValueError` unless the session could go on with it."""
+    amount = parse_dollars(text.strip().removeprefix("$"))
+    if state.max_cost is not None and amount <= state.max_cost:
+        raise ValueError(f"more than {dollars(state.max_cost)}, which is the limit already")
+    if amount <= state.cost:
+        raise ValueError(f"more than {dollars(state.cost)}, which has been spent already")
+    return amount
+
+
+class RaiseLimit(Panel[tuple[float, str] | None]):
+    """Asks what the session of `state` may cost and why; gives both, or nothing on escape."""
+
+    BINDINGS: ClassVar[list[BindingType]] = []
+
+    DEFAULT_CSS = """
+    RaiseLimit > .frame { width: 64; max-width: 95%; }
+    RaiseLimit Static { height: auto; }
+    RaiseLimit TypedLine { margin: 1 0 0 0; }
+    RaiseLimit #hint { margin: 1 0 0 0; }
+    """
+
+    def __init__(self, state: SessionState) -> None:
+        super().__init__()
+        self._state = state
+
+    def compose(self) -> ComposeResult:
+        state = self._state
+        most = dollars(state.max_cost) if state.max_cost is not None else "any amount"
+        with Vertical(classes="frame") as frame:
+            frame.border_title = Content(f"Cost limit of {clip(name_shown(state.agent or state.id), 40)}")
+            frame.border_subtitle = hints(self, "enter raises it", ("panel.close", "leaves it"))
+            yield Static(f"It has cost {dollars(state.cost)} of at most {most}.", markup=False)
+            yield TypedLine(placeholder="what it may cost in US dollars, all in all", id="limit")
+            yield TypedLine(placeholder="reason, which is recorded with your name", id="reason")
+            yield Static(id="hint")
+
+    def on_mount(self) -> None:
+        self._hint("One that has stopped at its limit goes on with what you tell it next.", MUTED)
+        self.query_one("#limit", TypedLine).focus()
+
+    def _hint(self, text: str, style: str) -> None:
+        self.query_one("#hint", Static).update(Content.styled(text, style))
+
+    @on(Input.Submitted)
+    def answer(self, message: Input.Submitted) -> None:
+        """Close with the amount, or say which it has to be."""
+        message.stop()
+        limit, why = self.query_one("#limit", TypedLine), self.query_one("#reason", TypedLine)
+        try:
+            amount = higher(limit.value, self._state)
+        except ValueError as error:
+            self._hint(f"✗ Expected {shown(str(error))}", "$text-error")
+            limit.focus()
+            return
+        if not why.value.strip():
+            # The first enter leads on to the reason; only one that finds none there says so.
+            if message.input is why:
+                self._hint("✗ Type a reason: it is recorded with the limit", "$text-error")
+            why.focus()
+        elif self.is_current:
+            self.dismiss((amount, why.value.strip()))

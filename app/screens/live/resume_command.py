@@ -1,0 +1,91 @@
+"""What to type to go on with a session that a console does not go on with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from ....engine.history.model.state import Origin
+from ....engine.hub.hub import Outcome
+from ...format.text import shown
+from ...sessions import imported_session
+from ...sessions.acp_resume import going_on, journal_here
+from ...sessions.imported_session import goes_on, recorded_words, refusal
+from ...sources.api import Door
+from ...sources.messages import ActionDone
+from ...terminal.keymap import hints
+from ..common.panel import Panel
+
+
+class ByCommand(Panel[None]):
+    """Shows `command`, to be copied, after why it takes one; `then` is how it is run."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("c", "copy", "copy", id="command.copy", tooltip="Copy the command"),
+    ]
+
+    DEFAULT_CSS = """
+    ByCommand > .frame { padding: 1 2; }
+    ByCommand Static { width: 1fr; }
+    ByCommand #command { margin: 1 0; }
+    """
+
+    def __init__(self, why: Sequence[str], command: str, then: str) -> None:
+        super().__init__()
+        self._why = why
+        self._command = command
+        self._then = then
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="frame") as frame:
+            frame.border_title = "Continue"
+            frame.border_subtitle = hints(self, ("command.copy", "copy"), ("panel.close", "close"))
+            for line in self._why:
+                yield Static(Content(shown(line)))
+            yield Static(Content.styled(shown(self._command), "bold"), id="command")
+            yield Static(Content(shown(self._then)))
+
+    def action_copy(self) -> None:
+        """Put the command where it can be pasted from."""
+        self.app.copy_to_clipboard(self._command)
+        self.notify("Copied", markup=False)
+
+
+async def tell_command(app: App[None], hub: Door, session_id: str) -> None:
+    """Show what goes on with a recorded session, or why that cannot be told."""
+    try:
+        events = await hub.recorded(session_id)
+    except Exception as error:
+        app.post_message(ActionDone(Outcome(ok=False, message=f"Cannot continue {session_id}: {error}")))
+        return
+    why = (
+        f"{session_id} is a session of an agent that speaks ACP. What goes on with it is the command "
+        "that started it; nothing is run from a journal."
+    )
+    command = going_on(session_id, events, journal_here(hub))
+    then = f"FILES are its rules, COMMAND is the agent's own command. {_when(hub)}"
+    app.push_screen(ByCommand([why], command, then))
+
+
+def tell_imported(app: App[None], hub: Door, origin: Origin, at: int | None) -> None:
+    """Show what an imported session's record says of how it ran, and what goes on with it instead."""
+    if not goes_on(origin):
+        problem = "\n".join(refusal(origin, at, None))
+        app.post_message(ActionDone(Outcome(ok=False, message=problem)))
+        return
+    command = imported_session.going_on(origin, at, journal_here(hub))
+    then = f"FILE is its agent (or give --model MODEL), FILES are its rules. {_when(hub)}"
+    app.push_screen(ByCommand(recorded_words(origin), command, then))
+
+
+def _when(hub: Door) -> str:
+    """Where a command that needs the journal is run, and what has to end before."""
+    ends = f"the server at {hub.elsewhere} has" if hub.elsewhere else "this console has"
+    where = f"Run it on that machine, once {ends}" if hub.elsewhere else f"Run it once {ends}"
+    return f"{where} ended: a journal has one writer."

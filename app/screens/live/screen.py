@@ -1,0 +1,570 @@
+"""The live screen: sessions, the selected one's transcript, its nets and pending calls, what waits.
+
+It keeps no state of its own but what is selected and what streams; everything else is read from the hub
+when events say that it moved, and painted at most five times a second. A new request is painted at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.dom import DOMNode
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from ....engine.approvals.queue import ApprovalQueue
+from ....engine.history.fold.event_text import dollars
+from ....engine.history.model.state import ApprovalState, SessionState, TranscriptEntry
+from ....engine.hub.hub import Outcome
+from ...format.text import amount, clip, count, shown
+from ...sources.capabilities import can_be_told, not_told, what_stops
+from ...sources.messages import HubMoved, ReplayChosen, RequestChosen
+from ...terminal.key_rights import permission_of, rights_for
+from ...terminal.keymap import key_of
+from ...terminal.symbols import session_look
+from ...viewmodels.stream import Flow, changes_queue
+from ...widgets.base.bars import KeyBar, PaneTabs, TitleBar
+from ...widgets.base.blocks import BlockList
+from ...widgets.inputs.say_line import SayLine
+from ...widgets.lists.sessions import (
+    NO_SESSION,
+    READING,
+    PendingList,
+    SessionList,
+    WaitingList,
+    session_names,
+)
+from ...widgets.lists.transcript import NOTHING_YET, Transcript
+from ...widgets.nets.flow_lines import flow_title, where
+from ...widgets.nets.list import NetList
+from ..common.detail import entry_detail
+from ..common.net_picture import picture_of
+from ..common.operator_context import Desk
+from .keys import LIVE_KEYS, PANES
+from .loosen import Loosening, ProposedChange, banner, loosen_mode
+from .queue import QueueScreen
+from .raise_limit import RaiseLimit, has_limit
+from .switch_nets import SwitchNets
+
+# What stands on the frames of the live screen's panes.
+
+
+def transcript_titles(
+    state: SessionState, name: str, *, raises: str = "", one_line: bool = False
+) -> tuple[Content, Content]:
+    """Above, the session with its state and mode; below, its model with what was used, that its loop
+    runs elsewhere, or where its flow stands. `raises` is the key that raises its cost limit, if one does.
+    With `one_line` there is nothing below: what it has cost stands above as well.
+    """
+    if one_line:
+        above, below = transcript_titles(state, name, raises=raises)
+        return Content.assemble(above, "  ", below.stylize("not bold")), Content("")
+    look = session_look(state)
+    above = Content.assemble(
+        (clip(name, 40), "bold"), "  ", (f"{look.symbol} {look.word}", look.style), f"  {state.mode}"
+    )
+    model = clip(shown(state.model), 30)
+    if state.flow is not None:
+        return above, Content(f"{flow_title(state.flow)} · {where(state.flow)}")
+    if state.kind == "outside":
+        return above, Content(f"{model} · runs elsewhere" if model else "runs elsewhere")
+    return above, Content(f"{model}{_used(state, raises)}")
+
+
+def nothing_said(state: SessionState | None, keys: type[DOMNode], *, reading: bool = False) -> str:
+    """What stands in place of a transcript; where no session is live, what leads to those there were.
+
+    While a console is `reading` a server's sessions there may be one that it does not know yet.
+    """
+    if state is not None:
+        return NOTHING_YET
+    if reading:
+        return READING
+    return f"No session runs. {key_of(keys, 'live.history')} lists those that have ended."
+
+
+def counted(word: str, number: int, more: str = "") -> str:
+    """`Waiting (2)`, `Waiting`, `Waiting (2) · 1 marked`."""
+    return (f"{word} ({number})" if number else word) + (f" · {more}" if more else "")
+
+
+def _used(state: SessionState, raises: str) -> str:
+    """What the model has read and written so far, once it has, and what that cost.
+
+    A limit comes first: the frame may have no room for all.
+    """
+    read, written = state.input_tokens, state.output_tokens
+    tokens = f" · {amount(read)} in {amount(written)} out" if read or written else ""
+    if state.max_cost is None:
+        return f"{tokens} · {dollars(state.cost)}" if tokens and state.cost else tokens
+    how = f", {raises} raises it" if raises else ""
+    return f" · {dollars(state.cost)} of {dollars(state.max_cost)}{how}{tokens}"
+
+
+PAINTS_PER_SECOND = 5
+
+
+class LiveScreen(QueueScreen, inherit_bindings=False):
+    """The screen an operator works on."""
+
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (100, "-wide")]
+    BINDINGS: ClassVar[list[BindingType]] = [*LIVE_KEYS]
+
+    def __init__(self, desk: Desk, *, selected: str | None = None) -> None:
+        super().__init__(desk)
+        self._selected = selected
+        self._flows: dict[str, Flow] = {}
+        self._say = SayLine()
+        self._dirty = True
+        self._problem = ""
+        self._returns_to: str = "transcript"
+        self.add_class("show-transcript", update=False)
+
+    def compose(self) -> ComposeResult:
+        yield TitleBar("live", self._operator, self._hub.place, self._hub.elsewhere)
+        yield Static("", id="problem")
+        yield Static("", id="switched")
+        yield PaneTabs(PANES)
+        with Vertical(id="panes"):
+            with Horizontal(id="upper"):
+                yield SessionList()
+                yield Transcript()
+                yield WaitingList()
+            with Horizontal(id="lower"):
+                yield NetList()
+                yield PendingList()
+        yield self._say
+        yield KeyBar()
+
+    async def on_mount(self) -> None:
+        self.query_one("#problem").display = False
+        self.query_one("#switched").display = False
+        if self._problem:
+            self.show_problem(self._problem)
+        self.query_one("#upper #sessions").border_title = "Sessions"
+        self._bring("transcript")
+        # The nets know how many lines they take once they know their width.
+        self.watch(self.query_one("#nets"), "virtual_size", self._size_lower, init=False)
+        self.set_interval(1 / PAINTS_PER_SECOND, self._paint_changes)
+        self.set_interval(1.0, self._age)
+        await self.paint()
+
+    def _age(self) -> None:
+        self._dirty = True
+
+    async def _paint_changes(self) -> None:
+        if self._dirty:
+            await self.paint()
+
+    # What happens in the hub
+
+    @on(HubMoved)
+    async def follow(self, moved: HubMoved) -> None:
+        """Follow the streams; paint at once when the queue changed, else with the next tick."""
+        now = self._clock()
+        for event in moved.events:
+            self._flows.setdefault(event.session, Flow()).take(event, now)
+        self._dirty = True
+        if any(changes_queue(event) for event in moved.events):
+            await self.paint()
+
+    async def paint(self) -> None:
+        """Bring every pane up to the hub's state."""
+        self._dirty = False
+        try:
+            sessions = await self._hub.sessions()
+            self._queue, self._unread = ApprovalQueue(await self._hub.approvals()), self._hub.unread()
+        except Exception as error:
+            self.show_problem(f"The hub does not answer: {error}")
+            return
+        self._sessions = {state.id: state for state in sessions}
+        if self._selected not in self._sessions and not (self._selected and self._unread.sessions):
+            self._selected = sessions[0].id if sessions else None
+        names = session_names(sessions)
+        now = self._clock()
+        state = self.state
+        listed = self.query_one("#sessions", SessionList)
+        listed.say_when_empty(READING if self._unread.sessions else NO_SESSION)
+        listed.show_sessions(sessions, now, self._queue.stops())
+        if self._selected is not None:
+            listed.select(self._selected)
+        flow = self._flows.get(self._selected or "", Flow())
+        transcript = self.query_one("#transcript", Transcript)
+        transcript.say_when_empty(nothing_said(state, LiveScreen, reading=bool(self._unread.sessions)))
+        transcript.show_session(state, flow, now)
+        self._show_queue(names, now)
+        self.query_one("#nets", NetList).show_nets(state, now=now)
+        self.query_one("#pending", PendingList).show_pending(state, now)
+        self._title(state, names)
+        self._show_switched(state, names)
+        self._size_lower()
+
+    def _title(self, state: SessionState | None, names: dict[str, str]) -> None:
+        waiting, pending = self._waiting, len(state.pending) if state else 0
+        unread = self._unread.sessions
+        _entitle(self.query_one("#sessions"), f"Sessions · {unread} to read" if unread else "Sessions")
+        self.query_one(TitleBar).waiting = waiting
+        self.query_one(PaneTabs).counts = {"waiting": waiting, "pending": pending}
+        self.app.title = f"Interlock · {waiting} waiting" if waiting else "Interlock"
+        name = names.get(state.id, "") if state else ""
+        marked = f"{len(self._marked)} marked" if self._marked else ""
+        narrow = self.has_class("-narrow")  # Then nothing stands below.
+        _entitle(self.query_one("#waiting"), counted("Waiting", waiting, marked if narrow else ""))
+        self.query_one("#waiting").border_subtitle = Content(marked)
+        _entitle(self.query_one("#pending"), counted("Pending", pending))
+        _entitle(self.query_one("#nets"), f"Nets of {clip(name, 40)}" if name else "Nets")
+        transcript = self.query_one("#transcript")
+        if state is None:
+            _entitle(transcript, "Transcript")
+        else:
+            offered = (
+                self.offered("raise_limit")
+                and permission_of(self.app).refusal(rights_for("live.limit")) is None
+            )
+            key = key_of(LiveScreen, "live.limit") if offered else ""
+            titles = transcript_titles(state, name, raises=key, one_line=narrow)
+            transcript.border_title, transcript.border_subtitle = titles
+
+    def _show_switched(self, state: SessionState | None, names: dict[str, str]) -> None:
+        """A banner as long as rules are off in any session, or that is proposed."""
+        others = {
+            names.get(each.id, each.id): each for each in self._sessions.values() if each is not state
+        }
+        found = banner(state, others, max(20, self.size.width - 4))
+        line = self.query_one("#switched", Static)
+        if found is not None:
+            line.update(found)
+        line.display = found is not None
+
+    def _size_lower(self) -> None:
+        """The lower panes are as high as the nets need, up to two fifths of a screen that shows all."""
+        if self.has_class("-narrow"):
+            self.query_one("#lower").styles.height = "1fr"
+            return
+        nets = max(3, self.query_one("#nets", NetList).virtual_size.height)
+        self.query_one("#lower").styles.height = min(nets + 2, max(5, self.size.height * 2 // 5))
+
+    def show_problem(self, text: str) -> None:
+        """A line that stays until the console ends; also before the screen is there."""
+        self._problem = text
+        if not self.query("#problem"):
+            return
+        problem = self.query_one("#problem", Static)
+        problem.update(Content.styled(f"✗ {shown(text)}", "bold $text-error"))
+        problem.display = True
+
+    @property
+    def _waiting(self) -> int:
+        """Requests that wait, those included that cannot be listed yet."""
+        return len(self._queue) + self._unread.requests
+
+    @property
+    def state(self) -> SessionState | None:
+        """The selected session."""
+        return self._sessions.get(self._selected or "")
+
+    # What the operator moves and opens
+
+    @on(BlockList.Moved, "#sessions")
+    async def choose_session(self, event: BlockList.Moved) -> None:
+        if self.focused is event.blocks and event.key != self._selected:
+            self._selected = event.key
+            await self.paint()
+
+    @on(BlockList.Moved, "#waiting")
+    async def choose_request(self, event: BlockList.Moved) -> None:
+        """Moving in the queue shows the session that asks."""
+        request = self.selected_request
+        if self.focused is event.blocks and request is not None and request.session != self._selected:
+            self._selected = request.session
+            await self.paint()
+            if self.state is None:
+                self.run_worker(self._read(request.session), group="read", exclusive=True)
+
+    async def _read(self, session: str) -> None:
+        """Have a session that a server's others come before, and show it."""
+        with suppress(Exception):  # What a hub does not answer the next paint says.
+            await self._hub.session(session)
+        await self.paint()
+
+    async def show_session(self, session_id: str) -> None:
+        """Select a session from outside."""
+        self._selected = session_id
+        await self.paint()
+        self._bring("transcript")
+
+    @on(BlockList.Opened, "#sessions")
+    def open_session(self) -> None:
+        self.action_pane("transcript")
+
+    @on(BlockList.Opened, "#waiting")
+    def open_request(self, event: BlockList.Opened) -> None:
+        self.post_message(RequestChosen(event.key))
+
+    @on(BlockList.Opened, "#transcript")
+    def open_entry(self, event: BlockList.Opened) -> None:
+        state, entry = self.state, self._entry_at(event.key)
+        if state is None or entry is None:
+            return
+        if entry.call is not None and entry.call.status == "waiting":
+            own = self._queue.of(state.id)
+            asking = next((each for each in own if each.call_id == entry.call.call_id), None)
+            if asking is not None:
+                self.post_message(RequestChosen(asking.id))
+                return
+        self._show_entry(entry, state)
+
+    def _show_entry(self, entry: TranscriptEntry, state: SessionState) -> None:
+        call = entry.call
+        explain = None if call is None else lambda: self._hub.explain(state.id, call.call_id)
+        self.app.push_screen(entry_detail(entry, state.agent, explain=explain))
+
+    @on(BlockList.Opened, "#nets")
+    def open_net(self, event: BlockList.Opened) -> None:
+        state = self.state
+        if state is not None:
+            read = partial(self._hub.recorded, state.id)
+            panel = picture_of(state, event.key, self._clock(), read)
+            if panel is not None:
+                self.app.push_screen(panel)
+
+    @on(BlockList.Moved, "#nets")
+    def choose_net(self) -> None:
+        """Only a grant can be revoked."""
+        self.refresh_bindings()
+
+    @on(BlockList.Opened, "#pending")
+    def open_pending(self, event: BlockList.Opened) -> None:
+        state = self.state
+        call_id = event.key.split("/")[0]
+        if state is None:
+            return
+        entry = next((e for e in state.transcript if e.call and e.call.call_id == call_id), None)
+        if entry is not None:
+            self._show_entry(entry, state)
+
+    @on(PaneTabs.Chosen)
+    def choose_tab(self, event: PaneTabs.Chosen) -> None:
+        self.action_pane(event.pane)
+
+    @on(TitleBar.Chosen)
+    async def choose_screen(self, event: TitleBar.Chosen) -> None:
+        if event.screen in ("decisions", "history", "rules"):
+            await self.app.run_action(event.screen)
+
+    def action_pane(self, pane: str) -> None:
+        """Bring a pane forward and focus it, instead of a line being typed."""
+        self._say.leave()
+        self._bring(pane)
+
+    def action_turn(self, step: int) -> None:
+        """Bring the next pane forward, or the one before."""
+        names = [name for name, _ in PANES]
+        self._bring(names[(names.index(self._returns_to) + step) % len(names)])
+
+    def _bring(self, pane: str) -> None:
+        """Show a pane, and focus it unless a line is being typed."""
+        if not self.has_class(f"show-{pane}"):
+            # The styles of everything follow once, not for each of the classes.
+            self.remove_class(*(f"show-{name}" for name, _ in PANES), update=False)
+            self.add_class(f"show-{pane}")
+        self.query_one(PaneTabs).current = pane
+        self._returns_to = pane
+        if self.open_line is None:
+            # At once: a focus that comes later could take it from a line that is opened now.
+            self.set_focus(self.query_one(f"#{pane}"))
+
+    @property
+    def open_line(self) -> Input | None:
+        """The line that speaks to an agent, while it is shown."""
+        return self._say.input if self._say.is_open else None
+
+    def on_descendant_focus(self) -> None:
+        """The pane that got the focus, by mouse too, is the one to come back to; it ends a line."""
+        focused = self.focused
+        if isinstance(focused, BlockList) and focused.id is not None:
+            self._say.leave()
+            self._returns_to = focused.id
+            self.query_one(PaneTabs).current = focused.id
+
+    def on_resize(self) -> None:
+        """A pane that a narrower screen hides must not keep the focus; a line being typed does."""
+        self._bring(self._returns_to)
+        self._dirty = True
+
+    # What the operator does
+
+    def action_decide(self, _intent: str) -> None:
+        """Open the request at hand, whatever the intent: deciding needs its whole input on screen."""
+        request = self.request_at_hand
+        if request is not None:
+            self.post_message(RequestChosen(request.id))
+        elif not self._waiting:
+            self.notify("Nothing waits for you.")
+        else:
+            waiting = count(self._waiting, "request")
+            key = key_of(LiveScreen, "live.pane-waiting")
+            name = "This session" if self.state is None else self.state.agent or self.state.id
+            text = f"{name} does not wait. {waiting} of other sessions: {key} goes to the queue."
+            self.notify(shown(text), markup=False)
+
+    @property
+    def request_at_hand(self) -> ApprovalState | None:
+        """The request under the cursor of the focused pane, else the session's most pressing one.
+
+        A cursor in a pane without focus marks nothing: it may be out of sight.
+        """
+        if self._in("waiting"):
+            return self.selected_request
+        own = self._queue.of(self._selected or "")
+        if self._in("transcript"):
+            call = self._call_at(self.query_one("#transcript", Transcript).current)
+            own = [each for each in own if each.call_id == call] or own
+        return own[0] if own else None
+
+    def _call_at(self, key: str | None) -> str | None:
+        """The id of the call that an entry of the transcript is about."""
+        entry = self._entry_at(key)
+        return None if entry is None or entry.call is None else entry.call.call_id
+
+    def _entry_at(self, key: str | None) -> TranscriptEntry | None:
+        entries = [] if self.state is None else self.state.transcript
+        known = key is not None and key.isdecimal() and int(key) < len(entries)
+        return entries[int(key)] if known and key is not None else None
+
+    def action_interrupt(self) -> None:
+        """Open the line that speaks to the agent."""
+        state = self.state
+        if state is None:
+            self.notify("No session to speak to.")
+            return
+        if not can_be_told(state, self._hub) and self._elsewhere(state):
+            return
+        self._say.open(state.id, state.agent or state.id)
+
+    def _elsewhere(self, state: SessionState) -> bool:
+        """Whether a session cannot be told anything from here; says so."""
+        why = not_told(state)
+        if why:
+            self.notify(why, title="Not from here", markup=False)
+        return bool(why)
+
+    @on(SayLine.Said)
+    def say(self, event: SayLine.Said) -> None:
+        self._do(self._send(event))
+
+    async def _send(self, said: SayLine.Said) -> Outcome:
+        await self._hub.send(said.session, said.text, by=self._operator, mode=said.mode)
+        later = "" if said.mode == "steer" else ", after its turn"
+        return Outcome(ok=True, message=f"Told {said.session}{later}")
+
+    @on(SayLine.Closed)
+    def stop_saying(self) -> None:
+        self._bring(self._returns_to)
+
+    def action_switch_nets(self) -> None:
+        state = self.state
+        if state is not None:
+            self.app.push_screen(SwitchNets(self._hub, state, operator=self._operator))
+
+    def action_mode(self) -> None:
+        """Switch the session's mode; leaving enforce takes a reason, and perhaps other people (G-67)."""
+        state = self.state
+        if state is None:
+            return
+        if state.mode == "shadow":
+            self._do(self._hub.set_mode(state.id, "enforce", by=self._operator))
+            return
+        proposed = next((c for c in state.changes.values() if c.net is None), None)
+        if proposed is not None:
+
+            def drop() -> None:
+                self._do(self._hub.drop_change(state.id, proposed.id, by=self._operator))
+
+            asking = ProposedChange(proposed, drop)
+            self.app.push_screen(asking, self._agree_to(state.id, proposed.id))
+            return
+
+        def answered(answer: Loosening | None) -> None:
+            if answer is not None:
+                self._do(
+                    self._hub.set_mode(
+                        state.id,
+                        "shadow",
+                        by=self._operator,
+                        reason=answer.reason,
+                        seconds=answer.seconds,
+                    )
+                )
+
+        self.app.push_screen(loosen_mode(state), answered)
+
+    def _agree_to(self, session: str, change: str) -> Callable[[bool | None], None]:
+        """Confirm a proposed change if the answer is yes."""
+
+        def agreed(yes: bool | None) -> None:
+            if yes:
+                self._do(self._hub.confirm_change(session, change, by=self._operator))
+
+        return agreed
+
+    def action_stop(self) -> None:
+        state = self.state
+        if state is None:
+            return
+        self._ask(
+            "Stop the agent",
+            f"Stop what {state.agent or state.id} is doing?",
+            [what_stops(state, self._hub)],
+            lambda: self._abort(state.id),
+        )
+
+    async def _abort(self, session: str) -> Outcome:
+        await self._hub.abort(session, by=self._operator)
+        return Outcome(ok=True, message=f"Stopped {session}")
+
+    def action_compact(self) -> None:
+        state = self.state
+        if state is None:
+            self.notify("No session to compact.")
+            return
+        if self._elsewhere(state):
+            return
+        self._do(self._hub.compact(state.id, by=self._operator))
+
+    def action_raise_limit(self) -> None:
+        """Ask what the session may cost, and let it."""
+        state, hub = self.state, self._hub
+        if state is None or not has_limit(state, hub):
+            return
+
+        def answered(raised: tuple[float, str] | None) -> None:
+            if raised is not None:
+                max_cost, reason = raised
+                self._do(hub.raise_limit(state.id, max_cost, by=self._operator, reason=reason))
+
+        self.app.push_screen(RaiseLimit(state), answered)
+
+    def action_replay(self) -> None:
+        if self._selected is not None:
+            self.post_message(ReplayChosen(self._selected))
+
+    def offered(self, action: str) -> bool:
+        """A limit can be raised where there is one."""
+        return has_limit(self.state, self._hub) if action == "raise_limit" else super().offered(action)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys of a pane do something in that pane."""
+        return self.offered(action)
+
+
+def _entitle(widget: Widget, title: str) -> None:
+    widget.border_title = Content(title)

@@ -1,0 +1,144 @@
+"""The form that starts a session: an agent, its rules, a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Checkbox, Input, Static
+
+from ...agents.spec import AgentSpecError
+from ...format.text import shown, shown_lines
+from ...sessions.start import Begin, StartForm, Starts
+from ...terminal.keymap import hints
+from ..common.panel import Panel
+
+FIELDS = (
+    ("agent", "Agent", "agent.toml, package.module:agent, or a model: openai/gpt-4o"),
+    ("rules", "Rules", "rules files; an agent file may name its own"),
+    ("tools", "Tools", "bash, read, edit, … (bash, if nothing else is said)"),
+    ("task", "Task", "what it is to do"),
+)
+
+
+class Tick(Checkbox):
+    """A checkbox that shows its state by more than colour: Textual's own has its cross in both."""
+
+    BUTTON_LEFT = "["
+    BUTTON_RIGHT = "]"
+
+    def __init__(self, label: str, value: bool) -> None:
+        self._mark(value)
+        super().__init__(label, value)
+
+    def watch_value(self) -> None:
+        self._mark(self.value)
+        super().watch_value()
+
+    def _mark(self, value: bool) -> None:
+        self.BUTTON_INNER = "x" if value else " "
+
+
+class StartScreen(Panel[Begin | None]):
+    """Asks what to start. Dismissed with what begins it, or with nothing on escape.
+
+    What is wrong with the form is shown below it, and everything typed stays.
+    """
+
+    CSS_PATH = "start.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s", "start", "start", id="start.start", tooltip="Start the session"),
+    ]
+
+    @dataclass
+    class Checked(Message):
+        """The form has been read: what can be started, or every problem with it."""
+
+        begin: Begin | None
+        problems: Sequence[str] = ()
+
+    def __init__(self, form: StartForm, starts: Starts) -> None:
+        super().__init__()
+        self._starts = starts
+        self.last = form
+        """The form as it was when the screen closed."""
+        self._checking = False
+
+    @property
+    def form(self) -> StartForm:
+        """What is typed now."""
+        values = {name: self.query_one(f"#start-{name}", Input).value for name, _, _ in FIELDS}
+        return StartForm(**values, shadow=self.query_one(Checkbox).value)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="frame") as frame:
+            frame.border_title = "Start a session"
+            frame.border_subtitle = hints(
+                self, "enter next", ("start.start", "starts"), ("panel.close", "cancels")
+            )
+            for name, label, hint in FIELDS:
+                with Horizontal(classes="field"):
+                    yield Static(label, classes="label")
+                    yield Input(getattr(self.last, name), placeholder=hint, id=f"start-{name}")
+            if self._starts.elsewhere:
+                place = shown(self._starts.elsewhere)
+                yield Static(f"It runs on {place}: files and modules are those there.", id="where")
+            yield Tick("Shadow mode: block nothing, record what would have been", self.last.shadow)
+            yield Static("", id="start-problems")
+
+    def on_mount(self) -> None:
+        self.query_one("#start-problems").display = False
+        self.query_one("#start-agent").focus()
+
+    @on(Input.Submitted)
+    def go_on(self, event: Input.Submitted) -> None:
+        """Enter goes to the next field, and starts from the last one."""
+        event.stop()
+        if event.input.id == "start-task":
+            self.action_start()
+        else:
+            self.focus_next()
+
+    def action_start(self) -> None:
+        """Read the form beside the screen; importing and compiling take their time."""
+        if self._checking:
+            return
+        self._checking = True
+        self._say(["starting…" if self._starts.elsewhere else "reading…"], "$foreground 60%")
+        self.run_worker(self._check(self.form), exit_on_error=False)
+
+    async def _check(self, form: StartForm) -> None:
+        try:
+            checked = self.Checked(await self._starts.check(form))
+        except AgentSpecError as error:
+            checked = self.Checked(None, error.problems)
+        except Exception as error:
+            checked = self.Checked(None, [f"{type(error).__name__}: {error}"])
+        self.post_message(checked)
+
+    @on(Checked)
+    def show_checked(self, message: Checked) -> None:
+        """Close when it can be started; otherwise say what is wrong."""
+        self._checking = False
+        if message.begin is None:
+            self._say(message.problems, "$text-error")
+        elif self.is_current:
+            self.last = self.form
+            self.dismiss(message.begin)
+
+    def action_close(self) -> None:
+        """Start nothing; what was typed is kept for the next time."""
+        self.last = self.form
+        super().action_close()
+
+    def _say(self, lines: Sequence[str], style: str) -> None:
+        told = self.query_one("#start-problems", Static)
+        told.update(Content.styled("\n".join(row for line in lines for row in shown_lines(line)), style))
+        told.display = True

@@ -1,0 +1,201 @@
+"""Switching a session's nets on and off, for a reason and with whom that takes (G-67).
+
+Most are turned on at once; one that takes calls from a rule on `anything-else` takes what turning that
+rule off does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static
+
+from ....engine.history.model.state import ChangeState, NetState, SessionState
+from ....engine.hub.hub import Outcome
+from ...format.text import clip, name_shown, place, shown
+from ...sources.api import Door
+from ...sources.messages import ActionDone, HubMoved
+from ...terminal.keymap import hints
+from ...widgets.base.blocks import Block, BlockList
+from ..common.panel import Panel
+from .loosen import Loosening, ProposedChange, change_line, loosen_net, switch_line, turn_on_net
+
+
+@dataclass
+class ReasonNeeded(Message):
+    """Turning on `net` takes a reason; `why` says so."""
+
+    net: str
+    why: str
+
+
+class SwitchNets(Panel[None]):
+    """The nets of `session` with their boxes; `space` or `enter` switches the one under the cursor.
+
+    Where that is proposed already, it asks whether to agree.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "switch", "switch", id="nets.switch", tooltip="Switch this net on or off"),
+        Binding("x", "drop", "take back", id="nets.drop", tooltip="Take back what is proposed for it"),
+    ]
+
+    DEFAULT_CSS = """
+    SwitchNets > .frame { max-width: 84; }
+    SwitchNets #said { height: auto; max-height: 6; padding: 0 2; margin-top: 1; }
+    """
+
+    def __init__(self, hub: Door, session: SessionState, *, operator: str) -> None:
+        super().__init__()
+        self._hub = hub
+        self._session = session
+        self._operator = operator
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="frame") as frame:
+            frame.border_title = Content(f"Nets of {name_shown(self._session.agent or self._session.id)}")
+            frame.border_subtitle = hints(self, ("nets.switch", "switches"), ("panel.close", "closes"))
+            yield BlockList(id="boxes", empty="This session has no nets.")
+            yield Static(
+                Content.styled(
+                    "A net that is off keeps its tokens and blocks nothing. What waits goes on waiting.",
+                    "$foreground 60%",
+                ),
+                id="said",
+            )
+
+    def on_mount(self) -> None:
+        self._show()
+        self.query_one(BlockList).focus()
+
+    def _show(self) -> None:
+        off, made = self._session.off, list[Block]()
+        for key, net in self._session.nets.items():
+            change = self._proposed(key)
+            notes = [] if key not in off else [switch_line("off", off[key])]
+            notes += [] if change is None else [change_line(change)]
+            made.append(_box(key, net, notes))
+        self.query_one(BlockList).show(made)
+
+    def action_switch(self) -> None:
+        """Turn on the net under the cursor, or ask for the reason to turn it off."""
+        key = self.query_one(BlockList).current
+        if key is None:
+            return
+        session, change = self._session, self._proposed(key)
+        if change is not None:
+
+            def agreed(yes: bool | None) -> None:
+                if yes:
+                    self._do(self._hub.confirm_change(session.id, change.id, by=self._operator))
+
+            self.app.push_screen(ProposedChange(change, self.action_drop), agreed)
+        elif not session.nets[key].active:
+            self._do(self._hub.toggle_net(session.id, key, True, by=self._operator), turning_on=key)
+        else:
+
+            def answered(answer: Loosening | None) -> None:
+                if answer is not None:
+                    self._do(
+                        self._hub.toggle_net(
+                            session.id,
+                            key,
+                            False,
+                            by=self._operator,
+                            reason=answer.reason,
+                            seconds=answer.seconds,
+                        )
+                    )
+
+            self.app.push_screen(loosen_net(session, key), answered)
+
+    def action_drop(self) -> None:
+        """Take back what is proposed for the net under the cursor."""
+        change = self._proposed(self.query_one(BlockList).current)
+        if change is not None:
+            self._do(self._hub.drop_change(self._session.id, change.id, by=self._operator))
+
+    def _proposed(self, key: str | None) -> ChangeState | None:
+        """What is proposed for a net."""
+        changes = self._session.changes.values()
+        return next((c for c in changes if key is not None and c.net == key), None)
+
+    @on(BlockList.Opened)
+    def opened(self, event: BlockList.Opened) -> None:
+        event.stop()
+        self.action_switch()
+
+    def _do(self, action: Coroutine[object, object, Outcome], *, turning_on: str | None = None) -> None:
+        finish = self._finish(action, turning_on)
+        self.app.run_worker(finish, group="decisions", exit_on_error=False)
+
+    async def _finish(self, action: Coroutine[object, object, Outcome], turning_on: str | None) -> None:
+        try:
+            outcome = await action
+        except Exception as error:
+            outcome = Outcome(ok=False, message=f"Not switched: {error}")
+        if turning_on is not None and outcome.needs_reason:
+            self.post_message(ReasonNeeded(turning_on, outcome.message))
+        else:
+            self.post_message(ActionDone(outcome))
+
+    @on(ReasonNeeded)
+    def ask_reason(self, event: ReasonNeeded) -> None:
+        """Ask why a net is turned on, which takes calls from a rule on `anything-else`."""
+        event.stop()
+        if not self.is_current or event.net not in self._session.nets:
+            return
+
+        def answered(answer: Loosening | None) -> None:
+            if answer is not None:
+                self._do(
+                    self._hub.toggle_net(
+                        self._session.id, event.net, True, by=self._operator, reason=answer.reason
+                    )
+                )
+
+        self.app.push_screen(turn_on_net(self._session, event.net, event.why), answered)
+
+    @on(ActionDone)
+    def done(self, event: ActionDone) -> None:
+        event.stop()
+        style = "bold $text-success" if event.outcome.ok else "bold $text-error"
+        self.query_one("#said", Static).update(Content.styled(shown(event.outcome.message), style))
+
+    @on(HubMoved)
+    async def moved(self) -> None:
+        """Boxes follow the session, whoever switches."""
+        try:
+            self._session = await self._hub.session(self._session.id)
+        except LookupError as error:
+            self.post_message(ActionDone(Outcome(ok=False, message=str(error))))
+            return
+        self._show()
+
+
+def _box(key: str, net: NetState, notes: Sequence[str] = ()) -> Block:
+    rule = net.net.rule
+    active = net.active
+
+    def lines(width: int) -> list[Content]:
+        where = f"{place(rule)}  {shown(rule.text.strip())}" if rule else ""
+        made = [
+            Content.assemble(
+                ("[x] " if active else "[ ] ", "$text-success" if active else "$foreground 60%"),
+                (clip(shown(key), width - 4), "bold" if active else "$foreground 60%"),
+            )
+        ]
+        if where:
+            made.append(Content.styled(f"    {clip(where, width - 4)}", "$foreground 60%"))
+        made += [Content.styled(f"    {clip(shown(n), width - 4)}", "$text-warning") for n in notes]
+        return made
+
+    return Block(key, (active, *notes), lines)

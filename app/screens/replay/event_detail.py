@@ -1,0 +1,74 @@
+"""The panel with everything an event says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import tzinfo
+from typing import ClassVar
+
+from ....engine.backtest.explain_recorded import explained_then
+from ....engine.history.fold.replay import Replay
+from ....engine.history.model.events import CallDecided, JournalEvent
+from ....engine.recording.explanation import ExplanationView
+from ....rules import condition_of
+from ...format.calls import asked_input, decision_at
+from ...format.times import clock
+from ...terminal.charset import ours, told
+from ...terminal.gc import bulk_load
+from ...widgets.replay.event_details import fields
+from ..common.detail import Detail, text_blocks
+from ..decisions.detail import DecisionDetail
+
+HEADING = "bold $text-primary"
+
+
+def event_detail(event: JournalEvent, changes: Sequence[str], zone: tzinfo | None = None) -> Detail:
+    """The panel with everything an event says, however long."""
+    blocks = text_blocks("changed", "CHANGED", style=HEADING)
+    blocks += text_blocks("changes", "\n".join(map(told, changes)) or "nothing in the nets or the queue")
+    for name, lines in fields(event.body, longest=None):
+        blocks += text_blocks(f"{name} label", f"\n{name.upper()}", style=HEADING)
+        blocks += text_blocks(name, "\n".join(lines))
+    return Detail(ours(f"Event {event.seq} · {event.body.type} · {clock(event.at, zone)}"), blocks)
+
+
+# A recorded decision in full, with what the nets said of the call when it was made.
+
+
+class RecordedDecision(DecisionDetail):
+    """Shown over the replay of its session, so there is no way to it from here."""
+
+    HINTS: ClassVar[tuple[tuple[str, str], ...]] = (("panel.close", "close"),)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The replay is below."""
+        return action != "replay"
+
+
+def recorded_decision(replay: Replay, zone: tzinfo | None = None) -> RecordedDecision | None:
+    """The panel for the decision on the call that the replay's event is about, if there is one."""
+    found = decision_at(replay.events, replay.position) if replay.position else None
+    if found is None:
+        return None
+    decision, event = found
+    body = event.body
+    assert isinstance(body, CallDecided)
+    before = replay.at(decision.seq - 1)
+
+    async def explain() -> ExplanationView:
+        return await asyncio.to_thread(explained_then, before, body, event.at, condition_of)
+
+    asked = asked_input(replay.events, decision.seq) if body.edited else None
+    return RecordedDecision(decision, event, zone=zone, then=explain, asked=asked)
+
+
+def said_of(recorded: Sequence[JournalEvent], number: int) -> ExplanationView:
+    """What the nets said of the call that event `number` decides.
+
+    Raises `FoldError` and `JournalError` for a session that cannot be folded up to there.
+    """
+    with bulk_load():
+        before, event = Replay(recorded, at=number - 1).state, recorded[number - 1]
+    assert isinstance(event.body, CallDecided), "a line of the list is a decision's"
+    return explained_then(before, event.body, event.at, condition_of)

@@ -1,0 +1,94 @@
+"""The keys of the replay screen, and its panes in the order of theirs."""
+
+from __future__ import annotations
+
+from textual.binding import Binding, BindingType
+
+from ...terminal.bindings import COPY_KEY, FOCUS_KEYS
+
+PANES = (
+    ("transcript", "Transcript"),
+    ("details", "Event"),
+    ("nets", "Nets"),
+    ("queues", "Pending"),
+    ("picture", "Picture"),
+)
+
+TITLES = {
+    "transcript": "Transcript up to this moment",
+    "details": "This event",
+    "nets": "Nets",
+    "pending": "Pending",
+    "waiting": "Waiting",
+}
+
+
+def _key(
+    key: str,
+    action: str,
+    name: str,
+    own: str,
+    tooltip: str,
+    *,
+    show: bool = True,
+    key_display: str | None = None,
+) -> Binding:
+    """A binding of this screen. It has priority: the panes' own lists know `g`, `home` and `end` too."""
+    return Binding(
+        key,
+        action,
+        name,
+        show=show,
+        key_display=key_display,
+        priority=True,
+        tooltip=tooltip,
+        id=f"replay.{own}",
+    )
+
+
+REPLAY_KEYS: tuple[BindingType, ...] = (
+    _key("left_square_bracket", "step(-1)", "back", "back", "One event back", key_display="["),
+    _key("right_square_bracket", "step(1)", "step", "step", "One event forward", key_display="]"),
+    _key("left", "step(-1)", "back", "back-arrow", "One event back", show=False),
+    _key("right", "step(1)", "step", "step-arrow", "One event forward", show=False),
+    _key(
+        "left_curly_bracket",
+        "decision(-1)",
+        "previous decision",
+        "previous-decision",
+        "Back to the block or approval before this event",
+        key_display="{",
+    ),
+    _key(
+        "right_curly_bracket",
+        "decision(1)",
+        "next decision",
+        "next-decision",
+        "On to the next block or approval",
+        key_display="}",
+    ),
+    _key("g", "go_to", "go to", "go-to", "Go to an event's number or a time"),
+    _key("home", "edge(0)", "first", "first", "Go to the first event", show=False),
+    _key("end", "edge(-1)", "last", "last", "Go to the last event", show=False),
+    _key("w", "what_if", "what if", "what-if", "Judge what comes after this event under other nets"),
+    _key("b", "backtest", "backtest", "backtest", "Judge recorded calls under other rules"),
+    _key("o", "open_decision", "open decision", "open", "What was decided of this event's call, and why"),
+    _key("p", "picture", "picture", "picture", "Show the chosen net as a picture, or the event again"),
+    _key("R", "app.rules", "rules", "rules", "The rules of this session, and others"),
+    _key("c", "continue", "continue", "continue", "Go on from here in a new session"),
+    _key("f5", "reload", "reload", "reload", "Read what was recorded of it since"),
+    *(
+        _key(
+            str(number),
+            f"pane('{pane}')",
+            f"go to {title.lower()}",
+            f"pane-{pane}",
+            f"Show {title}",
+            show=False,
+        )
+        for number, (pane, title) in enumerate(PANES, 1)
+    ),
+    Binding("escape", "leave", "close", id="replay.leave", tooltip="Leave the replay"),
+    *FOCUS_KEYS,
+    COPY_KEY,
+)

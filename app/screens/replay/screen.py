@@ -1,0 +1,384 @@
+"""The replay screen: a recorded session, event by event, forward and back."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import ClassVar, cast
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widgets import Static
+from textual.worker import Worker, get_current_worker  # pyright: ignore[reportUnknownVariableType] - any worker
+
+from ....engine.approvals.queue import ApprovalQueue, longest_first
+from ....engine.history.errors import FoldError, JournalError
+from ....engine.history.fold.replay import Replay
+from ....engine.history.model.events import JournalEvent
+from ....engine.history.model.state import SessionState
+from ...format.calls import told
+from ...format.text import name_shown, shown
+from ...sources.api import HistorySource, Journal
+from ...sources.messages import ContinueChosen
+from ...terminal.gc import bulk_load
+from ...viewmodels.playback import Playable, playable, shortened
+from ...viewmodels.what_if import WhatIf
+from ...widgets.base.bars import KeyBar, PaneTabs
+from ...widgets.base.blocks import BlockList
+from ...widgets.lists.sessions import PendingList, WaitingList
+from ...widgets.nets.flow_lines import FLOW, askers, flow_title
+from ...widgets.replay.event_details import EventDetails
+from ...widgets.replay.nets import MomentNets, MomentPicture, changed_nets
+from ...widgets.replay.position_line import what_line, where_line
+from ...widgets.replay.scrubber import Scrubber
+from ...widgets.replay.transcript import MomentTranscript
+from ..common.detail import entry_detail
+from ..common.net_picture import picture_of
+from ..common.recorded import GrowingScreen
+from .event_detail import event_detail
+from .goto import GoToScreen, ends_of
+from .keys import PANES, REPLAY_KEYS, TITLES
+
+WIDE = 100
+
+
+class ReplayScreen(GrowingScreen, inherit_bindings=False):
+    """The events of one recorded session, from the first to the last; `zone` is the operator's.
+
+    With `goes_on` a new session can begin at any event of it, with its `journal` other sessions can be
+    judged too, from `sessions` it is read again when it goes on; `at` is the number of the event that is
+    shown first. Events that cannot follow from those before them are not shown; it says which and why.
+    """
+
+    CSS_PATH = "screen.tcss"
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (WIDE, "-wide")]
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (18, "-high")]
+    BINDINGS: ClassVar[list[BindingType]] = [*REPLAY_KEYS]
+
+    @dataclass
+    class Shortened(Message):
+        """Not all events can be replayed; these can."""
+
+        ready: Playable
+
+    position: reactive[int] = reactive(0, init=False)
+    """The number of the event that is shown, from 1; 0 where there is none."""
+    pane: reactive[str] = reactive("transcript", init=False)
+    """The pane that has the keys, and on a narrow screen the one that is shown."""
+
+    def __init__(
+        self,
+        recorded: Playable | Sequence[JournalEvent],
+        *,
+        zone: tzinfo | None = None,
+        goes_on: bool = False,
+        journal: Journal | None = None,
+        sessions: HistorySource | None = None,
+        at: int | None = None,
+    ) -> None:
+        ready = recorded if isinstance(recorded, Playable) else playable(recorded)
+        session = ready.events[0].session if ready.events else None
+        super().__init__(session, sessions, zone=zone, goes_on=goes_on, journal=journal)
+        self._first = at or 1
+        self._take(ready)
+
+    def _take(self, ready: Playable) -> None:
+        self._complete = ready.complete
+        self._replay, self._trouble = ready.replay, ready.trouble
+        self._recorded: Sequence[JournalEvent] = ready.events
+        self._marks = ready.marks
+        self._stops = list(ready.marks)
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="where")
+        yield Static("", id="what")
+        trouble = Static(Content(f"✗ {shown(self._trouble or '')}"), id="trouble")
+        trouble.display = self._trouble is not None
+        yield trouble
+        if self._recorded:
+            first, last = self._ends()
+            yield Scrubber(len(self._recorded), self._marks, start=first, end=last)
+            yield PaneTabs(PANES)
+            with Vertical(id="panes"):
+                with Horizontal(id="above"):
+                    yield MomentTranscript()
+                    yield EventDetails()
+                    yield MomentPicture()
+                with Horizontal(id="below"):
+                    yield MomentNets()
+                    with Vertical(id="queues"):
+                        yield PendingList()
+                        yield WaitingList()
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        # Whoever leaves at once takes away what is in it before this is called.
+        if not self._recorded or not self.query(PendingList):
+            return
+        for name, title in TITLES.items():
+            self.query_one(f"#{name}").border_title = title
+        self.query_one(WaitingList).say_when_empty("Nobody was being asked.")
+        self.watch_pane(self.pane)
+        self.position = self._first
+        if not self._complete:
+            # What is shown first needs no more than the events before it.
+            self.call_after_refresh(self._complete_replay)
+
+    @work(thread=True, group="replay", exit_on_error=False)
+    def _complete_replay(self) -> None:
+        """Make every moment quick to reach, and find out whether all events can follow each other."""
+        worker = cast("Worker[None]", get_current_worker())
+        try:
+            if self._replay is not None:
+                with bulk_load():
+                    self._replay.fill(lambda: worker.is_cancelled)
+        except (FoldError, JournalError):
+            self._look_for_trouble()
+
+    @work(thread=True, group="trouble", exclusive=True, exit_on_error=False)
+    def _look_for_trouble(self) -> None:
+        """Find the event that cannot follow or be read; from then on those before it are shown."""
+        with bulk_load():
+            self.post_message(self.Shortened(shortened(self._recorded)))
+
+    @on(Shortened)
+    def shorten(self, message: Shortened) -> None:
+        """Only the events that can follow are shown; what is wrong with the rest is said."""
+        here = self.position
+        self._renew(message.ready)
+        self.set_reactive(ReplayScreen.position, 0)
+        self.position = here
+
+    def _renew(self, ready: Playable) -> None:
+        """Have other events, and say what is wrong with them."""
+        self._take(ready)
+        trouble = self.query_one("#trouble", Static)
+        trouble.update(Content(f"✗ {shown(self._trouble or '')}"))
+        trouble.display = self._trouble is not None
+        self.query_one(Scrubber).renew(len(self._recorded), self._marks, self._ends())
+
+    @property
+    def known(self) -> int:
+        return len(self._recorded)
+
+    @property
+    def here(self) -> int:
+        return self.position
+
+    def grow(self, ready: Playable) -> None:
+        """What is shown of the moment stays as it is, where the eye is too."""
+        if ready.replay is not None and self._trouble is None:
+            self.workers.cancel_group(self, "replay")  # pyright: ignore[reportUnknownMemberType] - any workers
+            self._renew(ready)
+            ready.replay.goto(self.position)
+            self._show_heading(ready.replay)
+            if not self._complete:
+                self._complete_replay()
+
+    def _ends(self) -> tuple[str, str]:
+        return ends_of(self._recorded, self._zone)
+
+    def on_resize(self) -> None:
+        if self._replay is not None and self.position:
+            self._show_heading(self._replay)
+
+    # Where we are
+
+    @property
+    def state(self) -> SessionState | None:
+        """The session as it was after the event that is shown."""
+        return self._replay.state if self._replay else None
+
+    def validate_position(self, position: int) -> int:
+        return max(1, min(len(self._recorded), position)) if self._recorded else 0
+
+    def watch_position(self, position: int) -> None:
+        """Show event number `position` and the session around it."""
+        replay = self._replay
+        if replay is None:
+            return
+        try:
+            replay.goto(position)
+            event, story = self._recorded[position - 1], told(self._recorded, position)
+        except (FoldError, JournalError):
+            self._look_for_trouble()
+            return
+        before, after = replay.before, replay.state
+        self._show_heading(replay)
+        self.query_one(Scrubber).position = position
+        self.query_one(MomentTranscript).show_moment(after, event, replay.earlier)
+        details = self.query_one(EventDetails)
+        details.show_event(event, replay.changes, story)
+        nets = self.query_one(MomentNets)
+        nets.show_moment(before, after)
+        if not self.has_class("-pictured"):
+            # A net that is watched stays the chosen one.
+            nets.reveal(changed_nets(before, after))
+        self._show_picture()
+        waiting = ApprovalQueue(longest_first(after.approvals.values()))
+        self.query_one(PendingList).show_pending(after, event.at)
+        names = askers({after.id: after}, {after.id: name_shown(after.agent)})
+        self.query_one(WaitingList).show_waiting(waiting, names, event.at)
+        self.query_one(PaneTabs).counts = {"queues": len(after.pending) + len(waiting)}
+
+    def _show_heading(self, replay: Replay) -> None:
+        event, width = self._recorded[self.position - 1], self.size.width - 2
+        where = where_line(replay, event, width, self._zone)
+        what = what_line(replay, event, self._marks.get(self.position))
+        self.query_one("#where", Static).update(where, layout=False)
+        self.query_one("#what", Static).update(what, layout=False)
+
+    # Moving
+
+    def action_step(self, by: int) -> None:
+        """One event forward or back."""
+        self.position += by
+
+    def action_edge(self, which: int) -> None:
+        """To the first or the last event."""
+        self.position = 1 if which == 0 else len(self._recorded)
+
+    def action_decision(self, direction: int) -> None:
+        """To the next or the previous block or approval."""
+        at = bisect_right if direction > 0 else bisect_left
+        index = at(self._stops, self.position) - (direction < 0)
+        there = self._stops[index] if 0 <= index < len(self._stops) else None
+        if there is None:
+            side = "after" if direction > 0 else "before"
+            self.notify(f"No block or approval {side} this event", severity="information")
+        else:
+            self.position = there
+
+    def action_go_to(self) -> None:
+        """Ask for an event's number or a time."""
+        if self._recorded:
+            self.app.push_screen(GoToScreen(self._recorded, zone=self._zone), self._go)
+
+    def _go(self, number: int | None) -> None:
+        if number is not None:
+            self.position = number
+
+    @on(Scrubber.Chosen)
+    def scrub(self, message: Scrubber.Chosen) -> None:
+        self.position = message.position
+
+    # Looking closer
+
+    def action_pane(self, pane: str) -> None:
+        """Bring a pane to the front, and the keys to it."""
+        self.pane = pane
+
+    @on(PaneTabs.Chosen)
+    def choose_pane(self, message: PaneTabs.Chosen) -> None:
+        self.pane = message.pane
+
+    def watch_pane(self, pane: str) -> None:
+        if not self._recorded:
+            return
+        for name, _ in PANES:
+            self.query_one(f"#{name}").set_class(name == pane, "-front")
+        for row, names in (
+            ("above", ("transcript", "details", "picture")),
+            ("below", ("nets", "queues")),
+        ):
+            self.query_one(f"#{row}").set_class(pane in names, "-front")
+        if pane in ("details", "picture"):
+            self.set_class(pane == "picture", "-pictured")
+            self._show_picture()
+        self.query_one(PaneTabs).current = pane
+        self.query_one("#pending" if pane == "queues" else f"#{pane}").focus()
+
+    def action_picture(self) -> None:
+        """The chosen net as a picture beside the transcript, or the event again."""
+        self.pane = "details" if self.has_class("-pictured") else "picture"
+
+    @on(BlockList.Moved, "#nets")
+    def choose_net(self) -> None:
+        self._show_picture()
+
+    def _show_picture(self) -> None:
+        """Draw the net under the cursor as it is at this moment."""
+        picture = self.query_one(MomentPicture)
+        key = self.query_one(MomentNets).current
+        flow = None if self.state is None or key != FLOW else self.state.flow
+        named = f"Net: {shown(key or '')}" if flow is None else flow_title(flow)
+        picture.border_title = Content("Net" if key is None else named)
+        if self.state is not None and self.position and self.has_class("-pictured"):
+            picture.show_moment(self.state, self._recorded[self.position - 1], key)
+
+    def action_open_decision(self) -> None:
+        """The decision on the call that the event is about, with all its reasons; else the event."""
+        from .event_detail import recorded_decision
+
+        if self._replay is not None:
+            panel = recorded_decision(self._replay, self._zone)
+            self.app.push_screen(panel) if panel is not None else self.open_event()
+
+    @on(BlockList.Opened, "#details")
+    def open_event(self) -> None:
+        """The event that is shown, whole."""
+        if self._replay is not None:
+            event = self._recorded[self.position - 1]
+            self.app.push_screen(event_detail(event, self._replay.changes, self._zone))
+
+    @on(BlockList.Opened, "#transcript")
+    def open_entry(self, message: BlockList.Opened) -> None:
+        replay = self._replay
+        if replay is not None and message.key.isdecimal():
+            entry = replay.state.transcript[int(message.key) - replay.earlier]
+            self.app.push_screen(entry_detail(entry, replay.state.agent))
+
+    @on(BlockList.Opened, "#nets")
+    def open_net(self, message: BlockList.Opened) -> None:
+        state = self.state
+        if state is None:
+            return
+        panel = picture_of(state, message.key, None, self._up_to_here)
+        if panel is not None:
+            self.app.push_screen(panel)
+
+    async def _up_to_here(self) -> Sequence[JournalEvent]:
+        """The events up to the one that is shown."""
+        return self._recorded[: self.position]
+
+    # Other rules, same history
+
+    def action_what_if(self) -> None:
+        """Ask for other nets, and see what they would have said of the rest."""
+        from .what_if import WhatIfDialog
+
+        state, at = self.state, self.position
+        if state is None:
+            return
+
+        def chosen(what: WhatIf | None) -> None:
+            if what is not None:
+                self._show_judged(state, at, what)
+
+        self.app.push_screen(WhatIfDialog(state, at), chosen)
+
+    def _show_judged(self, state: SessionState, at: int, what: WhatIf) -> None:
+        from .what_if_result import JudgedScreen
+
+        judged = JudgedScreen(self._recorded, at, state, what, journal=self._journal, zone=self._zone)
+        self.app.push_screen(judged, self._go)
+
+    def action_continue(self) -> None:
+        """Go on in a new session from the event that is shown; a flow's run after its last step."""
+        if not self._recorded:
+            return
+        is_flow = self.state is not None and self.state.flow is not None
+        at = None if is_flow else self.position
+        self.post_message(ContinueChosen(self._recorded[0].session, at=at, is_flow=is_flow))
+
+    def action_leave(self) -> None:
+        """Back to where the replay was opened from."""
+        if self.is_current:
+            self.dismiss()

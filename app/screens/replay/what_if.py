@@ -1,0 +1,180 @@
+"""The dialog of a what if: which nets judge the rest of a recorded session."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from ....engine.history.model.records import NetRecord
+from ....engine.history.model.state import SessionState
+from ....rules import RuleSet
+from ...config.rules_compiler import rules_of_files
+from ...format.text import pad, place, shown, shown_lines, width_of
+from ...terminal.charset import ours
+from ...terminal.keymap import hints
+from ...viewmodels.backtest_job import rules_files
+from ...viewmodels.what_if import ALWAYS, OTHER, OWN, WhatIf, active_at, nets_of
+from ...widgets.base.blocks import Block, BlockList
+from ..common.panel import Panel
+
+MUTED = "$foreground 60%"
+BOX = 4
+"""Cells of `[x] `."""
+
+
+class WhatIfDialog(Panel[WhatIf]):
+    """Asks which nets judge the calls after event `at`; `state` is the session there."""
+
+    DEFAULT_CSS = """
+    WhatIfDialog > .frame { max-width: 96; }
+    WhatIfDialog .field { height: 1; margin-bottom: 1; }
+    WhatIfDialog .label { width: 7; color: $text-primary; text-style: bold; }
+    WhatIfDialog Input, WhatIfDialog Input:focus {
+        width: 1fr; height: 1; border: none; padding: 0; background: $boost;
+    }
+    WhatIfDialog #said { height: auto; max-height: 8; overflow-y: auto; margin-top: 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "switch", "switch", id="what-if.switch", tooltip="Switch this net on or off"),
+        Binding(
+            "ctrl+s,f5",
+            "judge",
+            "judge",
+            id="what-if.judge",
+            tooltip="Judge the recorded calls after this event by these nets",
+        ),
+    ]
+
+    @dataclass
+    class Compiled(Message):
+        """The rules files were read: what they hold, or what is wrong with them."""
+
+        text: str
+        rules: RuleSet | str
+        judge: bool
+
+    def __init__(self, state: SessionState, at: int) -> None:
+        super().__init__()
+        self._state = state
+        self._at = at
+        self._rules: RuleSet | None = None
+        self._read = ""
+        self._nets = nets_of(state, None)
+        self._active = set(active_at(state, None))
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="frame") as frame:
+            frame.border_title = Content(f"What if, after event {self._at} of {shown(self._state.id)}")
+            frame.border_subtitle = hints(
+                self,
+                ("what-if.switch", "switches"),
+                ("what-if.judge", "judges"),
+                ("panel.close", "closes"),
+            )
+            with Horizontal(classes="field"):
+                yield Static("Rules", classes="label")
+                yield Input(placeholder="its own nets; or name rules files, enter reads them", id="rules")
+            yield BlockList(id="boxes", empty="There are no nets: every call runs.")
+            yield Static("", id="said")
+
+    def on_mount(self) -> None:
+        self._show()
+        self.query_one(BlockList).focus()
+
+    def _show(self) -> None:
+        longest = max((width_of(shown(key)) for key in self._nets), default=0)
+        self.query_one(BlockList).show(
+            [_box(key, net, key in self._active, longest) for key, net in self._nets.items()]
+        )
+        how = OWN if self._rules is None else OTHER
+        self._say(f"{how} {ALWAYS}", MUTED)
+
+    def _say(self, text: str, style: str) -> None:
+        self.query_one("#said", Static).update(Content.styled("\n".join(shown_lines(text)), style))
+
+    def action_switch(self) -> None:
+        """Switch the net under the cursor."""
+        key = self.query_one(BlockList).current
+        if key is not None:
+            self._active ^= {key}
+            self._show()
+
+    @on(BlockList.Opened)
+    def opened(self, message: BlockList.Opened) -> None:
+        message.stop()
+        self.action_switch()
+
+    @on(Input.Submitted)
+    def read(self, message: Input.Submitted) -> None:
+        message.stop()
+        self._compile(judge=False)
+
+    def action_judge(self) -> None:
+        """Answer with what was chosen; rules that were typed and not read are read first."""
+        if self.query_one(Input).value.strip() != self._read:
+            self._compile(judge=True)
+        elif self.is_current:
+            active = tuple(key for key in self._nets if key in self._active)
+            self.dismiss(WhatIf(active, self._rules))
+
+    def _compile(self, *, judge: bool) -> None:
+        text = self.query_one(Input).value.strip()
+        if text:
+            self._say("reading the rules…", MUTED)
+            self.run_worker(self._load(text, judge), exclusive=True, exit_on_error=False)
+        else:
+            self._take("", None, judge)
+
+    async def _load(self, text: str, judge: bool) -> None:
+        try:
+            rules: RuleSet | str = await asyncio.to_thread(lambda: rules_of_files(*rules_files(text)))
+        except Exception as error:
+            rules = str(error) or type(error).__name__
+        self.post_message(self.Compiled(text, rules, judge))
+
+    @on(Compiled)
+    def show_compiled(self, message: Compiled) -> None:
+        """Offer the nets that were read; what is wrong with the files stays to be read."""
+        if isinstance(message.rules, str):
+            self._say(
+                "\n".join(row for row in f"{ours('✗')} {message.rules}".split("\n") if row), "$text-error"
+            )
+            self.query_one(Input).focus()
+        elif self.query_one(Input).value.strip() == message.text:
+            self._take(message.text, message.rules, message.judge)
+
+    def _take(self, text: str, rules: RuleSet | None, judge: bool) -> None:
+        self._read, self._rules = text, rules
+        self._nets = nets_of(self._state, rules)
+        self._active = set(active_at(self._state, rules))
+        self._show()
+        self.query_one(BlockList).focus()
+        if judge:
+            self.action_judge()
+
+
+def _box(key: str, net: NetRecord, active: bool, longest: int) -> Block:
+    """A net to switch. Its name is whole before its rule is, which says nearly the same."""
+    rule = net.rule
+    where = f"  {place(rule)}  {shown(rule.text.strip())}" if rule else ""
+
+    def lines(width: int) -> list[Content]:
+        name = min(longest, width - BOX)
+        return [
+            Content.assemble(
+                ("[x] " if active else "[ ] ", "$text-success" if active else MUTED),
+                (pad(shown(key), name), "bold" if active else MUTED),
+                (where, MUTED),
+            ).truncate(width, ellipsis=True)
+        ]
+
+    return Block(key, (active, where, longest), lines)

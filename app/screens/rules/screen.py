@@ -1,0 +1,396 @@
+"""The rules screen: the files that sessions began with, and others, with what `interlock check` finds.
+
+Files are edited in the operator's own editor. One that changes on disk otherwise is read again when the
+operator says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from ...format.text import count, shown, shown_lines
+from ...sources.api import HistorySource
+from ...sources.messages import BacktestChosen, EditChosen
+from ...sources.rules_files import Chosen, files_of, name_of, offered, stamps, usual
+from ...terminal.gc import bulk_load
+from ...terminal.keymap import key_of
+from ...viewmodels.backtest_job import rules_files
+from ...viewmodels.rules_view import RuleNet, RulesView, check, read
+from ...widgets.base.bars import KeyBar
+from ...widgets.base.blocks import Block, BlockList
+from ...widgets.lists.rules import RuleList, RulesFileList, rule_blocks
+from ...widgets.lists.rules import key_of as block_of
+from ..common.deferred_paint import SettledScreen
+from .detail import rule_detail, rule_picture
+from .keys import RULES_KEYS
+
+MUTED = "$foreground 60%"
+SECONDS_BETWEEN_LOOKS = 2.0
+NO_FILES = "No rules files are known here."
+
+
+class RulesScreen(SettledScreen[None], inherit_bindings=False):
+    """Rules files of the sessions of `source`, of this folder and of the library.
+
+    `session` is the one that was chosen where this was opened, `files` those it began with; they are
+    shown first. With `judges` recorded calls can be judged by the rules that are shown.
+    """
+
+    CSS_PATH = "screen.tcss"
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (100, "-wide")]
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (20, "-high")]
+    BINDINGS: ClassVar[list[BindingType]] = [*RULES_KEYS]
+
+    @dataclass
+    class Offered(Message):
+        """What can be chosen is known, or why not all of it."""
+
+        files: list[Chosen]
+        trouble: str
+
+    @dataclass
+    class Seen(Message):
+        """Files have been read, and perhaps checked; `run` says at whose wish."""
+
+        run: int
+        view: RulesView
+        blocks: list[Block]
+
+    @dataclass
+    class Failed(Message):
+        """Files could not be read or checked, in a way that is none of theirs."""
+
+        run: int
+        error: str
+
+    @dataclass
+    class Looked(Message):
+        """What the files of a view are like now."""
+
+        view: RulesView
+        changed: tuple[str, ...]
+
+    def __init__(
+        self,
+        source: HistorySource,
+        *,
+        session: str | None = None,
+        files: Sequence[str] = (),
+        judges: bool = True,
+    ) -> None:
+        super().__init__()
+        self._source = source
+        self._session = session
+        self._began = self._files = tuple(files)
+        self._judges = judges
+        self._named: list[tuple[str, ...]] = []
+        self._offered: list[Chosen] = []
+        self._view: RulesView | None = None
+        self._changed: tuple[str, ...] = ()
+        self._error = ""
+        self._trouble = ""
+        self._run = 0
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="title")
+        yield Input(placeholder="rules files: deploy.rules ops.rules", id="named")
+        yield Static("", id="note")
+        with Container(id="panes"):
+            yield RulesFileList()
+            yield RuleList()
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.query_one("#named").display = False
+        self.query_one("#files").border_title = "Files"
+        self.query_one(RuleList if self._files else RulesFileList).focus()
+        self.set_interval(SECONDS_BETWEEN_LOOKS, self.look)
+        # Textual leaves open what an app returns.
+        self.app.app_resume_signal.subscribe(self, self._come_back)  # pyright: ignore[reportUnknownMemberType]
+        self._show()
+        self.action_reload()
+
+    def _come_back(self, _: object) -> None:
+        self.action_reload()
+
+    def on_screen_resume(self) -> None:
+        self.look()
+
+    @property
+    def view(self) -> RulesView | None:
+        """What is shown."""
+        return self._view
+
+    def choose(self, session: str | None, files: Sequence[str]) -> None:
+        """Show other files, as when the screen is opened for another session."""
+        self._session, self._began = session, tuple(files)
+        if files:
+            self._take(self._began)
+        self._offer()
+
+    # What threads find
+
+    @work(exclusive=True, group="rules-offered", exit_on_error=False)
+    async def _offer(self) -> None:
+        """Find out which files there are; without the sessions when their journal cannot be read."""
+        trouble = ""
+        sessions: list[tuple[str, tuple[str, ...]]] = []
+        try:
+            sessions = [(each.id, files_of(each)) for each in await self._source.history()]
+        except Exception as error:
+            trouble = f"The sessions cannot be read: {error}"
+        if self._session is not None and self._session not in {each for each, files in sessions if files}:
+            sessions.insert(0, (self._session, self._began))
+        try:
+            files = await asyncio.to_thread(offered, sessions, tuple(self._named))
+        except OSError as error:
+            files, trouble = [], f"The folder cannot be read: {error}"
+        self.post_message(self.Offered(files, trouble))
+
+    @work(thread=True, exclusive=True, group="rules-read", exit_on_error=False)
+    def _read(self, run: int, files: tuple[str, ...], text: RuleList) -> None:
+        """Show the texts at once, and what is found in them when it is."""
+        try:
+            for step in (read, check):
+                with bulk_load():
+                    view = step(files)
+                    blocks = rule_blocks(view, text.room)
+                if run != self._run:
+                    return
+                self.post_message(self.Seen(run, view, blocks))
+        except Exception as error:
+            self.post_message(self.Failed(run, f"{type(error).__name__}: {error}"))
+
+    @work(thread=True, exclusive=True, group="rules-look", exit_on_error=False)
+    def _look(self, view: RulesView) -> None:
+        paths = [file.path for file in view.files]
+        now = stamps(paths)
+        changed = [path for path, a, b in zip(paths, view.stamps, now, strict=True) if a != b]
+        self.post_message(self.Looked(view, tuple(map(name_of, changed))))
+
+    def look(self) -> None:
+        """Find out whether a file has changed since it was read."""
+        if self._view is not None and self.is_current:
+            self._look(self._view)
+
+    @on(Offered)
+    def show_offered(self, message: Offered) -> None:
+        self._offered, self._trouble = message.files, message.trouble
+        if not self._files and message.files:
+            self._take(message.files[0].files)
+        self._show()
+        self.query_one(RulesFileList).select(block_of(self._files))
+
+    @on(Seen)
+    def show_rules(self, message: Seen) -> None:
+        if message.run != self._run:
+            return
+        self._view, self._changed, self._error = message.view, (), ""
+        self.query_one(RuleList).show_rules(message.view, message.blocks)
+        self._show()
+
+    @on(Failed)
+    def show_failure(self, message: Failed) -> None:
+        if message.run == self._run:
+            self._error = message.error
+            self._show()
+
+    @on(Looked)
+    def show_change(self, message: Looked) -> None:
+        if message.view is self._view and message.changed != self._changed:
+            self._changed = message.changed
+            self._show()
+
+    # What the operator does
+
+    def _take(self, files: tuple[str, ...]) -> None:
+        """Read other files; what is still being read is given up."""
+        if files != self._files:
+            self._view = None
+            self.query_one(RuleList).show_rules(None, [])
+        self._files = files
+        self._run += 1
+        self._changed, self._error = (), ""
+        self._read(self._run, files, self.query_one(RuleList))
+        self._show()
+
+    @on(BlockList.Moved, "#files")
+    def choose_files(self, message: BlockList.Moved) -> None:
+        chosen = next((each for each in self._offered if block_of(each.files) == message.key), None)
+        if chosen is not None and chosen.files != self._files and self.focused is message.blocks:
+            self._take(chosen.files)
+
+    @on(BlockList.Opened, "#files")
+    def to_text(self) -> None:
+        self.query_one(RuleList).focus()
+
+    @on(BlockList.Moved, "#text")
+    def follow(self) -> None:
+        self._show_place()
+        self.refresh_bindings()
+
+    @on(BlockList.Opened, "#text")
+    def open_rule(self) -> None:
+        """The places, transitions and states of the rule under the cursor, and its findings."""
+        text = self.query_one(RuleList)
+        noted = text.noted()
+        if noted.nets or noted.findings:
+            self.app.push_screen(rule_detail(text.where(), noted.nets, noted.findings))
+
+    def _net(self) -> RuleNet | None:
+        nets = self.query_one(RuleList).noted().nets
+        return nets[0] if nets else None
+
+    def action_picture(self) -> None:
+        """The net of the rule under the cursor."""
+        net = self._net()
+        if net is not None:
+            self.app.push_screen(rule_picture(net))
+
+    def action_backtest(self) -> None:
+        """Judge recorded calls by the rules that are shown."""
+        self.post_message(BacktestChosen(self._session, self._files))
+
+    def action_edit(self) -> None:
+        """Open the file under the cursor in the operator's editor."""
+        file = self.query_one(RuleList).file
+        if file is not None:
+            self.post_message(EditChosen(file.path))
+
+    def _can_edit(self) -> bool:
+        """Whether there is an editor, and a file that is the operator's own."""
+        file = self.query_one(RuleList).file
+        return file is not None and not file.library and getattr(self.app, "lends", False)
+
+    def action_finding(self, direction: int) -> None:
+        """Go to a line with an error or a warning."""
+        if self.query_one(RuleList).step(direction):
+            self.query_one(RuleList).focus()
+            self.follow()
+
+    def action_name_files(self) -> None:
+        """Type the names of other files."""
+        named = self.query_one("#named", Input)
+        named.display = True
+        named.focus()
+
+    @on(Input.Submitted, "#named")
+    def take_named(self, message: Input.Submitted) -> None:
+        try:
+            files = tuple(map(usual, rules_files(message.value)))
+        except ValueError as error:
+            self.notify(shown(str(error)), severity="error", markup=False)
+            return
+        if files not in self._named:
+            self._named.append(files)
+        self._close_line()
+        self._take(files)
+        self._offer()
+
+    def action_reload(self) -> None:
+        """Read the files again, and find out which there are."""
+        if self._files:
+            self._take(self._files)
+        self._offer()
+
+    def _close_line(self) -> None:
+        self.query_one("#named").display = False
+        self.query_one(RuleList).focus()
+
+    def action_leave(self) -> None:
+        """Close the line for names when it is open, else leave the screen."""
+        if self.query_one("#named").display:
+            self._close_line()
+        elif self.is_current:
+            self.dismiss()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys do something where there is something to do it with."""
+        match action:
+            case "backtest":
+                return self._judges and bool(self._files)
+            case "edit":
+                return self.is_mounted and self._can_edit()
+            case "picture":
+                return self.is_mounted and self._net() is not None
+            case "finding":
+                view = self._view
+                return view is not None and view.errors + view.warnings > 0
+            case _:
+                return True
+
+    # Painting
+
+    def _show(self) -> None:
+        self.query_one(RulesFileList).show_files(self._offered, self._files)
+        names = ", ".join(shown(name_of(file)) for file in self._files)
+        self.query_one("#title", Static).update(
+            Content.assemble(
+                ("Interlock", "bold $text-primary"),
+                (" ── ", MUTED),
+                ("rules", "bold"),
+                "   ",
+                *self._summary(),
+                (f"   {names}", MUTED),
+            )
+        )
+        self._show_note()
+        self._show_place()
+        self.refresh_bindings()
+
+    def _summary(self) -> list[tuple[str, str]]:
+        view = self._view
+        if self._error:
+            return [("✗ not checked", "$text-error")]
+        if not self._files:
+            return []
+        if view is None or not view.checked:
+            return [("checking…", MUTED)]
+        parts = [(count(view.rules, "rule"), "")] if view.findings is not None else []
+        if view.errors:
+            parts.append((f"✗ {count(view.errors, 'error')}", "bold $text-error"))
+        if view.warnings:
+            parts.append((f"▲ {count(view.warnings, 'warning')}", "$text-warning"))
+        if not view.errors and not view.warnings:
+            parts.append(("✓ nothing found", "$text-success"))
+        return [part for each in parts for part in ((" · ", MUTED), each)][1:]
+
+    def _show_note(self) -> None:
+        key = key_of(RulesScreen, "rules.reload")
+        view = self._view
+        if self._error:
+            text, style = f"✗ {_joined(self._error)}", "$text-error"
+        elif self._changed:
+            names = ", ".join(map(shown, self._changed))
+            changed = "has changed on disk" if len(self._changed) == 1 else "have changed on disk"
+            text, style = f"◐ {names} {changed} · {key} reads again", "bold $text-warning"
+        elif self._trouble:
+            text, style = f"✗ {_joined(self._trouble)}", "$text-error"
+        elif view is not None and view.checked and view.findings is None:
+            text, style = "Nothing was compiled: no session can begin with these rules.", "$text-error"
+        elif not self._files and not self._offered:
+            text, style = NO_FILES, MUTED
+        else:
+            text, style = "", ""
+        note = self.query_one("#note", Static)
+        note.update(Content.styled(text, style))
+        note.set_class(not text, "-empty")
+
+    def _show_place(self) -> None:
+        text = self.query_one(RuleList)
+        text.border_title = Content(shown(text.where()))
+
+
+def _joined(text: str) -> str:
+    return " ".join(line.strip() for line in shown_lines(text))

@@ -1,0 +1,1 @@
+"""Starting and resuming sessions: agents, flows, imported records, under which rules."""

@@ -1,0 +1,49 @@
+"""Going on with a session of an agent that speaks ACP: by the command that it was started with.
+
+Its record does not have that command, and nothing is run because a journal says so: an operator is told
+what to type.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from ...engine.core.sanitize import visible
+from ...engine.history.model.events import JournalEvent, SessionOpened, SessionResumed
+from ...engine.hub.hub import Hub
+from ..sources.api import Door
+
+SOURCE = "acp"
+"""Under which the record of such a session has the id that its agent knows it by; `acp_agent` writes it,
+and needs a library that may not be there."""
+
+
+def is_acp(source: Mapping[str, JsonValue] | None) -> bool:
+    """Whether this is what a session of such an agent was started from."""
+    return source is not None and isinstance(source.get(SOURCE), str)
+
+
+def going_on(session_id: str, events: Sequence[JournalEvent], database: Path | None) -> str:
+    """The command that goes on with this session, to be completed; `database` is the journal it is in."""
+    # What cannot be seen cannot be checked before it is run; an agent's name is the beginning of the id.
+    given = ["--resume", session_id if visible(session_id) == session_id else "SESSION"]
+    journal = None if database is None else database.absolute()
+    for option, path in (("--cwd", _workdir(events)), ("--db", journal)):
+        if path is not None and visible(str(path)) == str(path):
+            given += [option, str(path)]
+    return f"interlock acp {shlex.join(given)} --rules FILES -- COMMAND"
+
+
+def journal_here(hub: Door) -> Path | None:
+    """The file that the command has to name, where it is one of this machine."""
+    return hub.database if isinstance(hub, Hub) else None
+
+
+def _workdir(events: Sequence[JournalEvent]) -> str | None:
+    """Where the agent worked last."""
+    begun = [e.body for e in events if isinstance(e.body, SessionOpened | SessionResumed)]
+    return begun[-1].workdir if begun else None

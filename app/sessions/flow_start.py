@@ -1,0 +1,85 @@
+"""Starting runs of flows on a hub, and going on with recorded ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+
+from pydantic import BaseModel, JsonValue
+
+from ...engine.flows import ClientFactory
+from ...engine.gate.types import Mode
+from ...engine.hub.hub import Hub, Nets
+from ..flows.builder import PreparedFlow
+from ..flows.spec import recorded_flow
+from .server_rules import ServerRules
+
+
+async def start_flow(
+    hub: Hub,
+    prepared: PreparedFlow,
+    value: BaseModel,
+    operator: str,
+    factory: ClientFactory | None = None,
+) -> str:
+    """Run the flow with `value`; the id of its session."""
+    spec = prepared.spec
+    return await hub.open_flow(
+        prepared.flow,
+        value,
+        registry=prepared.rules.registry,
+        mode=spec.mode,
+        by=operator,
+        source=spec.model_dump(mode="json"),
+        context=prepared.context,
+        factory=factory,
+        limits=prepared.limits,
+    )
+
+
+async def resume_flow(
+    hub: Hub,
+    session_id: str,
+    prepared: PreparedFlow,
+    operator: str,
+    *,
+    nets: Nets = "recorded",
+    mode: Mode | None = None,
+    reason: str | None = None,
+    required: Collection[str] = (),
+) -> str:
+    """Go on with a recorded run; its id. Raises as `Hub.resume_flow`."""
+    return await hub.resume_flow(
+        session_id,
+        prepared.flow,
+        registry=prepared.rules.registry,
+        mode=mode,
+        by=operator,
+        nets=nets,
+        reason=reason,
+        source=prepared.spec.model_dump(mode="json"),
+        context=prepared.context,
+        limits=prepared.limits,
+        required=required,
+    )
+
+
+async def go_on_with_flow(
+    hub: Hub,
+    session_id: str,
+    source: dict[str, JsonValue] | None,
+    operator: str,
+    nets: Nets = "recorded",
+    reason: str | None = None,
+    *,
+    server: ServerRules,
+) -> str:
+    """As `resume_flow`, with all that the record says of how the run was started.
+
+    The rules of the `server` hold, too. Raises `FlowSpecError` as well.
+    """
+    prepared = await asyncio.to_thread(lambda: server.flow(recorded_flow(session_id, source)))
+    required = await asyncio.to_thread(server.required)
+    return await resume_flow(
+        hub, session_id, prepared, operator, nets=nets, reason=reason, required=required
+    )

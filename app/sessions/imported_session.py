@@ -1,0 +1,88 @@
+"""Going on with a session that was imported: what its record says of how it ran is shown, and not used.
+
+Whoever made the file wrote that. Its agent, model, address, tools, rules, runtime and mode come from the
+line or the user's settings, and nothing is imported, compiled or called before.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from ...engine.core.sanitize import visible
+from ...engine.history.model.state import Origin
+from ..flows.spec import is_flow
+from .acp_resume import is_acp
+
+_SHOWN = (
+    "agent",
+    "flow",
+    "model",
+    "api_base",
+    "tools",
+    "subagents",
+    "import_from",
+    "rules",
+    "active",
+    "mode",
+    "runtime",
+    "workdir",
+    "commands",
+    "limits",
+    "acp",
+)
+LONGEST = 400
+"""Characters of what a record says under one key."""
+
+
+def recorded_words(origin: Origin) -> list[str]:
+    """What its record says, each in a line: `api_base: http://192.0.2.7/v1`."""
+    said = [f"  {key}: {value}" for key, value in _said(origin.source or {})]
+    begins = (
+        f"session '{visible(origin.session)}' was imported: only its conversation and its nets go on."
+    )
+    if not said:
+        return [f"{begins} Its record does not say how it ran"]
+    return [f"{begins} Its record says, and none of this is used:", *said]
+
+
+def _said(source: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
+    for key in _SHOWN:
+        value = source.get(key)
+        if value not in (None, [], {}, ""):
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            yield key, visible(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")
+
+
+def refusal(origin: Origin, at: int | None, database: Path | None) -> list[str]:
+    """What is said where nobody named the agent that goes on with it."""
+    return [*recorded_words(origin), remedy(origin, at, database)]
+
+
+def remedy(origin: Origin, at: int | None, database: Path | None) -> str:
+    """What goes on instead, in a sentence."""
+    if is_flow(origin.source):
+        return "A run of a flow does not go on from an import: begin one with interlock flow run FLOW"
+    if is_acp(origin.source):
+        return "An agent that speaks ACP does not go on from an import: begin with interlock acp"
+    return f"Name its agent on the line: {going_on(origin, at, database)}"
+
+
+def goes_on(origin: Origin) -> bool:
+    """Whether it goes on at all, once its agent is named."""
+    return not is_flow(origin.source) and not is_acp(origin.source)
+
+
+def going_on(origin: Origin, at: int | None, database: Path | None) -> str:
+    """The command that goes on with it, to be completed; `database` is the journal it is in."""
+    given = [origin.session if visible(origin.session) == origin.session else "SESSION"]
+    if at is not None:
+        given += ["--at", str(at)]
+    journal = None if database is None else str(database.absolute())
+    if journal is not None and visible(journal) == journal:
+        given += ["--db", journal]
+    return f"interlock resume {shlex.join(given)} --agent FILE --rules FILES"

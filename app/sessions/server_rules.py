@@ -1,0 +1,112 @@
+"""The rules of a server: they hold in everything that consoles start there or go on with (G-67)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...engine.core.rule import ApprovalRule, asks_less, people_to_loosen
+from ...engine.gate.name_changes import takes_from
+from ...engine.gate.types import Mode
+from ...engine.net.net import SkillNet
+from ..agents.builder import Prepared, prepare, shown_path
+from ..agents.spec import AgentSpec, AgentSpecError
+from ..config.rule_texts import RuleTexts, path_of
+from ..flows.spec import FlowSpec, FlowSpecError
+
+if TYPE_CHECKING:
+    from ..flows.builder import PreparedFlow
+
+
+class ServerRules:
+    """Rules `files` of a server, or none; agents and flows are made under them and their own.
+
+    Who names rules cannot leave the server's out, nor have them ask for less. Where the server's `mode`
+    is shadow they block nothing anyway. The files are read here and never again, but for `texts`, which
+    were read before: agents may write those that a working directory adds, once they were checked.
+    """
+
+    def __init__(
+        self, files: Sequence[str] = (), mode: Mode = "enforce", texts: RuleTexts | None = None
+    ) -> None:
+        self._files = tuple(path_of(name) for name in files)
+        self._mode: Mode = mode
+        self._texts = (texts or RuleTexts()).reading(self._files)
+
+    @cached_property
+    def nets(self) -> Mapping[str, SkillNet]:
+        """The nets of the files alone. Raises `RuleError` and `NetError`."""
+        files = [shown_path(file) for file in self._files]
+        return self._texts.compiled(*files).registry if files else {}
+
+    def required(self) -> tuple[str, ...]:
+        """The nets that are on in what goes on here, unless people switched them off there."""
+        return tuple(self.nets) if self._mode == "enforce" else ()
+
+    def agent(self, spec: AgentSpec) -> Prepared:
+        """An agent under these rules, too. Raises `AgentSpecError`."""
+        prepared = prepare(self._first(spec), self._texts)
+        self._check(prepared.rules.registry, AgentSpecError)
+        return prepared
+
+    def flow(self, spec: FlowSpec) -> PreparedFlow:
+        """A flow under these rules, too. Raises `FlowSpecError`."""
+        from ..flows.builder import prepare_flow  # with all that runs flows, which most servers never do
+
+        first = spec.model_copy(update={"rules": self._before(spec.rules)})
+        prepared = prepare_flow(first, texts=self._texts)
+        self._check(prepared.rules.registry, FlowSpecError)
+        return prepared
+
+    def check_mode(self, mode: Mode) -> None:
+        """Raise `AgentSpecError` for shadow mode where a rule takes several people."""
+        guarded = [key for key, net in self.nets.items() if people_to_loosen(net.rule)]
+        if self._mode == "enforce" and mode == "shadow" and guarded:
+            raise AgentSpecError(
+                [
+                    f"mode: nothing is blocked in shadow mode, and {', '.join(guarded)} of this server "
+                    "takes several people. Start in enforce mode; others can confirm shadow mode there"
+                ]
+            )
+
+    def _first(self, spec: AgentSpec) -> AgentSpec:
+        """The agent that is asked for, with the server's rules first, and active."""
+        active = spec.active and tuple(dict.fromkeys((*spec.active, *self.nets)))
+        return spec.model_copy(update={"rules": self._before(spec.rules), "active": active})
+
+    def _before(self, rules: Sequence[Path]) -> tuple[Path, ...]:
+        return tuple(dict.fromkeys((*self._files, *rules)))
+
+    def _check(
+        self, every: Mapping[str, SkillNet], refused: Callable[[Sequence[str]], Exception]
+    ) -> None:
+        """Raise `refused` with every problem where the server's rules are not what they are among all."""
+        own = self.nets
+        lost = [key for key, net in own.items() if key not in every or _asks_less(every[key], net)]
+        guarded = {key: net for key, net in own.items() if people_to_loosen(net.rule)}
+        taken = [
+            f"{key} (from {of})"
+            for key, net in every.items()
+            if key not in own
+            for of, default in guarded.items()
+            if takes_from(net, default, own.values())
+        ]
+        problems: list[str] = []
+        if lost:
+            problems.append(
+                f"rules: with these the server's own {', '.join(lost)} would be gone or ask less; "
+                "leave them out"
+            )
+        if taken:
+            problems.append(f"rules: these take calls from the server's own: {', '.join(taken)}")
+        if problems:
+            raise refused(problems)
+
+
+def _asks_less(given: SkillNet, own: SkillNet) -> bool:
+    """Tell whether the net that rules make of a server's own rule asks for less than that."""
+    if not isinstance(own.rule, ApprovalRule):
+        return False
+    return not isinstance(given.rule, ApprovalRule) or asks_less(given.rule, own.rule)

@@ -1,0 +1,348 @@
+"""Starting, resuming and branching sessions on a hub, from what an operator says.
+
+Everything that reads files, imports code or compiles rules runs beside the screen, never in front of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NotRequired, Protocol, TypeAlias, TypedDict, cast, runtime_checkable
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from ...engine.gate.types import Mode
+from ...engine.history.model.events import JournalEvent, LimitRaised, SessionResumed
+from ...engine.history.model.state import Origin
+from ...engine.history.redaction.masked_events import MaskedEvents
+from ...engine.hub.hub import Hub, Nets
+from ...engine.net.net import SkillNet
+from ..agents.builder import Prepared, prepare
+from ..agents.command_line import from_command_line, is_target
+from ..agents.spec import AgentSpec, AgentSpecError
+from ..flows.spec import FlowSpecError, is_flow
+from ..sources.api import Door
+from .acp_resume import going_on, is_acp
+from .imported_session import goes_on, refusal
+from .server_rules import ServerRules
+
+NO_TASK = "Task: what is the agent to do? An agent file may have a task of its own"
+
+
+@dataclass(frozen=True, slots=True)
+class StartForm:
+    """What an operator fills in; empty fields are left to the agent file.
+
+    `agent` is an agent file, `package.module:name`, or a model's name. `rules` are files and `tools`
+    names, separated by blanks or commas.
+    """
+
+    agent: str = ""
+    rules: str = ""
+    tools: str = ""
+    task: str = ""
+    shadow: bool = False
+
+    def spec(self, *, directory: Path | None = None) -> AgentSpec:
+        """The agent that is asked for. Raises `AgentSpecError` with every problem that can be seen."""
+        agent = self.agent.strip()
+        target = agent if agent and is_target(agent, alone=False) else None
+        said = {
+            "model": agent if target is None and agent else None,
+            "rules": _words(self.rules) or None,
+            "tools": ",".join(_words(self.tools)) or None,
+            "mode": "shadow" if self.shadow else None,
+        }
+        options = dict.fromkeys(
+            (
+                "api_base",
+                "active",
+                "system_prompt",
+                "explain_blocks",
+                "runtime",
+                "workdir",
+                "network",
+                "max_steps",
+                "max_cost",
+            )
+        )
+        args = argparse.Namespace(
+            target=target,
+            task=self.task.strip() or None,
+            typed=frozenset(name for name, value in said.items() if value is not None),
+            **said,
+            **options,
+        )
+        spec = from_command_line(args, environ={}, directory=directory)
+        if spec.task is None:
+            raise AgentSpecError([NO_TASK])
+        return spec
+
+
+def asked_for(said: Mapping[str, JsonValue]) -> AgentSpec:
+    """The agent that a console elsewhere asks for: what an agent file says, or `form` as it was typed.
+
+    Paths are this machine's. Raises `AgentSpecError`.
+    """
+    try:
+        if set(said) == {"form"}:
+            return _form.validate_python(said["form"]).spec()
+        wanted = AgentSpec.model_validate(said)
+    except ValidationError as error:
+        raise AgentSpecError(
+            [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+        ) from error
+    if wanted.task is None:
+        raise AgentSpecError([NO_TASK])
+    return wanted
+
+
+_form = TypeAdapter(StartForm)
+
+
+def _words(text: str) -> list[str]:
+    return text.replace(",", " ").split()
+
+
+async def prepare_form(form: StartForm) -> Prepared:
+    """Read, compile and import what `form` names. Raises `AgentSpecError`."""
+    return await asyncio.to_thread(lambda: prepare(form.spec()))
+
+
+async def start(hub: Hub, prepared: Prepared, operator: str) -> str:
+    """Open the session and set its agent to work; the session's id."""
+    session = await prepared.open(hub, by=operator)
+    assert prepared.spec.task is not None
+    await hub.send(session, prepared.spec.task, by=operator)
+    return session
+
+
+class _Terms(TypedDict):
+    """What a session goes on under; see `Hub.resume_session`."""
+
+    registry: Mapping[str, SkillNet]
+    by: str
+    explain_blocks: bool
+    nets: Nets
+    reason: str | None
+    source: dict[str, JsonValue]
+    required: Collection[str]
+    mode: NotRequired[Mode | None]
+    active: NotRequired[Sequence[str] | None]
+
+
+async def go_on(
+    hub: Hub,
+    session_id: str,
+    operator: str,
+    *,
+    at: int | None = None,
+    nets: Nets = "recorded",
+    task: str | None = None,
+    max_cost: float | None = None,
+    must_go_on: bool = False,
+    reason: str | None = None,
+    server: ServerRules | None = None,
+    given: Prepared | None = None,
+) -> str:
+    """Go on with a recorded session, or from its event number `at` in a new one; the session's id.
+
+    The agent is made again from what the record says it was started from, but for `max_cost`, which is
+    then its limit; one that an operator has raised since stays raised. With a `task` it sets to work at
+    once, after what was open when its host died; with `must_go_on` a session with nothing open is
+    refused. `reason` is why it may go on under less than before (G-67). A `server`'s rules hold as well.
+    A session that was imported goes on with the agent that is `given`, and without one not at all.
+    A run of a flow goes on after its last step; nobody can tell it anything, and it has no other moments
+    to begin from. Raises `AgentSpecError`, `SessionNotFound`, `ResumeError` and `JournalError`.
+    """
+    server = server or ServerRules()
+    origin = await hub.started_from(session_id)
+    found, started_from = origin.session, origin.source
+    if origin.imported and (given is None or not goes_on(origin)):
+        raise AgentSpecError(refusal(origin, at, hub.database))
+    if is_flow(started_from):
+        if at is not None or task is not None:
+            raise AgentSpecError(
+                [f"session '{found}' is a run of a flow: it goes on after its last step, without a task"]
+            )
+        from ...engine.flows import FlowError
+        from .flow_start import go_on_with_flow
+
+        try:
+            return await go_on_with_flow(hub, found, started_from, operator, nets, reason, server=server)
+        except (FlowSpecError, FlowError) as error:
+            raise AgentSpecError(str(error).splitlines()) from error
+    if is_acp(started_from):
+        command = going_on(found, await hub.recorded(found), hub.database)
+        raise AgentSpecError(
+            [f"session '{found}' goes on with the command that its agent was started with: {command}"]
+        )
+    if given is None:
+        prepared = await _prepared(hub, origin, server, at, max_cost)
+    else:
+        prepared = given
+    spec = prepared.spec
+    agent, registry = await prepared.agent(), prepared.rules.registry
+    source = spec.model_dump(mode="json")
+    terms: _Terms = {
+        "registry": registry,
+        "by": operator,
+        "explain_blocks": spec.explain_blocks,
+        "nets": nets,
+        "reason": reason,
+        "source": source,
+        "required": await asyncio.to_thread(server.required),
+    }
+    if given is not None:
+        terms["mode"], terms["active"] = spec.mode, spec.active
+    if at is None:
+        live = await hub.resume_session(found, agent, **terms, must_go_on=must_go_on)
+    else:
+        live = await hub.branch_session(found, at, agent, **terms)
+    if task is not None:
+        # What is asked again must not be taken back by the next task.
+        busy = (await hub.session(live)).phase == "running"
+        await hub.send(live, task, by=operator, mode="queue" if busy else "steer")
+    return live
+
+
+async def _prepared(
+    hub: Hub, origin: Origin, server: ServerRules, at: int | None, max_cost: float | None
+) -> Prepared:
+    """The agent of a recorded session as its record says, under `max_cost` or as it was raised."""
+    spec = _recorded_spec(origin.session, origin.source)
+    if max_cost is None and spec.limits.max_cost is not None:
+        max_cost = await asyncio.to_thread(_raised, await hub.recorded(origin.session), at)
+    if max_cost is not None:
+        spec = spec.model_copy(update={"limits": spec.limits.model_copy(update={"max_cost": max_cost})})
+    return await asyncio.to_thread(server.agent, spec)
+
+
+def _raised(events: Sequence[JournalEvent], at: int | None) -> float | None:
+    """The limit that a session's was raised to, by event `at`, since its process began."""
+    raised: float | None = None
+    for event in events.unmasked if isinstance(events, MaskedEvents) else events:
+        if at is not None and event.seq > at:
+            break
+        match event.body:
+            case LimitRaised(max_cost=max_cost):
+                raised = max_cost
+            case SessionResumed():
+                raised = None
+            case _:
+                pass
+    return raised
+
+
+def _recorded_spec(session_id: str, source: object) -> AgentSpec:
+    if source is None:
+        raise AgentSpecError(
+            [
+                f"session '{session_id}' was not started by `interlock run` or the console's form, so "
+                "nothing says how to make its agent again; its program can use Hub.resume_session, and "
+                "an agent that runs elsewhere comes back by itself"
+            ]
+        )
+    try:
+        return AgentSpec.model_validate(source)
+    except ValidationError as error:
+        text = f"session '{session_id}' says how it was started in a way that this version cannot read"
+        raise AgentSpecError([f"{text}: {error.errors()[0]['msg']}"]) from error
+
+
+# Where a console's sessions are started: by the hub of this process, or on the server it shows.
+#
+# Files and modules are those of wherever the agent will run, so a form is read there.
+
+
+Begin: TypeAlias = Callable[[], Awaitable[str]]
+"""Gives the id of the session that runs now."""
+
+
+class Starts(Protocol):
+    """Starts agents for an operator."""
+
+    @property
+    def elsewhere(self) -> str:
+        """The server on which they run; empty where that is here."""
+        ...
+
+    async def check(self, form: StartForm) -> Begin:
+        """What begins the session of a form that can be started.
+
+        Raises `AgentSpecError` with everything that can be seen.
+        """
+        ...
+
+    async def go_on(self, session_id: str, *, at: int | None = None) -> str:
+        """Go on with a recorded session, or from its event number `at` in a new one; its id."""
+        ...
+
+
+class StartsHere:
+    """On a hub of this process."""
+
+    elsewhere = ""
+
+    def __init__(self, hub: Hub, operator: str) -> None:
+        self._hub = hub
+        self._operator = operator
+
+    async def check(self, form: StartForm) -> Begin:
+        prepared = await prepare_form(form)
+        return lambda: start(self._hub, prepared, self._operator)
+
+    async def go_on(self, session_id: str, *, at: int | None = None) -> str:
+        return await go_on(self._hub, session_id, self._operator, at=at)
+
+
+@runtime_checkable
+class StartsAgents(Protocol):
+    """A hub elsewhere, which starts agents itself from what is said of them."""
+
+    async def start(self, spec: dict[str, JsonValue]) -> str: ...
+
+    async def go_on(
+        self,
+        session_id: str,
+        *,
+        at: int | None = None,
+        nets: Nets = "recorded",
+        task: str | None = None,
+        max_cost: float | None = None,
+        reason: str | None = None,
+    ) -> str: ...
+
+
+class StartsThere:
+    """On a server: what is wrong with a form is only found by starting, so the check does that."""
+
+    def __init__(self, hub: StartsAgents, place: str) -> None:
+        self._hub = hub
+        self.elsewhere = place
+
+    async def check(self, form: StartForm) -> Begin:
+        from ...engine.gateway.client.connection import GatewayError
+
+        try:
+            session = await self._hub.start({"form": asdict(form)})
+        except (GatewayError, ValueError) as error:
+            raise AgentSpecError(str(error).splitlines()) from error
+
+        async def begun() -> str:
+            return session
+
+        return begun
+
+    async def go_on(self, session_id: str, *, at: int | None = None) -> str:
+        return await self._hub.go_on(session_id, at=at)
+
+
+def starts_at(hub: Door, operator: str) -> Starts:
+    """The way to start agents that `hub` offers."""
+    if isinstance(hub, StartsAgents):
+        return StartsThere(hub, hub.place)
+    return StartsHere(cast("Hub", hub), operator)

@@ -1,0 +1,1 @@
+"""Sources of the console's data: hub, server, journal file, rules files."""

@@ -1,0 +1,73 @@
+"""Sessions that can be spoken to although their loop runs in another program."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from ...engine.core.sanitize import visible
+from ...engine.history.model.state import SessionState
+from ...engine.hub.hub import DrivenElsewhereError
+
+STOP_HERE = "A running tool is ended, a waiting request withdrawn. The session stays open."
+STOP_ELSEWHERE = (
+    "Its loop runs elsewhere: what waits for a person is denied, what runs there goes on. "
+    "The session stays open."
+)
+STOP_FLOW = (
+    "The step under way ends, a waiting request is withdrawn. The steps before it stay: "
+    "the run can be resumed from there."
+)
+
+
+@runtime_checkable
+class Steers(Protocol):
+    """A hub that may have started such a program itself. A journal's file has not."""
+
+    def steers(self, session_id: str) -> bool:
+        """Whether what is said to a live session reaches its agent."""
+        ...
+
+    def takes_edits(self, session_id: str) -> bool:
+        """Whether a call of a live session can run with another input than it asked about."""
+        ...
+
+
+def can_be_told(state: SessionState, hub: object) -> bool:
+    """Whether `hub` passes on to a session's agent what an operator says."""
+    if state.kind == "flow":
+        return False
+    if state.kind != "outside":
+        return True
+    try:
+        return isinstance(hub, Steers) and hub.steers(state.id)
+    except LookupError:
+        return False  # it has ended meanwhile
+
+
+def not_told(state: SessionState) -> str:
+    """Why an operator cannot tell a session anything from here; empty where that is possible."""
+    match state.kind:
+        case "flow":
+            return (
+                f"Session '{visible(state.id)}' runs flow '{visible(state.agent)}', which goes by its "
+                "graph: it cannot be told anything. What it asks is answered in the queue."
+            )
+        case "outside":
+            return str(DrivenElsewhereError(state.id))
+        case _:
+            return ""
+
+
+def what_stops(state: SessionState, hub: object) -> str:
+    """What ends, and what does not, when an operator stops a session's agent."""
+    if state.kind == "flow":
+        return STOP_FLOW
+    return STOP_HERE if can_be_told(state, hub) else STOP_ELSEWHERE
+
+
+def can_be_edited(session_id: str, hub: object) -> bool:
+    """Whether an operator may change the input of a session's call: some agents run what they asked."""
+    try:
+        return not isinstance(hub, Steers) or hub.takes_edits(session_id)
+    except LookupError:
+        return False  # it has ended meanwhile

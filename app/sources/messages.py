@@ -1,0 +1,90 @@
+"""The messages that go between the app, its workers and its screens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual.message import Message
+
+from ...engine.history.model.state import SessionState, SessionSummary
+from ...engine.hub.hub import HubEvent, Outcome
+from .rules_files import rules_of
+
+
+@dataclass
+class HubMoved(Message, bubble=False):
+    """Events of the hub, in order; the hub's states have them already."""
+
+    events: Sequence[HubEvent]
+
+
+@dataclass
+class ActionDone(Message):
+    """What became of something an operator did."""
+
+    outcome: Outcome
+
+
+@dataclass
+class StartFailed(Message):
+    """What should have opened the sessions raised this."""
+
+    error: str
+
+
+@dataclass
+class SessionStarted(Message):
+    """A session was opened from here and is to be shown."""
+
+    session_id: str
+
+
+@dataclass
+class RequestChosen(Message):
+    """The operator wants to see a request."""
+
+    approval_id: str
+
+
+@dataclass
+class ReplayChosen(Message):
+    """The operator wants to replay a session, from its event number `at` if that is given."""
+
+    session_id: str
+    at: int | None = None
+
+
+@dataclass
+class ContinueChosen(Message):
+    """The operator wants a recorded session to go on; from its event number `at` in a new one.
+
+    A run of a flow has no other moments: it goes on after its last step.
+    """
+
+    session_id: str
+    at: int | None = None
+    is_flow: bool = False
+
+
+@dataclass
+class BacktestChosen(Message):
+    """The operator wants recorded calls judged by other rules; `session_id` is the one that is shown.
+
+    `rules` are the files that session was started with, where it says so.
+    """
+
+    session_id: str | None = None
+    rules: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, session: SessionState | SessionSummary | None) -> BacktestChosen:
+        """With `session` as the one that is shown, if there is one."""
+        return cls() if session is None else cls(session.id, rules_of(session.source))
+
+
+@dataclass
+class EditChosen(Message):
+    """A file to open in the operator's editor."""
+
+    path: str

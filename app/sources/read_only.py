@@ -1,0 +1,71 @@
+"""A console that shows everything and changes nothing.
+
+The hub it is given answers questions; whatever else is asked of it, and whatever a later hub learns to
+do, is refused. That keys are greyed is courtesy: nothing hangs on it.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from ...engine.hub.hub import Spawn
+from ..terminal.key_rights import READ_ONLY
+from .api import Door
+
+READING = frozenset(
+    {
+        "approvals",
+        "backtest",
+        "count_decisions",
+        "decision_event",
+        "elsewhere",
+        "explain",
+        "fatigue",
+        "history",
+        "judge",
+        "place",
+        "read_decisions",
+        "recorded",
+        "scan_decisions",
+        "session",
+        "sessions",
+        "shadow_summary",
+        "started_from",
+        "steers",
+        "takes_edits",
+        "subscribe",
+        "unread",
+        "wait",
+    }
+)
+"""What may be asked of a hub. All others change something, or may."""
+
+
+class ReadOnlyError(RuntimeError):
+    """Something was to be changed through a read-only console."""
+
+
+class ReadOnlyHub:
+    """What of `hub` shows; all else raises `ReadOnlyError`, awaited or not."""
+
+    def __init__(self, hub: object) -> None:
+        self._hub = hub
+
+    def __getattr__(self, name: str) -> object:
+        """One of `READING`, or a refusal. Names that no hub gives away are not there at all."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._hub, name) if name in READING else _refuse
+
+    def spawn_in(self, spawn: Spawn) -> None:
+        """A console has no agents here, wherever it would have them run."""
+
+
+def _refuse(*_: object, **__: object) -> NoReturn:
+    raise ReadOnlyError(f"{READ_ONLY}. Use the console of the process that hosts the session")
+
+
+def read_only(hub: object) -> Door:
+    """A hub for a console that is to change nothing."""
+    guarded: object = ReadOnlyHub(hub)
+    return guarded  # type: ignore[return-value]  # it answers what a hub answers, and refuses the rest

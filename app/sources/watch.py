@@ -1,0 +1,158 @@
+"""A hub without agents: the sessions that another process hosts, as its journal tells of them.
+
+It reads and never writes, and asks the journal now and then what is new. Streamed text is not in the
+journal, so a message or an output comes when it is whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from pathlib import Path
+
+from ...engine.approvals.queue import Unread, longest_first
+from ...engine.backtest.explain_recorded import explained_then
+from ...engine.core.clock import utc_now
+from ...engine.history.errors import JournalError
+from ...engine.history.fold.fold import FoldError, new_state
+from ...engine.history.journal.reader import HistoryReader, open_reader
+from ...engine.history.model.events import CallDecided, JournalEvent
+from ...engine.history.model.state import ApprovalState, Origin, SessionState
+from ...engine.history.redaction.redaction import Redaction
+from ...engine.hub.hub import Subscription, UnknownSessionError
+from ...engine.recording.explanation import ExplanationView
+from ...engine.recording.masked_view import Told
+from ...rules import condition_of
+from .api import RecordedFile
+
+EVERY = 0.5
+"""Seconds between two looks at the journal."""
+
+log = logging.getLogger(__name__)
+
+
+class WatchedJournal(RecordedFile):
+    """The journal at `database`, followed. `look` first, then `follow`, which ends with `close`."""
+
+    def __init__(self, database: Path, redaction: Redaction | None = None) -> None:
+        super().__init__(database, redaction)
+        self._told: dict[str, Told] = {}
+        self._at: dict[str, int] = {}
+        self._subscriptions: list[Subscription] = []
+        self._failed: Exception | None = None
+        self._following: asyncio.Task[None] | None = None
+
+    # What there is
+
+    async def look(self) -> None:
+        """Take what is new, and tell subscribers. Raises `JournalError` and `FoldError`."""
+        found = await asyncio.to_thread(self._read)
+        for event in found:
+            told = self._told.get(event.session)
+            if told is None:
+                told = self._told[event.session] = Told(new_state(event.session), self.redaction)
+            shown = told.apply(event)
+            for subscription in self._subscriptions:
+                subscription.put(shown)
+
+    def _read(self) -> list[JournalEvent]:
+        """New events of sessions that are open, or were when last seen, in the order of the journal."""
+        reader = open_reader(self.database)
+        names = dict.fromkeys([*self._at, *self._open(reader)])
+        found: list[JournalEvent] = []
+        for session in names:
+            new = list(reader.events(session, after=self._at.get(session, 0)))
+            if new:
+                self._at[session] = new[-1].seq
+                found += new
+        return sorted(found, key=lambda event: event.cursor)
+
+    @staticmethod
+    def _open(reader: HistoryReader) -> list[str]:
+        summaries = sorted(reader.unfinished(), key=lambda summary: summary.opened)
+        return [summary.id for summary in summaries]
+
+    def follow(self, every: float = EVERY) -> None:
+        """From now on look by itself."""
+        self._following = asyncio.get_running_loop().create_task(self._follow(every))
+
+    async def _follow(self, every: float) -> None:
+        while True:
+            await asyncio.sleep(every)
+            try:
+                await self.look()
+            except (JournalError, FoldError) as error:
+                # Said by whoever asks next; a file that is only locked for a moment comes back.
+                log.warning("cannot follow the journal: %s", error)
+                self._failed = error
+            else:
+                self._failed = None
+
+    async def close(self) -> None:
+        """Look no more."""
+        for subscription in list(self._subscriptions):
+            subscription.close()
+        if self._following is not None:
+            self._following.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._following
+
+    # As a hub answers
+
+    async def sessions(self) -> list[SessionState]:
+        """The sessions that are open, and those that ended while somebody watched.
+
+        Raises what went wrong when the journal was read last.
+        """
+        if self._failed is not None:
+            raise self._failed
+        return [told.shown for told in self._told.values()]
+
+    async def session(self, session_id: str) -> SessionState:
+        """The state of one of them. Raises `UnknownSessionError`."""
+        told = self._told.get(session_id)
+        if told is None:
+            raise UnknownSessionError(f"No open session '{session_id}'")
+        return told.shown
+
+    async def approvals(self) -> list[ApprovalState]:
+        """Everything that waits for a person, longest first."""
+        waiting = [a for told in self._told.values() for a in told.shown.approvals.values()]
+        return longest_first(waiting)
+
+    def unread(self) -> Unread:
+        """Nothing: what the journal tells is read whole."""
+        return Unread()
+
+    async def explain(self, session_id: str, call_id: str) -> ExplanationView:
+        """What the recorded nets say of a call as things stand now, by the names it was asked about.
+
+        Raises `UnknownSessionError`, and `LookupError` for a call the session has not made.
+        """
+        told = self._told.get(session_id)
+        if told is None:
+            raise UnknownSessionError(f"No open session '{session_id}'")
+        call = told.shown.calls.get(call_id)
+        if call is None:
+            raise LookupError(f"Session '{session_id}' has made no call '{call_id}'")
+        asked = CallDecided(
+            call_id=call_id,
+            tool=call.tool,
+            input=call.input,
+            names=call.names or (call.tool,),
+            outcome="ask",
+            mode=told.shown.mode,
+        )
+        return await asyncio.to_thread(explained_then, told.shown, asked, utc_now(), condition_of)
+
+    async def started_from(self, session_id: str) -> Origin:
+        """What a recorded session was started from, by its whole id. Raises `SessionNotFound`."""
+        found = await asyncio.to_thread(lambda: open_reader(self.database).session(session_id))
+        return Origin(found.id, found.source, found.imported)
+
+    def subscribe(self, limit: int | None = None) -> Subscription:
+        """Everything that is found from now on. Close it when done."""
+        subscription = Subscription(self._subscriptions.remove, limit)
+        self._subscriptions.append(subscription)
+        return subscription

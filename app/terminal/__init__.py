@@ -1,0 +1,1 @@
+"""The terminal: characters, colours, keys, driver, garbage collection."""

@@ -1,0 +1,203 @@
+"""Which characters the terminal can show: all of them, or ASCII only.
+
+Screens are written with symbols (`●`, `─`, `…`). Where the terminal has none of these, a stand-in of the
+same width takes the place of each as the line is painted. What agents, models, tools and rules files
+wrote is never changed: `visible` puts a mark, a private-use character, for those of their characters
+that look like ours, and the painter turns it back. Such a character of theirs is escaped before.
+
+No Textual here: commands that print use it too.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+
+from rich.segment import Segment
+from textual.color import Color
+from textual.filter import LineFilter
+from textual.widget import Widget
+
+from ...engine.core.confusables import mark_words
+from ...engine.core.sanitize import few_marks, spelt
+from ...engine.core.sanitize import visible as _visible
+
+# Characters that terminals draw unlike: flags and skin tones.
+#
+# They take two cells, one or none, as the terminal likes, and would move what stands right of them.
+# Marks, which have no cell of their own, are limited for everybody by `engine.text`.
+
+
+_UNSTEADY = re.compile("[\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
+
+
+def steady(text: str, escape: Callable[[str], str] = spelt) -> str:
+    """`text` with escapes for what takes no certain number of cells, and for marks that are too many.
+
+    To be called before `visible`.
+    """
+    if text.isascii():
+        return text
+    return few_marks(_UNSTEADY.sub(lambda found: escape(found[0]), text), escape)
+
+
+_NAMED = {
+    "●": "*",
+    "○": "o",
+    "◐": "!",
+    "■": "X",
+    "✓": "v",
+    "✗": "x",
+    "▸": "+",
+    "▶": ">",
+    "›": ">",
+    "⇒": ">",
+    "Δ": "^",
+    "·": "-",
+    "•": "-",
+    "–": "-",
+    "—": "-",
+    "×": "x",
+    "−": "-",
+    "µ": "u",
+    "…": "~",
+    "“": '"',
+    "”": '"',
+    "‘": "'",
+    "’": "'",
+    "→": ">",
+    "←": "<",
+    "↑": "^",
+    "↓": "v",
+    "━": "=",
+    "═": "=",
+    "▌": ">",
+    "▍": "_",
+    "▼": "v",
+    "▲": "^",
+}
+_LEVELS = dict(zip("▁▂▃▄▅▆▇█", ":;=+*%#@", strict=True))
+"""A sparkline's levels, from the lowest on."""
+
+
+def _box(character: str) -> str:
+    """What stands for a line or a block: its direction, or a corner."""
+    name = unicodedata.name(character, "")
+    words = name.split()
+    if "HORIZONTAL" in words and "VERTICAL" not in words:
+        return "-"
+    if "VERTICAL" in words and "HORIZONTAL" not in words and not {"LEFT", "RIGHT"} & set(words):
+        return "|"
+    if name.startswith("BOX DRAWINGS"):
+        return "+"
+    if name.startswith(("LEFT ", "RIGHT ")):
+        return "|"
+    return "-" if name.startswith(("UPPER ", "LOWER ")) else "#"
+
+
+STAND_INS: Mapping[str, str] = {
+    **{chr(code): _box(chr(code)) for code in range(0x2500, 0x25A0)},
+    **_LEVELS,
+    **_NAMED,
+}
+"""The ASCII character of one cell for each of ours, of one cell too."""
+
+_FIRST_MARK = 0xF0000 + secrets.randbelow(0xF000)
+"""Where the marks begin, in a plane for private use: nobody who writes a text knows."""
+_MARKED = {ord(ours): chr(_FIRST_MARK + index) for index, ours in enumerate(STAND_INS)}
+_TO_ASCII = str.maketrans({**STAND_INS, **{mark: chr(ours) for ours, mark in _MARKED.items()}})
+_TO_UNICODE = str.maketrans({mark: chr(ours) for ours, mark in _MARKED.items()})
+
+
+class _Terminal:
+    """The one terminal of this process."""
+
+    ascii_only = False
+
+
+def use_ascii(on: bool) -> None:
+    """From now on show ASCII stand-ins for our symbols, or the symbols themselves."""
+    _Terminal.ascii_only = on
+
+
+def ascii_only() -> bool:
+    """Whether the terminal gets ASCII stand-ins."""
+    return _Terminal.ascii_only
+
+
+def visible(text: str, *, keep_newlines: bool = False) -> str:
+    """Untrusted text made safe by `engine.text.visible`, and marked as not ours where that matters.
+
+    Like that one it may be applied twice.
+    """
+    if text.isascii():
+        return _visible(text, keep_newlines=keep_newlines)
+    if not _Terminal.ascii_only:
+        return _visible(steady(text), keep_newlines=keep_newlines)
+    theirs = steady(text.translate(_TO_UNICODE))
+    return _visible(theirs, keep_newlines=keep_newlines).translate(_MARKED)
+
+
+def visible_words(text: str, *, keep_newlines: bool = False) -> str:
+    """The same for a name or a command, by `engine.text.visible_words`."""
+    return visible(text if text.isascii() else mark_words(text, spelt), keep_newlines=keep_newlines)
+
+
+def told(text: str) -> str:
+    """A line that the engine made of recorded names, safe to paint; its arrows are ours."""
+    safe = visible(text)
+    return safe.replace(_MARKED[ord("→")], STAND_INS["→"]) if _Terminal.ascii_only else safe
+
+
+def ours(text: str) -> str:
+    """A text of ours that will pass `visible` together with what others wrote."""
+    return text.translate(_TO_ASCII) if _Terminal.ascii_only else text
+
+
+def pointer() -> str:
+    """What points from a name to what it does or is told."""
+    return ">" if _Terminal.ascii_only else "▸"
+
+
+def painted(text: str) -> str:
+    """A piece of a painted line as an ASCII terminal gets it: others' characters stay as they were."""
+    return text if text.isascii() else text.translate(_TO_ASCII)
+
+
+def unmarked(text: str) -> str:
+    """Painted text that leaves the screen, into the clipboard: as whoever wrote it wrote it."""
+    return text.translate(_TO_UNICODE)
+
+
+def needs_ascii(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal that `environ` describes is not known to show more than ASCII.
+
+    Python itself sets `LC_CTYPE` to UTF-8 where the locale is C; that says nothing of the terminal.
+    """
+    if environ.get("TERM") in ("linux", "dumb"):
+        return True
+    chosen = environ.get("LC_CTYPE", "")
+    if chosen in ("C.UTF-8", "C.utf8"):
+        chosen = ""
+    locale = environ.get("LC_ALL") or chosen or environ.get("LANG") or "C"
+    encoding = locale.partition("@")[0].rpartition(".")[2]
+    return encoding.upper().replace("-", "") != "UTF8"
+
+
+# Painting for a terminal that has ASCII only.
+
+
+class AsciiFilter(LineFilter):
+    """Puts stand-ins for our symbols into painted lines."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        return [Segment(painted(text), style, control) for text, style, control in segments]
+
+
+class AsWritten(Widget):
+    """A widget whose characters are somebody else's, or painted already: none is replaced."""
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return [each for each in super().get_line_filters() if not isinstance(each, AsciiFilter)]

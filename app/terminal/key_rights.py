@@ -1,0 +1,83 @@
+"""The console's actions and the rights they need: others are greyed, and say why they do nothing.
+
+Nothing hangs on it: whoever has the sessions refuses what an operator may not do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from textual.app import App
+from textual.dom import DOMNode
+
+from ...engine.gateway.protocol.rights import FULL, Rights, may, refusal
+from .keymap import bindings_of, decides
+
+READ_ONLY = "This console is read-only: it changes nothing"
+
+NEEDS: Final[Mapping[str, Rights]] = {
+    "approval.give": "administer",
+    "approval.grant": "administer",
+    "decisions.enforce": "administer",
+    "history.continue": "administer",
+    "live.approve": "decide",
+    "live.compact": "decide",
+    "live.deny": "decide",
+    "live.extend": "decide",
+    "live.interrupt": "decide",
+    "live.limit": "administer",
+    "live.mark": "decide",
+    "live.mode": "administer",
+    "live.nets": "administer",
+    "live.revoke": "administer",
+    "live.start": "administer",
+    "live.stop": "decide",
+    "live.together": "decide",
+    "nets.drop": "administer",
+    "nets.switch": "administer",
+    "proposed.drop": "administer",
+    "replay.continue": "administer",
+    "rules.edit": "decide",
+    "shadow.enforce": "administer",
+    "start.start": "administer",
+}
+"""By their bindings' ids. Any other action that decides needs `decide`, and the rest only looks.
+
+An editor changes files, and many start a shell: whoever is given a read-only console has neither.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """What the operator of a console may do; `token` is whose token says so, where one does."""
+
+    rights: Rights = FULL
+    token: str | None = None
+
+    def refusal(self, needed: Rights) -> str | None:
+        """The reason why something is refused; `None` when it is not."""
+        if may(self.rights, needed):
+            return None
+        return READ_ONLY if self.token is None else refusal("This", needed, self.rights, self.token)
+
+
+def permission_of(app: App[None]) -> Permission:
+    """The permission of an app's operator: all of it where nothing else is said."""
+    found = getattr(app, "permission", None)
+    return found if isinstance(found, Permission) else Permission()
+
+
+def rights_for(binding: str) -> Rights:
+    """The rights that the action of a binding needs."""
+    return NEEDS.get(binding) or ("decide" if decides(binding) and binding != "confirm.yes" else "look")
+
+
+def needed_rights(node: DOMNode, action: str) -> Rights:
+    """The rights that a key of `node` with this action needs."""
+    if isinstance(node, App):
+        return "look"  # what the app does stands on a screen's keys, too
+    ids = [binding.id or "" for binding in bindings_of(type(node)) if binding.action == action]
+    every = {rights_for(each) for each in ids}
+    return "administer" if "administer" in every else "decide" if "decide" in every else "look"

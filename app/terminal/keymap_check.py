@@ -1,0 +1,222 @@
+"""The operator's `[keys]`, checked against every binding there is before the console opens.
+
+A keymap that does not say what its writer meant is refused as a whole: a key that decides must never be
+another one than the operator believes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from textual.app import App
+from textual.binding import Binding
+from textual.dom import DOMNode
+from textual.keys import (
+    KEY_ALIASES,
+    KEY_NAME_REPLACEMENTS,
+    KEY_TO_UNICODE_NAME,
+    REPLACED_KEYS,
+    Keys,
+    _character_to_key,  # pyright: ignore[reportPrivateUsage] - Textual has no public way
+)
+from textual.screen import ModalScreen, Screen
+from textual.widget import Widget
+
+from ..config.keys import KeySetting
+from ..config.loader import SettingsError
+from .key_rights import rights_for
+from .keymap import bindings_of, decides, display_key
+
+ACCIDENTAL = ("enter", "space", "escape", "ctrl+j")
+"""Keys that are pressed without a thought, or that pasted text has: no decision may hang on them."""
+MODIFIERS = frozenset({"ctrl", "shift", "alt", "super", "meta", "hyper"})
+
+
+def checked(settings: Sequence[KeySetting]) -> Mapping[str, str]:
+    """The keymap that `settings` ask for. Raises `SettingsError` with everything that is wrong."""
+    classes = list(_classes())
+    known = {b.id for owner in classes for b in bindings_of(owner) if b.id}
+    problems: list[str] = []
+    keymap: dict[str, str] = {}
+    where: dict[str, str] = {}
+    for setting in settings:
+        found = list(_problems(setting, known))
+        problems += [f"{setting.where}: {problem}" for problem in found]
+        if not found:
+            keymap[setting.binding] = ",".join(map(normal, setting.keys))
+            where[setting.binding] = setting.where
+    # What an action that was refused would have given up or taken is not known.
+    refused = {setting.binding for setting in settings} - set(keymap)
+    problems += _clashes(classes, keymap, where, refused)
+    if problems:
+        raise SettingsError("\n".join(dict.fromkeys(problems)))
+    return keymap
+
+
+def normal(key: str) -> str:
+    """A key as Textual names it: `?` is `question_mark`, `ctrl+m` is `enter`, `shift+y` is `Y`."""
+    *modifiers, name = _parts(key)
+    if len(name) == 1:
+        name = _character_to_key(name)
+    name = KEY_NAME_REPLACEMENTS.get(name, name)
+    if modifiers == ["shift"] and len(name) == 1 and name.upper() != name:
+        modifiers, name = [], name.upper()
+    whole = "+".join([*modifiers, name])
+    return _SAME.get(whole, whole)
+
+
+_SAME = {
+    **{alias: key for key, aliases in KEY_ALIASES.items() for alias in aliases},
+    "ctrl+left_square_bracket": "escape",
+    "return": "enter",
+}
+
+
+def is_key(key: str) -> bool:
+    """Whether a terminal can send a key of this name."""
+    *modifiers, name = _parts(key)
+    if not set(modifiers) <= MODIFIERS or len(set(modifiers)) < len(modifiers):
+        return False
+    if len(name) == 1:
+        return name.isprintable() and not name.isspace()
+    if not name.islower():
+        return False
+    if name in _NAMED or name in KEY_TO_UNICODE_NAME or name in REPLACED_KEYS:
+        return True
+    try:
+        character = unicodedata.lookup(name.replace("_", " "))
+    except KeyError:
+        return False
+    return character.isprintable() and _character_to_key(character) == name
+
+
+_NAMED = {
+    name
+    for key in Keys
+    if key.value.replace("+", "").isalnum() and len(name := key.value.split("+")[-1]) > 1
+}
+
+
+def _parts(key: str) -> list[str]:
+    """Modifiers and name; the plus of `ctrl++` or `+` is a name."""
+    if key == "+":
+        return ["+"]
+    return [*key[:-2].split("+"), "+"] if key.endswith("++") else key.split("+")
+
+
+def _problems(setting: KeySetting, known: Iterable[str]) -> Iterator[str]:
+    binding = setting.binding
+    if binding not in known:
+        close = get_close_matches(binding, sorted(known), n=1)
+        hint = f"did you mean '{close[0]}'? " if close else ""
+        yield f"[keys] there is no action '{binding}'; {hint}the console's help shows every name"
+        return
+    if not setting.keys:
+        yield f"[keys] '{binding}' needs a key; remove the line to have its usual one"
+    for key in setting.keys:
+        if not is_key(key):
+            close = get_close_matches(key, sorted(_NAMED | set(KEY_TO_UNICODE_NAME)), n=1)
+            hint = f"did you mean '{close[0]}'?" if close else "write it like 'y', 'ctrl+y', 'f2' or '?'"
+            yield f"[keys] '{binding}': there is no key '{key}'; {hint}"
+        elif setting.project and (decides(binding) or rights_for(binding) != "look"):
+            does = "decides" if decides(binding) else "changes something"
+            yield (
+                f"[keys] '{binding}' {does}, so its key may stand in the user's own file only: agents "
+                "may write in the working directory; move the line there"
+            )
+        elif decides(binding) and normal(key) in ACCIDENTAL:
+            yield (
+                f"[keys] '{binding}' decides, which must be deliberate; '{key}' is pressed too easily. "
+                "Choose a letter"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where keys meet: a screen, the widgets it may have, and the app where it is within reach."""
+
+    name: str
+    bindings: tuple[Binding, ...]
+
+
+def _clashes(
+    classes: Sequence[type[DOMNode]],
+    keymap: Mapping[str, str],
+    where: Mapping[str, str],
+    refused: Collection[str],
+) -> Iterator[str]:
+    """Keys that `keymap` gives to an action of a screen that has another action on them."""
+    seen: set[tuple[str, str, str]] = set()
+    usual: dict[str, set[str]] = {}
+    for binding in (b for owner in classes for b in bindings_of(owner)):
+        usual.setdefault(binding.id or "", set()).add(binding.key)
+    for place in _places(classes):
+        holders: dict[str, dict[str, Binding]] = {}
+        for binding in (b for b in place.bindings if b.id not in refused):
+            chosen = keymap.get(binding.id or "")
+            for key in chosen.split(",") if chosen else [binding.key]:
+                holders.setdefault(key, {})[binding.id or binding.action] = binding
+        for key, held in holders.items():
+            # A key that an action had before is no news to whoever else has it.
+            for mine in [name for name in held if name in keymap and key not in usual[name]]:
+                for other, binding in held.items():
+                    pair = (key, min(mine, other), max(mine, other))
+                    if other == mine or binding.action == held[mine].action or pair in seen:
+                        continue
+                    seen.add(pair)
+                    yield (
+                        f"{where[mine]}: [keys] '{mine}': the key '{display_key(key)}' is also "
+                        f"'{other}' ({binding.description}) on the same screen; choose another for one "
+                        "of them"
+                    )
+
+
+def _places(classes: Sequence[type[DOMNode]]) -> Iterator[_Place]:
+    apps, screens, dialogs = (_of(classes, kind) for kind in (App, Screen, ModalScreen))
+    widgets = [c for c in _of(classes, Widget) if c not in screens]
+    for screen in screens:
+        parts = [w for w in widgets if _shows(screen, w)]
+        above = [] if screen in dialogs else apps
+        named = [b for owner in (screen, *parts, *above) for b in bindings_of(owner) if b.id]
+        yield _Place(screen.__name__, tuple(named))
+
+
+def _of(classes: Sequence[type[DOMNode]], kind: type[DOMNode]) -> list[type[DOMNode]]:
+    return [each for each in classes if issubclass(each, kind)]
+
+
+def _shows(screen: type[DOMNode], widget: type[DOMNode]) -> bool:
+    """Whether a screen may have such a widget: its module, or one it inherits from, names it."""
+    modules = {c.__module__ for c in screen.__mro__ if c.__module__.startswith(_PACKAGE)}
+    return any(
+        isinstance(each, type) and issubclass(each, widget)
+        for module in modules
+        for each in vars(sys.modules[module]).values()
+    )
+
+
+_PACKAGE = __name__.split(".terminal.")[0]
+
+
+def _classes() -> Iterator[type[DOMNode]]:
+    """Every app, screen and widget of the console that has keys."""
+    for folder in ("screens", "widgets", "console"):
+        package = importlib.import_module(f"{_PACKAGE}.{folder}")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    waiting: list[type[DOMNode]] = [App, Widget]
+    seen: set[type[DOMNode]] = set()
+    while waiting:
+        for owner in waiting.pop().__subclasses__():
+            if owner in seen:
+                continue
+            seen.add(owner)
+            waiting.append(owner)
+            if owner.__module__.startswith(_PACKAGE) and any(b.id for b in bindings_of(owner)):
+                yield owner

@@ -1,0 +1,62 @@
+"""What every state looks like: a symbol, a word and a colour of the theme, never the colour alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...engine.history.fold.flow_steps import is_stopped
+from ...engine.history.model.state import CallState, SessionState, SessionSummary
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A state as it is shown."""
+
+    symbol: str
+    word: str
+    style: str
+
+
+SESSION = {
+    "running": Look("●", "running", "$text-success"),
+    "waiting": Look("◐", "asks", "$text-warning"),
+    "idle": Look("○", "idle", "$foreground 60%"),
+    "done": Look("✓", "done", "$foreground 60%"),
+    "failed": Look("✗", "failed", "$text-error"),
+}
+STOPPED = Look("·", "stopped", "$foreground 60%")
+CALL = {
+    "proposed": Look("·", "proposed", "$foreground 60%"),
+    "waiting": Look("◐", "waiting", "$text-warning"),
+    "running": Look("●", "running", "$text-success"),
+    "done": Look("✓", "done", "$text-success"),
+    "failed": Look("✗", "failed", "$text-error"),
+    "blocked": Look("■", "blocked", "$text-error"),
+    "skipped": Look("○", "not decided", "$foreground 60%"),
+    "unknown": Look("?", "unknown outcome", "$text-warning"),
+}
+SHADOW = Look("S", "shadow", "$text-secondary")
+MODE = {"enforce": Look("", "enforce", "$foreground 60%"), "shadow": SHADOW}
+
+RISK = {
+    "high": Look("▲", "risk high", "$text-error"),
+    "medium": Look("▸", "risk medium", "$text-warning"),
+    "low": Look("▼", "risk low", "$foreground 60%"),
+}
+"""What a rule calls the risk; without such a word nothing is shown."""
+
+
+def session_look(session: SessionState | SessionSummary) -> Look:
+    """A session's symbol: its status, or `S` while it works without being held back.
+
+    A run of a flow that only stands has not failed.
+    """
+    look = STOPPED if is_stopped(session) else SESSION[session.status]
+    if session.mode == "shadow" and session.status in ("running", "idle"):
+        return Look(SHADOW.symbol, look.word, SHADOW.style)
+    return look
+
+
+def call_look(call: CallState) -> Look:
+    """A call's symbol."""
+    return CALL[call.status]

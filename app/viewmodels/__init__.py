@@ -1,0 +1,1 @@
+"""State of screens and dialogs without widgets."""

@@ -1,0 +1,66 @@
+"""A backtest as a console wants it: rules files and a scope, made ready beside the screen."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING
+
+from ...engine.history.model.since import moment
+from ...rules import read_rules
+from ..sources.api import Journal
+
+if TYPE_CHECKING:
+    from ...engine.backtest.source import Backtested
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which recorded sessions are judged: one by its id, those since a moment, or all."""
+
+    session: str | None = None
+    since: str | None = None
+
+
+def rules_files(text: str) -> list[str]:
+    """The files that an operator typed, separated by blanks or commas; names with blanks in quotes.
+
+    Raises `ValueError` for a quote that is not closed, and when there is none.
+    """
+    words = shlex.shlex(text, posix=True)
+    words.whitespace += ","
+    words.whitespace_split = True
+    words.commenters = words.escape = ""
+    try:
+        files = list(words)
+    except ValueError as error:
+        raise ValueError(f"'{text}' has a quote that is not closed; close it or leave it out") from error
+    if not files:
+        raise ValueError("Name a rules file to judge by, for example deploy.rules")
+    return files
+
+
+async def backtest(
+    journal: Journal,
+    files: Sequence[str],
+    scope: Scope,
+    *,
+    now: datetime,
+    zone: tzinfo | None = None,
+) -> AsyncGenerator[Backtested, None]:
+    """Read `files`, which are on this machine, and have what `journal` has judged by them.
+
+    Raises `RuleError` for files that cannot be read, `ValueError` for a moment that is none, and what
+    `JudgedSource.backtest` raises.
+    """
+    since = None if scope.since is None else moment(scope.since, now, zone)
+    rules = await asyncio.to_thread(read_rules, *files)
+    parts = journal.backtest(rules, session=scope.session, since=since)
+    try:
+        async for part in parts:
+            yield part
+    finally:
+        await parts.aclose()

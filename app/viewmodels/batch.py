@@ -1,0 +1,132 @@
+"""Several requests side by side: what is the same in all of them, and what differs.
+
+What a call would run with is there in full, whatever agents wrote. What is too long for a table, or would
+change files, is looked at and approved by itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...engine.history.model.state import ApprovalState, SessionState
+from ..format.text import as_json, count
+
+LONGEST = 4_000
+"""Characters of an input; a request with more is not shown, nor approved, together with others."""
+
+
+@dataclass(slots=True)
+class Row:
+    """A request of the batch. `over` says why it is not decided here, `result` what came of it."""
+
+    request: ApprovalState
+    over: str | None = None
+    result: str | None = None
+    ok: bool = False
+    sent: bool = False
+
+    @property
+    def open(self) -> bool:
+        """Whether it is still to be decided."""
+        return self.over is None and not self.sent
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The fields of requests by name: those that are `alike`, and for each that differs one per request.
+
+    Of a request that has no such field it is `None`.
+    """
+
+    alike: Mapping[str, str] = field(default_factory=dict[str, str])
+    differing: Mapping[str, Sequence[str | None]] = field(
+        default_factory=dict[str, "Sequence[str | None]"]
+    )
+
+
+def fields_of(request: ApprovalState, session: SessionState | None) -> dict[str, str]:
+    """What a request says, by names that an input's own cannot imitate."""
+    rule = request.rule
+    found = {
+        "tool": request.called,
+        "asks about": request.tool,
+        "agent": f"{request.via} of {request.agent}" if request.via else request.agent,
+        "session": request.session,
+        "asked by": f"{rule.where}  {rule.text.strip()}" if rule else f"net {request.net}",
+    }
+    if session is not None and session.workdir:
+        found["directory"] = session.workdir
+    if request.note:
+        found["applies as"] = request.note
+    found = {name: f"{text[:LONGEST]}…" if len(text) > LONGEST else text for name, text in found.items()}
+    size = input_size(request)
+    if size > LONGEST:
+        found["input"] = f"{size:,} characters: open the request to read them"
+        return found
+    for name, value in request.input.items():
+        found[f"input.{name}"] = value if isinstance(value, str) else as_json(value)
+    if not request.input:
+        found["input"] = "no arguments"
+    return found
+
+
+def input_size(request: ApprovalState) -> int:
+    """The characters of a call's input."""
+    return sum(
+        len(name) + len(value if isinstance(value, str) else as_json(value))
+        for name, value in request.input.items()
+    )
+
+
+def compared(requests: Sequence[ApprovalState], sessions: Mapping[str, SessionState]) -> Compared:
+    """What is the same in all requests and what is not, in the order of the first that has it."""
+    every = [fields_of(r, sessions.get(r.via or "") or sessions.get(r.session)) for r in requests]
+    names = list(dict.fromkeys(name for each in every for name in each))
+    alike: dict[str, str] = {}
+    differing: dict[str, Sequence[str | None]] = {}
+    for name in names:
+        values = [each.get(name) for each in every]
+        first = values[0]
+        if first is not None and all(value == first for value in values):
+            alike[name] = first
+        else:
+            differing[name] = values
+    return Compared(alike, differing)
+
+
+def effects(requests: Sequence[ApprovalState]) -> Counter[str]:
+    """What the calls do beside being calls of their tools, each effect with how many have it."""
+    return Counter(name for r in requests for name in dict.fromkeys(r.names) if name != r.called)
+
+
+def too_much(request: ApprovalState) -> str | None:
+    """Why a request is not approved together with others; `None` when it may be."""
+    if request.wants is not None:
+        return "answer it by itself: it wants to be filled in"
+    if request.hidden:
+        return "approve it by itself: masked text in it may be more than a secret"
+    if input_size(request) > LONGEST:
+        return "approve it by itself: its input is too long for a table"
+    if request.preview is not None:
+        return "approve it by itself: what it would change is shown there"
+    return None
+
+
+def warnings(request: ApprovalState) -> list[str]:
+    """What makes a request more than one among others."""
+    found: list[str] = []
+    if request.people < 2 and not request.may_grant:
+        found.append("its rule says 'no grants': each is to be looked at")
+    if request.uninspectable is not None:
+        found.append(f"UNINSPECTABLE: {request.uninspectable}")
+    alone = too_much(request)
+    return [*found, alone] if alone else found
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """`3 approved, 1 not`: what came of a batch."""
+    done = sum(row.ok for row in rows)
+    left = len(rows) - done
+    return f"{count(done, 'request')} decided" + (f", {left} not" if left else "")

@@ -1,0 +1,177 @@
+"""What the decisions screen asks of the journal: one worker finds, one reads, one counts.
+
+Answers come back to the screen as messages. Each belongs to a search; those of an earlier one are to be
+dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+
+from textual.message import Message
+from textual.screen import Screen
+from textual.timer import Timer
+
+from ...engine.history.decisions.counts import Counts, GroupBy, ShadowSummary
+from ...engine.history.decisions.filter import EVERYTHING, DecisionFilter
+from ...engine.history.decisions.reader import Decision, Mark, Part, Scan
+from ...engine.history.fold.setting_changes import SETTINGS
+from ...engine.history.model.events import CallDecided, CallResult, JournalEvent
+from ..sources.api import Journal
+
+COUNTS_PAUSE = 2.0
+"""Seconds between counts, at least."""
+
+MOST_WAITING = 4
+"""Parts that wait to be read; of more only the last ones asked for are still on screen."""
+
+
+@dataclass
+class Found(Message):
+    """A step of the search is done."""
+
+    search: int
+    scan: Scan
+
+
+@dataclass
+class Newer(Message):
+    """What stands above the border now, and the decisions of the first parts."""
+
+    search: int
+    parts: Sequence[Part]
+    read: Sequence[Sequence[Decision]]
+
+
+@dataclass
+class Loaded(Message):
+    """A part has been read."""
+
+    search: int
+    part: Part
+    decisions: Sequence[Decision]
+
+
+@dataclass
+class Counted(Message):
+    """Everything that is wanted has been counted."""
+
+    search: int
+    counts: Counts
+    shadow: ShadowSummary
+
+
+@dataclass
+class Failed(Message):
+    """The journal could not be read."""
+
+    error: str
+
+
+class DecisionFeed:
+    """Asks `source` for `screen`, in workers of it."""
+
+    def __init__(self, source: Journal, screen: Screen[None]) -> None:
+        self.wanted: DecisionFilter = EVERYTHING
+        self.search = 0
+        self._source = source
+        self._screen = screen
+        self._waiting: list[Part] = []
+        self._reading = False
+        self._count_due: Timer | None = None
+        self._count_pause = COUNTS_PAUSE
+
+    def start(self, wanted: DecisionFilter) -> None:
+        """Begin another search; what was asked before is forgotten."""
+        self.search += 1
+        self.wanted = wanted
+        self._waiting.clear()
+        self._run(self._find(self.search), "find")
+
+    def look_again(self, border: Mark | None) -> None:
+        """Find what stands above `border` now."""
+        self._run(self._find_newer(self.search, border), "newer")
+
+    def read(self, part: Part) -> Sequence[Part]:
+        """Have a part read, those asked for last first; the parts that are not going to be."""
+        self._waiting.append(part)
+        dropped = self._waiting[:-MOST_WAITING]
+        del self._waiting[:-MOST_WAITING]
+        if not self._reading:
+            self._reading = True
+            self._run(self._read(), "read")
+        return dropped
+
+    def count(self, by: GroupBy | None) -> None:
+        """Count everything that is wanted."""
+        if self._count_due is not None:
+            self._count_due.stop()
+            self._count_due = None
+        self._run(self._count(self.search, by), "count")
+
+    def count_soon(self, by: GroupBy | None) -> None:
+        """Count again, many times as long from now as counting took."""
+        if self._count_due is None:
+            self._count_due = self._screen.set_timer(self._count_pause, lambda: self.count(by))
+
+    def _run(self, work: Coroutine[object, object, None], name: str) -> None:
+        self._screen.run_worker(
+            self._told(work), group=f"decisions-{name}", exclusive=True, exit_on_error=False
+        )
+
+    async def _told(self, work: Coroutine[object, object, None]) -> None:
+        """Whatever goes wrong in reading is shown: the console itself goes on."""
+        try:
+            await work
+        except Exception as error:
+            self._screen.post_message(Failed(str(error)))
+
+    async def _find(self, search: int) -> None:
+        """The first look is short, so that something is on screen at once."""
+        top, seconds = None, 0.0
+        while True:
+            scan = await self._source.scan_decisions(self.wanted, top=top, seconds=seconds)
+            self._screen.post_message(Found(search, scan))
+            if scan.next is None:
+                return
+            top, seconds = scan.next, 0.05
+
+    async def _find_newer(self, search: int, border: Mark | None) -> None:
+        """The first part may have grown; what is on top is read before it is shown."""
+        parts: list[Part] = []
+        top = None
+        while True:
+            scan = await self._source.scan_decisions(self.wanted, top=top, bottom=border)
+            parts += scan.parts
+            if scan.next is None:
+                break
+            top = scan.next
+        read = [await self._source.read_decisions(self.wanted, part) for part in parts[:2]]
+        self._screen.post_message(Newer(search, parts, read))
+
+    async def _read(self) -> None:
+        try:
+            while self._waiting:
+                part, search = self._waiting.pop(), self.search
+                found = await self._source.read_decisions(self.wanted, part)
+                self._screen.post_message(Loaded(search, part, found))
+        finally:
+            self._reading = False
+
+    async def _count(self, search: int, by: GroupBy | None) -> None:
+        begun = time.monotonic()
+        counts, shadow = await asyncio.gather(
+            self._source.count_decisions(self.wanted, by=by), self._source.shadow_summary(self.wanted)
+        )
+        self._count_pause = max(COUNTS_PAUSE, 20 * (time.monotonic() - begun))
+        self._screen.post_message(Counted(search, counts, shadow))
+
+
+def bears(event: object) -> bool:
+    """Whether an event changes the list."""
+    return isinstance(event, JournalEvent) and isinstance(
+        event.body, (CallDecided, CallResult, *SETTINGS)
+    )

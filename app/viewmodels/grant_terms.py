@@ -1,0 +1,112 @@
+"""What an operator may let pass from now on: how it is chosen, and the sentence that says it."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from ...engine.core.durations import LONGEST, as_typed, lasting, parse_time
+from ...engine.gate.types import MOST_USES, GrantScope, GrantTerms
+from ...engine.history.model.state import ApprovalState
+from ..format.text import name_shown, shown
+from ..terminal.charset import ours
+from .effects import effects_of
+
+Bound = Literal["session", "uses", "time"]
+
+
+class TermsError(ValueError):
+    """What was typed bounds no grant; the message says what would."""
+
+
+def not_at_all(request: ApprovalState) -> str | None:
+    """Why this request gives no grant; `None` when it may."""
+    if request.may_grant:
+        return None
+    if request.people > 1:
+        return f"No grants: {request.people} people must approve each call"
+    return "No grants: the rule allows none"
+
+
+def not_by_names(request: ApprovalState) -> str | None:
+    """Why only its exact input can be granted; `None` when all calls with its effects can be."""
+    if request.exact_only is None:
+        return None
+    return f"only exactly this input can be granted: {shown(request.exact_only)}"
+
+
+def by_names(request: ApprovalState) -> str:
+    """The calls that a grant by names is for, as they are chosen."""
+    effects = [name for name in effects_of(request) if name != request.called]
+    called = name_shown(request.called)
+    return (
+        f"{called} {ours('→')} {', '.join(map(shown, effects))}"
+        if effects
+        else f"{called}, as it is shown"
+    )
+
+
+def of_subagent(request: ApprovalState) -> bool:
+    """Tell whether a subagent made the call: no grant comes with it but one that reaches subagents."""
+    return request.via is not None or "/" in request.call_id
+
+
+def terms(scope: GrantScope, bound: Bound, typed: str, *, subagents: bool = False) -> GrantTerms:
+    """The terms that were chosen; `typed` is the number of uses or the time. Raises `TermsError`."""
+    match bound:
+        case "session":
+            return GrantTerms(scope, subagents=subagents)
+        case "uses":
+            if not re.fullmatch(r"[0-9]{1,7}", typed.strip()) or not 1 <= int(typed) <= MOST_USES:
+                raise TermsError(f"How many times? A number from 1 to {MOST_USES:,}")
+            return GrantTerms(scope, uses=int(typed), subagents=subagents)
+        case "time":
+            seconds = parse_time(typed)
+            if seconds is None:
+                raise TermsError("For how long? A time such as 30m, 2h or 1d")
+            if not 0 < seconds <= LONGEST:
+                raise TermsError(f"For how long? At least 1s, at most {as_typed(LONGEST)}")
+            return GrantTerms(scope, seconds=float(seconds), subagents=subagents)
+
+
+def sentence(request: ApprovalState, chosen: GrantTerms) -> str:
+    """What will pass from now on, in words."""
+    called = name_shown(request.called)
+    effects = [name_shown(name) for name in effects_of(request) if name != request.called]
+    if chosen.scope == "input":
+        which = f"of {called} with exactly this input"
+    elif effects:
+        which = f"of {called} for {_and(effects)} and nothing else"
+    else:
+        which = f"of {called} with the same values wherever no map reads them"
+    if chosen.subagents:
+        which += ", also by subagents,"
+    runs = "This call runs. After it"
+    if chosen.uses == 1:
+        return f"{runs}, the next call {which} passes without being asked about."
+    if chosen.uses is not None:
+        return f"{runs}, the next {chosen.uses:,} calls {which} pass without being asked about."
+    until = (
+        "as long as this session lasts" if chosen.seconds is None else f"for {lasting(chosen.seconds)}"
+    )
+    return f"{runs}, {until}, every call {which} passes without being asked about."
+
+
+def limits(request: ApprovalState, scope: GrantScope) -> str:
+    """The differences that a grant covers, and those that ask again (G-74)."""
+    if scope == "input":
+        return "Another value in any field asks again."
+    mapped = any(name != request.called for name in request.names)
+    if mapped and request.commands:
+        return (
+            "Arguments may differ; programs and all other fields must be the same. A call with "
+            "variables, files, substitutions, groups, loops, !, & or another program asks again."
+        )
+    if mapped:
+        return "Only fields that a map reads may differ. Another value in any other field asks again."
+    return "Where no map reads a field, another value in it asks again."
+
+
+def _and(names: list[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last

@@ -1,0 +1,233 @@
+"""A call's input as a person edits it: each field as text, read back to the JSON type that it had."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Literal, cast
+
+from pydantic import JsonValue
+
+from ...engine.core.json_equality import same_json
+from ...engine.core.sanitize import json_spelt, visible, visible_json
+from ..terminal.charset import ascii_only, steady
+
+Kind = Literal["text", "escaped", "number", "boolean", "json", "kept"]
+
+LONGEST = 100_000
+"""Characters of a field that can be edited; a longer one stays as it is."""
+MOST = 40
+"""Fields that are edited one by one; an input with more is edited as one object."""
+ALL = ""
+"""The name of the field that stands for the whole input."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class FieldError(ValueError):
+    """What was typed is not what the field takes; the message says what was found and where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field as it can be edited: `text` is its value as it is first shown.
+
+    `text` kinds are as they are read; `escaped` ones have characters that nobody would see, and stand as
+    JSON; `kept` ones are not edited.
+    """
+
+    name: str
+    value: JsonValue
+    kind: Kind
+    text: str
+
+    @property
+    def type_name(self) -> str:
+        """What the value is, in words."""
+        names = {
+            "text": "text",
+            "escaped": "text as JSON",
+            "number": "number",
+            "boolean": "true or false",
+        }
+        return names.get(self.kind) or type_name(self.value)
+
+    def read(self, text: str) -> JsonValue:
+        """The value that `text` stands for. Raises `FieldError`."""
+        if text == self.text:
+            return self.value
+        match self.kind:
+            case "text":
+                return text
+            case "number":
+                return _number(text)
+            case "boolean":
+                return text == "true"
+            case "kept":
+                return self.value
+            case "escaped" | "json":
+                return self._json(text)
+
+    def _json(self, text: str) -> JsonValue:
+        value = read_json(text)
+        # Nothing has no type to keep.
+        if self.value is not None and type_name(value) != type_name(self.value):
+            raise FieldError(f"expected {_with_article(self.value)}, found {_with_article(value)}")
+        return value
+
+
+def type_name(value: JsonValue) -> str:
+    """A value's type as JSON has it."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "number"
+        case str():
+            return "text"
+        case list():
+            return "list"
+        case dict():
+            return "object"
+
+
+def _with_article(value: JsonValue) -> str:
+    name = type_name(value)
+    return (
+        name
+        if name in ("null", "text", "true or false")
+        else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+    )
+
+
+def field_of(name: str, value: JsonValue) -> Field:
+    """How a value is edited."""
+    match value:
+        case bool():
+            return Field(name, value, "boolean", json.dumps(value))
+        case int() | float():
+            return Field(name, value, "number", json.dumps(value))
+        case str():
+            kind: Kind = "text" if _plain(value) else "escaped"
+            text = value if kind == "text" else safe_json(value)
+        case _:
+            kind, text = "json", safe_json(value, 2)
+    return Field(name, value, kind if len(text) <= LONGEST else "kept", text)
+
+
+def _plain(text: str) -> bool:
+    """Whether a text can be edited as it is: every character is seen for what it is."""
+    if ascii_only() and not text.isascii():
+        return False
+    return visible(text, keep_newlines=True) == text == steady(text)
+
+
+def safe_json(value: JsonValue, indent: int | None = None) -> str:
+    """A value as JSON, with escapes for what a terminal would obey or hide."""
+    if ascii_only():
+        return json.dumps(value, indent=indent)
+    return visible_json(steady(json.dumps(value, ensure_ascii=False, indent=indent), json_spelt))
+
+
+def read_json(text: str) -> JsonValue:
+    """JSON as a person typed it. Raises `FieldError`, with line and column where that can be told."""
+    try:
+        value = cast(
+            "JsonValue",
+            json.loads(text, object_pairs_hook=_once, parse_constant=_constant, parse_float=_finite),
+        )
+    except json.JSONDecodeError as error:
+        raise FieldError(f"line {error.lineno}, column {error.colno}: {error.msg}") from error
+    except RecursionError as error:
+        raise FieldError("it is nested too deeply") from error
+    except ValueError as error:
+        raise FieldError(str(error)) from error
+    if _SURROGATE.search(json.dumps(value, ensure_ascii=False)):
+        raise FieldError("it has half of a character that takes two escapes")
+    return value
+
+
+def _once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    """An object, in which a name that is there twice would hide what was read."""
+    found: dict[str, JsonValue] = {}
+    for name, value in pairs:
+        if name in found:
+            raise FieldError(f"'{visible(name)}' is there twice")
+        found[name] = value
+    return found
+
+
+def _constant(name: str) -> float:
+    raise FieldError(f"{name} is no JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise FieldError(f"{text} is too large")
+    return number
+
+
+def _number(text: str) -> JsonValue:
+    try:
+        value = read_json(text)
+    except FieldError as error:
+        found = f"'{visible(text.strip())[:40]}'" if text.strip() else "nothing"
+        raise FieldError(f"expected a number, found {found}") from error
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise FieldError(f"expected a number, found {_with_article(value)}")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A field before and after."""
+
+    name: str
+    before: JsonValue
+    after: JsonValue
+
+
+@dataclass(slots=True)
+class Draft:
+    """An input and what was typed for its fields so far."""
+
+    original: Mapping[str, JsonValue]
+    texts: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def fields(self) -> list[Field]:
+        """The fields in their order, or one for the whole of a large input."""
+        if len(self.original) > MOST:
+            return [field_of(ALL, dict(self.original))]
+        return [field_of(name, value) for name, value in self.original.items()]
+
+    def text_of(self, each: Field) -> str:
+        """What stands in a field now."""
+        return self.texts.get(each.name, each.text)
+
+    def edited(self) -> dict[str, JsonValue]:
+        """The whole input as it is now. Raises `FieldError`, which names the field."""
+        values: dict[str, JsonValue] = {}
+        for each in self.fields:
+            try:
+                values[each.name] = each.read(self.text_of(each))
+            except FieldError as error:
+                raise FieldError(f"{visible(each.name)}: {error}" if each.name else str(error)) from error
+        if len(self.original) > MOST:
+            return cast("dict[str, JsonValue]", values[ALL])
+        return values
+
+
+def changes(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> list[Change]:
+    """The fields that differ, as JSON tells values apart."""
+    names = dict.fromkeys([*before, *after])
+    return [
+        Change(name, before.get(name), after.get(name))
+        for name in names
+        if name not in before or name not in after or not same_json(before[name], after[name])
+    ]

@@ -1,0 +1,48 @@
+"""Marks of a recorded session: the events that blocked, needed approval or loosened a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from ...engine.history.model.events import (
+    ApprovalRequested,
+    CallDecided,
+    JournalEvent,
+    ModeChanged,
+    NetToggled,
+)
+
+Mark: TypeAlias = Literal["block", "would-block", "approval", "would-ask", "off"]
+"""What a cell shows of several is the one that is listed first."""
+
+
+def marks_of(recorded: Sequence[JournalEvent]) -> dict[int, Mark]:
+    """Where a call was or would have been blocked or put to a person, and where a rule was switched off
+    or a call passed for that, by event number counted from 1.
+
+    An approval is marked where it was decided, or where it was asked when it never was.
+    """
+    marks: dict[int, Mark] = {}
+    asked: dict[str, int] = {}
+    for number, event in enumerate(recorded, start=1):
+        match event.body:
+            case ApprovalRequested(call_id=call_id):
+                asked[call_id] = number
+            case CallDecided() as decision:
+                asked.pop(decision.call_id, None)
+                if decision.mode == "shadow":
+                    if decision.outcome != "allow":
+                        marks[number] = "would-block" if decision.outcome == "block" else "would-ask"
+                elif decision.outcome == "block":
+                    marks[number] = "block"
+                elif decision.outcome == "ask" or decision.approved_by:
+                    marks[number] = "approval"
+                elif decision.off:
+                    marks[number] = "off"
+            case NetToggled(active=False) | ModeChanged(mode="shadow"):
+                marks[number] = "off"
+            case _:
+                pass
+    marks.update(dict.fromkeys(asked.values(), "approval"))
+    return dict(sorted(marks.items()))

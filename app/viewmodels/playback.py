@@ -1,0 +1,93 @@
+"""A recorded session made ready to be replayed: read, folded and looked through beside the screen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...engine.history.errors import FoldError, JournalError
+from ...engine.history.fold.fold import apply, new_state
+from ...engine.history.fold.replay import Replay
+from ...engine.history.model.events import JournalEvent
+from ...engine.history.redaction.masked_events import MaskedEvents
+from ..sources.api import HistorySource
+from ..terminal.gc import bulk_load
+from .marks import Mark, marks_of
+
+NOTHING = "This session has no events, so there is nothing to replay."
+
+
+@dataclass(frozen=True, slots=True)
+class Playable:
+    """The events that follow from each other, and what is wrong with the rest.
+
+    `marks` says by event number where the session was blocked or asked. Unless it is `complete` nobody
+    has looked yet whether all events can follow.
+    """
+
+    replay: Replay | None
+    trouble: str | None = None
+    marks: Mapping[int, Mark] = field(default_factory=dict[int, Mark])
+    complete: bool = True
+
+    @property
+    def events(self) -> Sequence[JournalEvent]:
+        return () if self.replay is None else self.replay.events
+
+
+async def open_recorded(source: HistorySource, session_id: str, at: int | None = None) -> Playable:
+    """Read a session of `source`, ready to be shown at its event `at` and to be completed from there.
+
+    Raises what reading raises.
+    """
+    with bulk_load():
+        recorded = await source.recorded(session_id)
+        return await asyncio.to_thread(begun, recorded, at or 1)
+
+
+def begun(recorded: Sequence[JournalEvent], at: int) -> Playable:
+    """A session's events made ready up to number `at`."""
+    try:
+        with bulk_load():
+            replay = Replay(recorded, at=at)
+    except (FoldError, JournalError):
+        return shortened(recorded)
+    if not recorded:
+        return Playable(None, NOTHING)
+    plain = recorded.unmasked if isinstance(recorded, MaskedEvents) else recorded
+    return Playable(replay, None, _marks(plain, replay.bearing), complete=replay.whole)
+
+
+def _marks(plain: Sequence[JournalEvent], bearing: Sequence[int] | None) -> dict[int, Mark]:
+    """The marks of a session, from those of its events that may bear one where they are known."""
+    if bearing is None:
+        return marks_of(plain)
+    return {bearing[n - 1]: mark for n, mark in marks_of([plain[n - 1] for n in bearing]).items()}
+
+
+def playable(recorded: Sequence[JournalEvent]) -> Playable:
+    """A session's events made ready, up to the first that cannot follow from those before it."""
+    if not recorded:
+        return Playable(None, NOTHING)
+    try:
+        replay = Replay(recorded)
+    except (FoldError, JournalError):
+        return shortened(recorded)
+    return Playable(replay, None, marks_of(replay.events))
+
+
+def shortened(recorded: Sequence[JournalEvent]) -> Playable:
+    """The events before the first that cannot follow, or be read, and what is wrong with that one."""
+    state = new_state(recorded[0].session)
+    for number in range(len(recorded)):
+        try:
+            apply(state, recorded[number])
+        except (FoldError, JournalError) as error:
+            what = f"Cannot replay {error}." if isinstance(error, FoldError) else str(error)
+            if not number:
+                return Playable(None, f"{what} Nothing can be shown.")
+            before = Replay(recorded[:number])
+            trouble = f"{what} Shown are the {number} events before it."
+            return Playable(before, trouble, marks_of(before.events))
+    raise AssertionError("events that cannot be replayed can be folded")

@@ -1,0 +1,80 @@
+"""Reading a recorded session again that goes on while somebody replays it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from textual.message import Message
+from textual.screen import Screen
+from textual.timer import Timer
+
+from ...engine.history.model.events import JournalEvent
+from ..sources.api import HistorySource
+from .playback import Playable, open_recorded
+
+PAUSE = 0.5
+"""Seconds, at least, from what has happened to the read that finds it."""
+
+SHARE = 20
+"""Reading a long session takes a while: it is done for one in so many seconds at most."""
+
+
+@dataclass
+class ReadAgain(Message):
+    """The session as it is recorded by now; `asked` for with a key, or else because it went on."""
+
+    ready: Playable
+    asked: bool
+
+
+@dataclass
+class NotRead(Message):
+    """It could not be read again."""
+
+    error: str
+
+
+class ReplayFeed:
+    """Reads `session` of `source` again for `screen`, one read at a time; it is shown at event `at`."""
+
+    def __init__(
+        self, source: HistorySource, session: str, screen: Screen[None], at: Callable[[], int]
+    ) -> None:
+        self._source = source
+        self._session = session
+        self._screen = screen
+        self._at = at
+        self._due: Timer | None = None
+        self._pause = PAUSE
+
+    def heard(self, events: Sequence[object], known: int) -> bool:
+        """Whether one of `events` is of this session, of which `known` are there."""
+        return any(
+            isinstance(e, JournalEvent) and e.session == self._session and e.seq > known for e in events
+        )
+
+    def soon(self) -> None:
+        """Read after a pause; what happens meanwhile is found too."""
+        if self._due is None:
+            self._due = self._screen.set_timer(self._pause, lambda: self.now(asked=False))
+
+    def now(self, *, asked: bool) -> None:
+        """Read at once."""
+        if self._due is not None:
+            self._due.stop()
+            self._due = None
+        self._screen.run_worker(
+            self._read(asked), group="replay-again", exclusive=True, exit_on_error=False
+        )
+
+    async def _read(self, asked: bool) -> None:
+        begun = time.monotonic()
+        try:
+            ready = await open_recorded(self._source, self._session, self._at())
+        except Exception as error:
+            self._screen.post_message(NotRead(str(error) or type(error).__name__))
+            return
+        self._pause = max(PAUSE, SHARE * (time.monotonic() - begun))
+        self._screen.post_message(ReadAgain(ready, asked))

@@ -1,0 +1,144 @@
+"""A set of rules files with what is known of each line: its nets, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ...engine.net.net import SkillNet
+from ...rules import Problem, RuleError, load_rules
+from ...rules.analysis.findings import Findings, examine
+from ...rules.compiler import read_text
+from ..format.rules import does
+from ..sources.rules_files import Stamp, in_library, name_of, stamps
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong, and how bad that is: an error, or a warning that leaves the rules as they are."""
+
+    severity: Severity
+    problem: Problem
+
+
+@dataclass(frozen=True, slots=True)
+class RuleNet:
+    """The net of a rule: its key, how many states it can be in, and what the rule does."""
+
+    key: str
+    net: SkillNet
+    states: int
+    does: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What belongs to a line."""
+
+    nets: tuple[RuleNet, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RulesFile:
+    """A file's text by lines, and what is known of them by their numbers from 1.
+
+    Number 0 is for the file as a whole, also for what stands where the text no longer has a line.
+    """
+
+    path: str
+    name: str
+    library: bool
+    lines: tuple[str, ...]
+    noted: Mapping[int, Noted] = field(default_factory=dict[int, Noted])
+
+
+@dataclass(frozen=True, slots=True)
+class RulesView:
+    """Files as they were when they had these `stamps`; what is known of them once they are `checked`.
+
+    Without `findings` nothing was compiled: with a single mistake there are no nets.
+    """
+
+    files: tuple[RulesFile, ...]
+    stamps: tuple[Stamp, ...]
+    checked: bool = False
+    rules: int = 0
+    errors: int = 0
+    warnings: int = 0
+    findings: Findings | None = None
+
+
+def read(paths: Sequence[str]) -> RulesView:
+    """The texts alone, which takes no time worth a word."""
+    before = stamps(paths)
+    return RulesView(tuple(map(_read, paths)), before)
+
+
+def _read(path: str) -> RulesFile:
+    text = read_text(path)
+    if isinstance(text, Problem):
+        noted = {0: Noted(findings=(Finding("error", text),))}
+        return RulesFile(path, name_of(path), in_library(path), (), noted)
+    return RulesFile(path, name_of(path), in_library(path), _lines(text))
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    return tuple(lines if lines[-1] else lines[:-1])
+
+
+def check(paths: Sequence[str]) -> RulesView:
+    """The texts and what `interlock check` finds; of a big file that takes seconds."""
+    unread = read(paths)
+    try:
+        rules = load_rules(*paths)
+    except RuleError as error:
+        return _placed(unread, {}, [Finding("error", problem) for problem in error.problems])
+    findings = examine(rules)
+    nets: dict[tuple[str, int], list[RuleNet]] = {}
+    for (key, net), verified in zip(rules.registry.items(), rules.verification, strict=True):
+        if net.rule is not None and net.rule.source is not None:
+            at = net.rule.source.file, net.rule.source.line
+            made = RuleNet(key, net, verified.reachable_states, tuple(does(net.rule)))
+            nets.setdefault(at, []).append(made)
+    found = [Finding("error", problem) for problem in findings.errors]
+    found += [Finding("warning", problem) for problem in findings.warnings]
+    return _placed(unread, nets, found, findings)
+
+
+def _placed(
+    unread: RulesView,
+    nets: Mapping[tuple[str, int], Sequence[RuleNet]],
+    found: Sequence[Finding],
+    findings: Findings | None = None,
+) -> RulesView:
+    """Everything at its line; what kept a file from being read is known by its path."""
+    by_file: dict[str, dict[int, list[Finding]]] = {}
+    for finding in found:
+        at = by_file.setdefault(name_of(finding.problem.file), {})
+        at.setdefault(finding.problem.line, []).append(finding)
+    files: list[RulesFile] = []
+    for file in unread.files:
+        noted: dict[int, Noted] = {}
+        problems = by_file.get(file.name, {})
+        for (name, line), made in nets.items():
+            if name == file.name and line <= len(file.lines):
+                noted[line] = Noted(tuple(made))
+        for line, several in problems.items():
+            at = line if line <= len(file.lines) else 0
+            before = noted.get(at, Noted())
+            noted[at] = Noted(before.nets, (*before.findings, *several))
+        files.append(RulesFile(file.path, file.name, file.library, file.lines, noted))
+    return RulesView(
+        tuple(files),
+        unread.stamps,
+        checked=True,
+        rules=sum(map(len, nets.values())),
+        errors=sum(finding.severity == "error" for finding in found),
+        warnings=sum(finding.severity == "warning" for finding in found),
+        findings=findings,
+    )

@@ -1,0 +1,64 @@
+"""What if: other nets from a moment of a recorded session on, and the recorded rest judged by them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...engine.history.model.records import NetRecord
+from ...engine.history.model.state import SessionState
+from ...engine.recording.records import net_record
+from ...rules import RuleSet
+
+OWN = (
+    "Its own nets: calls go by the names they were recorded under, since a journal does not hold `map` "
+    "lines."
+)
+OTHER = (
+    "Nets that it knows, of the same structure, go on where they stood; all others start at their "
+    "beginning."
+)
+ALWAYS = (
+    "From here on exactly the nets with a cross are active, whatever was switched later. Questions that "
+    "were answered count as answered so, others as approved."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """Which nets judge the rest: those of `rules`, or without them the session's own; `active` are on."""
+
+    active: tuple[str, ...]
+    rules: RuleSet | None = None
+
+    @property
+    def texts(self) -> Mapping[str, str] | None:
+        """The rules as they are sent to where the journal is."""
+        return None if self.rules is None else self.rules.sources
+
+    def words(self, state: SessionState) -> str:
+        """What is different, in a line."""
+        if self.rules is not None:
+            of = len(self.rules.registry)
+            files = ", ".join(self.rules.sources)
+            off = of - len(self.active)
+            return f"under {files}" + (f", {off} of its {of} nets off" if off else "")
+        off = [key for key in state.active if key not in self.active]
+        on = [key for key in self.active if key not in state.active]
+        said = [f"without {', '.join(off)}"] if off else []
+        said += [f"with {', '.join(on)}"] if on else []
+        return " and ".join(said) or "with its nets as they are here"
+
+
+def nets_of(state: SessionState, rules: RuleSet | None) -> Mapping[str, NetRecord]:
+    """The nets there are to choose from."""
+    if rules is None:
+        return {key: net.net for key, net in state.nets.items()}
+    return {key: net_record(key, net) for key, net in rules.registry.items()}
+
+
+def active_at(state: SessionState, rules: RuleSet | None) -> tuple[str, ...]:
+    """Those that are on unless somebody chooses: as they stood; nets that it does not know are on."""
+    if rules is None:
+        return tuple(state.active)
+    return tuple(key for key in rules.registry if key not in state.nets or state.nets[key].active)

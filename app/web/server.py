@@ -1,0 +1,422 @@
+"""The server in front of the console: nothing behind it answers anybody who has not logged in.
+
+textual-serve brings the terminal in the page and the way to talk to an app's process. Its own server
+lets in everybody, so it is not used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import ssl
+from collections.abc import Awaitable, Callable, Collection
+from http import HTTPStatus
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import aiohttp_jinja2
+import jinja2
+import textual_serve
+from aiohttp import WSCloseCode, WSMsgType, web
+from aiohttp.web_protocol import RequestHandler
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from ...engine.gateway.protocol.address import Address
+from ...engine.gateway.server.limits import Bucket, Failures
+from ..sources.deep_link import Place
+from .browser_key import check_key, is_signed, new_challenge
+from .login_file import Login
+from .logins import LOGIN_LASTS, Logins
+from .policy import Reached, answer_headers, refused
+from .tabs import Console, Tab, size_of
+
+MOST_TABS = 16
+"""Tabs at a time, of all browsers: each is a process."""
+STARTS = 4.0
+"""Consoles started a second."""
+WORST = 64 * 1024
+"""Bytes of a login that are read; what is longer is none."""
+PASTE = 1 << 20
+"""Bytes of one message of a tab."""
+LOOK_AGAIN = 1.0
+"""Seconds after which a tab whose login has ended is closed at the latest."""
+HEARTBEAT = 15.0
+"""Seconds after which a browser is asked for a sign of life; half as many later its tab is closed."""
+STRANGERS = 64
+"""Connections that have not shown a login; for one more the oldest has to go."""
+VISITORS = 256
+"""Connections that have shown a login's cookie and not its key; for one more the oldest has to go."""
+WRONG_LINKS = 20
+"""Wrong links and keys a minute, before one is only told to wait."""
+PROOF_WITHIN = 10.0
+"""Seconds in which a tab has to show the key of its login."""
+PROOF_LENGTH = 256
+"""Bytes of the message that shows it."""
+GREETING = 10.0
+"""Seconds in which a browser has to agree on TLS."""
+
+_HERE = Path(__file__).parent
+_TERMINAL = Path(textual_serve.__file__).parent / "static"
+_PUBLIC = frozenset({"login", "offered", "own"})
+"""Routes for those who have not logged in: the page that asks for it, and what that is made of."""
+_SOCKETS = frozenset({"ws", "deep-ws"})
+_LOGIN: web.RequestKey[Login] = web.RequestKey("login", Login)
+_NONCE: web.RequestKey[str] = web.RequestKey("nonce", str)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_Connections: TypeAlias = "dict[RequestHandler, None]"
+
+log = logging.getLogger(__name__)
+
+_PROOF: TypeAdapter[tuple[Literal["proof"], str]] = TypeAdapter(tuple[Literal["proof"], str])
+
+
+class _Offer(BaseModel):
+    """What the login page sends: the secret of a link, and the key that the browser made."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    link: str
+    key: str
+
+
+class Front:
+    """See the module. `start`, then `close`; `console` says how a tab's process is started."""
+
+    def __init__(
+        self,
+        console: Callable[[Place], Console],
+        *,
+        logins: Logins | None = None,
+        most_tabs: int = MOST_TABS,
+    ) -> None:
+        self.logins = logins or Logins()
+        self._console = console
+        self._most_tabs = most_tabs
+        self._failures = Failures(WRONG_LINKS)
+        self._starts = Bucket(STARTS)
+        self._tabs: dict[web.WebSocketResponse, Login] = {}
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._strangers: _Connections = {}
+        self._visitors: _Connections = {}
+        self._reached = Reached(())
+        self._listens = ("", 0)
+        self._cookie = ""
+        self._runner: web.AppRunner | None = None
+        self._listening: asyncio.Server | None = None
+        self._looking: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it is reached."""
+        return self._reached.url
+
+    async def start(
+        self, host: str, port: int, tls: ssl.SSLContext | None = None, certified: Collection[str] = ()
+    ) -> str:
+        """Listen, with a port of the system's choice for 0. The URL. Raises `OSError`.
+
+        `certified` are the names that the certificate of `tls` is for. Raises `ValueError` without that
+        elsewhere than on loopback: cookies, and what is typed, could be read on the way.
+        """
+        if tls is None and not Address(host).is_local:
+            raise ValueError(f"expected TLS, or an address of this machine only; found {host}")
+        if tls is None and host == "localhost":
+            host = "127.0.0.1"  # The name stands for another address as well.
+        self._runner = web.AppRunner(
+            self._application(), handle_signals=False, access_log=None, shutdown_timeout=1.0
+        )
+        await self._runner.setup()
+        server = self._count_strangers(self._runner)
+        try:
+            self._listening = await asyncio.get_running_loop().create_server(
+                server,
+                host,
+                port,
+                ssl=tls,
+                ssl_handshake_timeout=None if tls is None else GREETING,
+            )
+        except OSError:
+            await self._runner.cleanup()
+            raise
+        port = self._listening.sockets[0].getsockname()[1]
+        self._listens = (host, port)
+        self._reached = Reached.at(host, port, secure=tls is not None, certified=certified)
+        # Browsers send cookies to every port of a host: each server has one of its own. With this prefix
+        # no page without TLS can set it.
+        self._cookie = f"__Host-interlock-{port}" if tls is not None else f"interlock-{port}"
+        self._looking = asyncio.get_running_loop().create_task(self._look_after())
+        return self.url
+
+    def certify(self, names: Collection[str]) -> None:
+        """Be reached by the names of the certificate that is shown from now on."""
+        self._reached = Reached.at(*self._listens, secure=True, certified=names)
+
+    def _count_strangers(self, runner: web.AppRunner) -> web.Server:
+        """Whoever connects and never logs in takes a place that somebody else then gets."""
+        server = runner.server
+        assert server is not None
+        made, lost = server.connection_made, server.connection_lost
+
+        def came(handler: RequestHandler, transport: asyncio.Transport) -> None:
+            made(handler, transport)
+            _add(handler, self._strangers, STRANGERS)
+
+        def left(handler: RequestHandler, exc: BaseException | None = None) -> None:
+            self._strangers.pop(handler, None)
+            self._visitors.pop(handler, None)
+            lost(handler, exc)
+
+        server.connection_made = came
+        server.connection_lost = left
+        return server
+
+    async def close(self) -> None:
+        """End every tab and its process, and listen no more."""
+        if self._looking is not None:
+            self._looking.cancel()
+        if self._listening is not None:
+            self._listening.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def link(self) -> str:
+        """A link that logs one browser in, once. What stands behind the # is in no request."""
+        return f"{self.url}/login#{self.logins.link()}"
+
+    @property
+    def tabs(self) -> int:
+        """How many are open."""
+        return len(self._tabs)
+
+    def _application(self) -> web.Application:
+        app = web.Application(middlewares=[self._guard], client_max_size=WORST)
+        aiohttp_jinja2.setup(app, loader=jinja2.FileSystemLoader(_HERE / "templates"))
+        app.add_routes(
+            [
+                web.get("/", self._page, name="queue"),
+                web.get("/{kind:[sa]}/{name}", self._page, name="deep"),
+                web.get("/ws/", self._terminal, name="ws"),
+                web.get("/ws/{kind:[sa]}/{name}", self._terminal, name="deep-ws"),
+                web.get("/login", self._login_page, name="login"),
+                web.post("/login", self._redeem, name="offered"),
+                web.get("/login/state", self._state, name="state"),
+                web.get("/logout", self._logout_page, name="logout"),
+                web.post("/logout", self._logout, name="left"),
+                web.static("/terminal", _TERMINAL, name="terminal"),
+                web.static("/static", _HERE / "static", name="own"),
+            ]
+        )
+        app.on_response_prepare.append(self._seal)
+        app.on_shutdown.append(self._end_tabs)
+        return app
+
+    # Who may come in
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Look at every request before anything is done for it."""
+        name = request.match_info.route.name or ""
+        acts = request.method not in ("GET", "HEAD") or name in _SOCKETS
+        status = refused(request.headers, self._reached, same_origin=acts)
+        if status is not None:
+            return web.Response(status=status, text=f"{status.phrase}: open {self.url}\n")
+        login = self.logins.find(request.cookies.get(self._cookie, ""))
+        if login is not None:
+            request[_LOGIN] = login
+            if name not in _SOCKETS:  # One of these shows its key first.
+                self._strangers.pop(request.protocol, None)
+                _add(request.protocol, self._visitors, VISITORS)
+        elif name not in _PUBLIC:
+            return self._not_in(request, name)
+        return await handler(request)
+
+    def _not_in(self, request: web.Request, name: str) -> web.StreamResponse:
+        if name in ("queue", "deep"):
+            return self._ask(request, HTTPStatus.UNAUTHORIZED)
+        return web.Response(status=HTTPStatus.UNAUTHORIZED, text="Log in first\n")
+
+    async def _seal(self, request: web.Request, response: web.StreamResponse) -> None:
+        host = request.headers.get("Host", "")
+        sockets = self._reached.socket(host if self._reached.includes(host) else "localhost")
+        response.headers.update(answer_headers(sockets, request.get(_NONCE)))
+
+    # Logging in and out
+
+    def _ask(self, request: web.Request, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
+        return aiohttp_jinja2.render_template("login.html", request, {}, status=status)
+
+    async def _login_page(self, request: web.Request) -> web.StreamResponse:
+        return self._ask(request)
+
+    async def _redeem(self, request: web.Request) -> web.StreamResponse:
+        """A cookie for the secret of a link."""
+        address = request.remote or ""
+        try:
+            offer = _Offer.model_validate_json(await request.read())
+            check_key(offer.key)
+        except ValueError:
+            return web.Response(
+                status=HTTPStatus.BAD_REQUEST, text="This page is of another version; load it again.\n"
+            )
+        cookie = self.logins.redeem(offer.link, offer.key)
+        if cookie is None:
+            if self._failures.too_many(address):
+                return web.Response(
+                    status=HTTPStatus.TOO_MANY_REQUESTS, text="Too many wrong links; wait a minute.\n"
+                )
+            self._failures.note(address)
+            return web.Response(
+                status=HTTPStatus.FORBIDDEN,
+                text="This link was used before, or is too old. Press enter where `interlock web` runs "
+                "for another.\n",
+            )
+        response = web.Response(status=HTTPStatus.NO_CONTENT)
+        response.set_cookie(
+            self._cookie,
+            cookie,
+            path="/",
+            max_age=int(LOGIN_LASTS),
+            secure=self._reached.secure,
+            httponly=True,
+            samesite="Strict",
+        )
+        return response
+
+    async def _state(self, request: web.Request) -> web.StreamResponse:
+        """For the page that asks to log in, where the browser came from elsewhere without its cookie."""
+        return web.Response(status=HTTPStatus.NO_CONTENT)
+
+    async def _logout_page(self, request: web.Request) -> web.StreamResponse:
+        return aiohttp_jinja2.render_template("logout.html", request, {})
+
+    async def _logout(self, request: web.Request) -> web.StreamResponse:
+        self.logins.end(request.cookies.get(self._cookie, ""))
+        response = web.Response(status=HTTPStatus.NO_CONTENT)
+        response.del_cookie(
+            self._cookie, path="/", secure=self._reached.secure, httponly=True, samesite="Strict"
+        )
+        await self._end_strangers()
+        return response
+
+    # The console
+
+    async def _page(self, request: web.Request) -> web.StreamResponse:
+        """The page with the terminal. What stands behind a ? would be the terminal's script's to obey."""
+        if request.query_string:
+            raise web.HTTPSeeOther(request.path)
+        _place(request)
+        nonce = request[_NONCE] = secrets.token_urlsafe(16)
+        socket = f"{self._reached.socket(request.headers['Host'])}/ws{request.path}"
+        return aiohttp_jinja2.render_template("console.html", request, {"socket": socket, "nonce": nonce})
+
+    async def _terminal(self, request: web.Request) -> web.StreamResponse:
+        """One tab, until it is closed, its console ends, or its login does."""
+        place = _place(request)
+        size = size_of(request.query.get("width", ""), request.query.get("height", ""))
+        socket = web.WebSocketResponse(heartbeat=HEARTBEAT, max_msg_size=PASTE)
+        await socket.prepare(request)
+        refusal = await self._refusal(request, socket)
+        if refusal is not None:
+            await socket.close(code=refusal)
+            return socket
+        self._strangers.pop(request.protocol, None)
+        self._visitors.pop(request.protocol, None)
+        if len(self._tabs) >= self._most_tabs:
+            most = (
+                f"{len(self._tabs)} tabs are open, which is the most. This one opens when one is closed."
+            )
+            await socket.close(code=WSCloseCode.TRY_AGAIN_LATER, message=most.encode())
+            return socket
+        self._tabs[socket] = request[_LOGIN]
+        self._empty.clear()
+        try:
+            await asyncio.sleep(self._starts.take())
+            await self._run(Tab(self._console(place), socket), size)
+        finally:
+            del self._tabs[socket]
+            if not self._tabs:
+                self._empty.set()
+        return socket
+
+    async def _refusal(self, request: web.Request, socket: web.WebSocketResponse) -> WSCloseCode | None:
+        """Why a tab does not show the key of its login by its first message, if it does not.
+
+        Before that it is told nothing but what to sign.
+        """
+        challenge = new_challenge()
+        try:
+            async with asyncio.timeout(PROOF_WITHIN):
+                await socket.send_json(["challenge", challenge])
+                message = await socket.receive()
+        except (TimeoutError, ConnectionError):
+            return WSCloseCode.TRY_AGAIN_LATER
+        if message.type not in (WSMsgType.TEXT, WSMsgType.BINARY):
+            return WSCloseCode.TRY_AGAIN_LATER
+        login, origin, address = request[_LOGIN], request.headers["Origin"], request.remote or ""
+        signature = _signature(message.data) if message.type is WSMsgType.TEXT else None
+        if signature is not None and is_signed(login.key, origin, challenge, signature):
+            return None if self.logins.holds(login) else WSCloseCode.POLICY_VIOLATION
+        if not self._failures.too_many(address):
+            log.warning(
+                "%s showed the cookie of a login without its key: another program of this host may have "
+                "the cookie, which opens nothing by itself",
+                address,
+            )
+        self._failures.note(address)
+        return WSCloseCode.POLICY_VIOLATION
+
+    async def _run(self, tab: Tab, size: tuple[int, int]) -> None:
+        try:
+            await tab.start(*size)
+            await tab.hear()
+        finally:
+            # Whatever ends this handler, the process ends too.
+            await asyncio.shield(asyncio.ensure_future(tab.stop()))
+
+    async def _look_after(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_AGAIN)
+            await self._end_strangers()
+
+    async def _end_strangers(self) -> None:
+        """Close the tabs whose login has ended."""
+        over = [socket for socket, login in self._tabs.items() if not self.logins.holds(login)]
+        await asyncio.gather(*(socket.close(code=WSCloseCode.POLICY_VIOLATION) for socket in over))
+
+    async def _end_tabs(self, app: web.Application) -> None:
+        await asyncio.gather(*(socket.close(code=WSCloseCode.GOING_AWAY) for socket in list(self._tabs)))
+        await self._empty.wait()
+
+
+def _add(handler: RequestHandler, to: _Connections, most: int) -> None:
+    """Count a connection as the latest of its kind; the oldest of too many is cut."""
+    to.pop(handler, None)
+    to[handler] = None
+    if len(to) > most:
+        oldest = next(iter(to))
+        del to[oldest]
+        if isinstance(oldest.transport, asyncio.Transport):
+            oldest.transport.abort()
+
+
+def _signature(text: str) -> str | None:
+    """The signature in a tab's first message, if it is one."""
+    if len(text) > PROOF_LENGTH:
+        return None
+    try:
+        return _PROOF.validate_json(text)[1]
+    except ValidationError:
+        return None
+
+
+def _place(request: web.Request) -> Place:
+    """Where a path leads. Raises `HTTPNotFound`."""
+    kind, name = request.match_info.get("kind"), request.match_info.get("name")
+    if kind is None or name is None:
+        return Place()
+    try:
+        return Place.of(kind, name)
+    except ValueError as error:
+        raise web.HTTPNotFound from error

@@ -1,0 +1,18 @@
+"""Who of several people has approved, and when."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import zip_longest
+
+from ....engine.history.model.state import ApprovalState
+from ...format.text import ago, seconds_between, shown
+
+
+def given_names(request: ApprovalState, now: datetime) -> list[str]:
+    """`ada 2 min ago ✓` for each of them, in the order they did; a time nobody recorded is left out."""
+    times = request.given_at[: len(request.given)]
+    return [
+        f"{shown(name)} ✓" if at is None else f"{shown(name)} {ago(seconds_between(at, now))} ✓"
+        for name, at in zip_longest(request.given, times)
+    ]

@@ -1,0 +1,193 @@
+"""A call's whole input as lines: each field with its JSON value, long ones folded in the middle.
+
+Folding never hides the end: a long value shows its first and its last lines with a count of those
+between. Each line of a text with line breaks starts with a bar, so that no input can draw the dialog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from pydantic import JsonValue
+from textual.content import Content
+
+from ....engine.history.redaction.shell.masking import Paths, holds_commands
+from ...format.highlighting import code_spans, highlighted, json_spans, language_of
+from ...format.text import as_json, clip, command_lines, shown_lines, width_of, wrap, wrap_all
+from ...terminal.bindings import FOLD_KEY
+from ...terminal.charset import visible
+from ...terminal.keymap import name_of
+from ..base.blocks import StyledRows
+
+NAME_COLUMN = 14
+LEAST = 5
+"""Lines that a folded value keeps: two at its start, the fold, two at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field's name and its value's lines, before they are styled."""
+
+    name: str
+    rows: tuple[str, ...]
+    barred: bool
+    code: Code | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A value that is code: its text as it is shown, its language, and where each row begins in it.
+
+    With `quoted` the text is the code as JSON has it.
+    """
+
+    text: str
+    language: str
+    starts: tuple[int, ...]
+    quoted: bool = False
+
+    def row(self, index: int, text: str) -> Content:
+        """A row with its parts in their styles. The text is read with the first row that is painted."""
+        spans = (json_spans if self.quoted else code_spans)(self.text, self.language)
+        return highlighted(text, self.starts[index], spans)
+
+
+def fields(values: Mapping[str, JsonValue], width: int, shell_fields: Paths = ()) -> list[Field]:
+    """The fields of an input, their values wrapped to fit beside the names.
+
+    `shell_fields` are fields that hold commands though their names do not tell.
+    """
+    room = max(8, width - _column(values, width))
+    return [
+        _field(
+            name,
+            value,
+            room,
+            language_of(name, values, shell_fields),
+            command=holds_commands(name, shell_fields),
+        )
+        for name, value in values.items()
+    ]
+
+
+def _column(values: Mapping[str, JsonValue], width: int) -> int:
+    longest = max((width_of(name) for name in values), default=0)
+    return min(longest, NAME_COLUMN, width // 3) + 2
+
+
+def _field(name: str, value: JsonValue, room: int, language: str | None, *, command: bool) -> Field:
+    lines = command_lines if command else shown_lines
+    if isinstance(value, str) and "\n" in value:
+        return _of_lines(name, lines(value), room - 2, language)
+    flat = "".join(lines(as_json(value)))
+    if isinstance(value, dict | list) and width_of(flat) > room:
+        return Field(name, tuple(wrap_all(lines(as_json(value, 2)), room - 2)), True)
+    rows = tuple(wrap_all([flat], room))
+    code = None
+    if language is not None and isinstance(value, str):
+        code = Code(flat, language, tuple(accumulate(map(len, rows[:-1]), initial=0)), quoted=True)
+    return Field(name, rows, False, code)
+
+
+def _of_lines(name: str, lines: Sequence[str], room: int, language: str | None) -> Field:
+    if language is None:
+        return Field(name, tuple(wrap_all(lines, room)), True)
+    rows: list[str] = []
+    starts: list[int] = []
+    at = 0
+    for line in lines:
+        for row in wrap(line, room):
+            rows.append(row)
+            starts.append(at)
+            at += len(row)
+        at += 1
+    return Field(name, tuple(rows), True, Code("\n".join(lines), language, tuple(starts)))
+
+
+def folded_size(rows: int, cap: int | None) -> int:
+    """Lines that a value of `rows` lines takes when values are cut to `cap`."""
+    return rows if cap is None else min(rows, max(cap, LEAST))
+
+
+def cap_for(sizes: list[int], room: int) -> int | None:
+    """The most lines a value may take so that all fit in `room`; `None` when nothing need be folded."""
+    if sum(sizes) <= room:
+        return None
+    for cap in range(max(room, LEAST), LEAST, -1):
+        if sum(folded_size(size, cap) for size in sizes) <= room:
+            return cap
+    return LEAST
+
+
+def input_rows(
+    values: Mapping[str, JsonValue], width: int, room: int | None = None, *, shell_fields: Paths = ()
+) -> list[Content]:
+    """The input as lines no wider than `width`; `room` is the height to fold to, `None` shows all."""
+    return lay_out(values, width, shell_fields).lines(room)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """An input wrapped for a width: its height is known before any line is styled."""
+
+    fields: tuple[Field, ...]
+    column: int
+    width: int
+
+    @property
+    def height(self) -> int:
+        """Lines that all of it takes."""
+        return sum(len(field.rows) for field in self.fields) or 1
+
+    @property
+    def sizes(self) -> list[int]:
+        """Lines that each field takes."""
+        return [len(field.rows) for field in self.fields]
+
+    def lines(self, room: int | None = None) -> list[Content]:
+        """The lines; those that `room` has no place for are folded, `None` shows all."""
+        return self.capped(None if room is None else cap_for(self.sizes, room))
+
+    def capped(self, cap: int | None) -> list[Content]:
+        """The lines, with at most `cap` for each field."""
+        if not self.fields:
+            return [Content.styled("no input", "$foreground 60%")]
+        return [line for field in self.fields for line in _rows(field, self.column, cap, self.width)]
+
+
+def lay_out(values: Mapping[str, JsonValue], width: int, shell_fields: Paths = ()) -> Layout:
+    """Wrap an input for a width."""
+    return Layout(tuple(fields(values, width, shell_fields)), _column(values, width), width)
+
+
+def _rows(field: Field, column: int, cap: int | None, width: int) -> list[Content]:
+    bar = "│ " if field.barred else ""
+    names = wrap_all([visible(field.name)], column - 2)
+    name_rows = names if len(names) == 1 else [clip(names[0] + "".join(names[1:]), column - 2)]
+    lines: list[Content] = []
+    if len(names) > 1:
+        lines = [Content.styled(row, "bold $text-accent") for row in wrap_all(["".join(names)], width)]
+        name_rows = [""]
+
+    def row(index: int, text: str) -> Content:
+        label = "" if index else name_rows[0]
+        filler = " " * (column - width_of(label))
+        shown = text if field.code is None else field.code.row(index, text)
+        return Content.assemble((label, "bold $text-accent"), filler, (bar, "$foreground 60%"), shown)
+
+    return lines + folded(StyledRows(field.rows, row), cap, column, width)
+
+
+def folded(rows: Sequence[Content], cap: int | None, indent: int, width: int) -> list[Content]:
+    """`rows`, or the first and the last of them in `cap` lines, with a count of those between."""
+    count = len(rows)
+    if cap is None or count <= max(cap, LEAST):
+        return [*rows]
+    size = max(cap, LEAST)
+    tail = (size - 1) // 2
+    head = size - 1 - tail
+    note = f"… {count - head - tail} lines hidden · {name_of(FOLD_KEY)} shows all {count}"
+    line = Content.assemble(" " * indent, (clip(note, width - indent), "bold $text-warning"))
+    return [*rows[:head], line, *rows[-tail:]]

@@ -1,0 +1,225 @@
+"""The frame of an approval dialog: the request's text, a notice, the line for a reason, the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from ....engine.history.model.state import ApprovalState, SessionState
+from ....engine.history.redaction.hidden_text import RevealedText
+from ...format.text import seconds_between, shown, wrap_all
+from ...terminal.keymap import key_of
+from ..base.bars import KeyBar
+from ..base.blocks import Block, BlockList
+from ..base.cursor_list import GUTTER
+from ..inputs.reason_line import ReasonLine
+from .progress import Viewer
+from .request import request_text
+from .review_guard import ReviewGuard
+from .reviewed_list import ReviewedList
+
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.getters import app as app_of
+
+
+# The list that an approval dialog's text stands in.
+
+
+GRANTS = "g"
+"""A key of the dialog, which lists have for their first entry."""
+
+
+def _without(key: str, binding: BindingType) -> Binding:
+    assert isinstance(binding, Binding)
+    return replace(binding, key=",".join(each for each in binding.key.split(",") if each != key))
+
+
+class RequestList(ReviewedList, inherit_bindings=False):
+    """Scrolls like any list, with the keys that the dialog leaves to it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [_without(GRANTS, each) for each in BlockList.BINDINGS]
+
+
+FRAME = 2 + 2 + GUTTER + 1
+"""Columns around the text: border, padding, the list's gutter and its scrollbar."""
+CHROME = 4
+"""Lines of the frame and the keys around the text."""
+NOTICE = 3
+"""Lines that a notice takes at most."""
+PIECE = 100
+"""Lines of the text per block."""
+AGES = 30.0
+"""Seconds after which what says how long ago something was is said anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request with the session whose nets ask and the one that made the call, as far as known."""
+
+    request: ApprovalState
+    session: SessionState | None = None
+    speaker: SessionState | None = None
+
+
+class RequestFrame(Vertical):
+    """As high as what it shows, as far as the screen goes; what does not fit is folded."""
+
+    if TYPE_CHECKING:
+        app: app_of[App[None]]  # Textual leaves open what an app returns.
+
+    def __init__(
+        self, viewer: Viewer, clock: Callable[[], datetime], deny_reasons: Sequence[str]
+    ) -> None:
+        super().__init__(classes="frame")
+        self._viewer = viewer
+        self._clock = clock
+        self._body = RequestList(id="request")
+        self._notice = Static("", id="notice")
+        self.reason = ReasonLine(deny_reasons)
+        self.expanded = False
+        self.foldable = False
+        self.said = ""
+        self._asked: Asked | None = None
+        self._arranged: tuple[int, int, bool, int] | None = None
+        self._revealed: tuple[RevealedText, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        yield self._body
+        yield self._notice
+        yield self.reason
+        yield KeyBar()
+
+    def begin(self, asked: Asked) -> None:
+        """Show a request from its first line on, with nothing typed or noticed."""
+        self.expanded = False
+        self.said = ""
+        self._notice.display = False
+        self.guard.clear()
+        self.reason.clear()
+        self._body.scroll_to(y=0, animate=False)
+        self.take_focus()
+        self.show(asked)
+
+    @property
+    def guard(self) -> ReviewGuard:
+        """What of the request has still to be shown before it is approved."""
+        return self._body.guard
+
+    def show(self, asked: Asked) -> None:
+        """Show a request as it is now. Of another one, or another input, nothing was seen yet."""
+        self._asked = asked
+        if self.guard.begin((asked.request.id, asked.request.digest)):
+            self._body.refresh()
+            self._revealed = ()
+            self.guard.conceal(dict.fromkeys(each.place for each in asked.request.hidden))
+        self._arranged = None
+        self.refit()
+
+    def reveal(self, texts: Sequence[RevealedText]) -> None:
+        """Show what is behind masks; all of it has to be seen before anything is approved."""
+        self._revealed = tuple(texts)
+        for place in self.guard.concealed:
+            self.guard.reveal(place)
+        self._arranged = None
+        self.refit()
+
+    def take_focus(self) -> None:
+        """The text has the focus: nothing that decides."""
+        self.screen.set_focus(self._body)
+
+    def on_resize(self) -> None:
+        self.refit()
+
+    def refit(self) -> None:
+        """Size the frame to the text, fold what does not fit, and show it, with ages that are not old."""
+        if self._asked is None or not self.is_attached:
+            return  # a console that closes takes its widgets apart while its clocks still run
+        wide, high = self.app.size
+        width = min(118, wide if wide < 64 else wide - (2 if wide < 100 else 6))
+        most = high if high < 20 else high - 2
+        inner = width - FRAME
+        small = high < 20
+        self.set_class(small, "-small")
+        notice = min(NOTICE, len(wrap_all([self.said], inner))) if self._notice.display else 0
+        room = most - CHROME + small - notice - self.reason.height_for(width - 4)
+        asked, now = self._asked, self._clock()
+        # All lines of a long input take too long to be made anew only because time passes.
+        old = 0 if self.expanded else int(seconds_between(asked.request.since, now) / AGES)
+        arranged = (inner, room, self.expanded, old)
+        if arranged == self._arranged:
+            return
+        aged = self._arranged is not None and arranged[:3] == self._arranged[:3]
+        self._arranged = arranged
+        text = request_text(
+            asked.request,
+            asked.session,
+            now,
+            inner,
+            room,
+            expanded=self.expanded,
+            speaker=asked.speaker,
+            viewer=self._viewer,
+            revealed=self._revealed,
+        )
+        self.foldable, lines = text.folded, text.lines
+        self.styles.width = width
+        self.styles.height = min(most, len(lines) + most - room)
+        stamp = (asked.request.id, asked.request.given, arranged, len(self._revealed))
+        pieces = [
+            Block(f"{start}", (start, stamp), lambda _, start=start: lines[start : start + PIECE])
+            for start in range(0, len(lines), PIECE)
+        ]
+        decisive = [line.plain for line in lines[: text.decisive]]
+        self.guard.arrange((inner, self.expanded), decisive, folded=text.hidden, aged=aged)
+        self._body.show(pieces)
+        self.screen.refresh_bindings()
+
+    def look_again(self) -> None:
+        """Note lines in view that could not be noted when they were painted."""
+        self._body.look_again()
+
+    def show_next(self) -> None:
+        """Unfold what is folded, and show the first page of what was not on screen yet."""
+        if self.guard.folded and not self.expanded:
+            self.expanded = True
+            self._body.hold()
+            self.refit()
+            # The text has its room once that was laid out.
+            self.call_after_refresh(self._body.show_next_page)
+        else:
+            self._body.show_next_page()
+
+    @property
+    def unseen(self) -> str:
+        """`3 of 5`: the page that is to be shown next, of how many; empty when all was shown."""
+        if self.guard.complete:
+            return ""
+        return "" if self.guard.folded and not self.expanded else self._body.unseen_note
+
+    def say(self, text: str, *, bad: bool) -> None:
+        """A sentence under the request."""
+        self.said = shown(text)
+        self._notice.update(
+            Content.styled(self.said, "bold $text-error" if bad else "bold $text-warning")
+        )
+        self._notice.display = True
+        self.refit()
+
+    @property
+    def position(self) -> Content:
+        """Which lines are on screen, where they are not all."""
+        height, total = self._body.scrollable_content_region.height, self._body.virtual_size.height
+        if not total > height > 0:
+            return Content("")
+        top = self._body.scroll_offset.y
+        more = f" · {key_of(RequestList, 'list.last')} ↓" if top + height < total else ""
+        return Content(f"line {top + 1}–{min(total, top + height)} of {total}{more}")

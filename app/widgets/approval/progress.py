@@ -1,0 +1,180 @@
+"""What has been satisfied when a call asks: prerequisites, budgets, people who have approved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from textual.content import Content
+
+from ....engine.core.durations import lasting
+from ....engine.core.people import PARTS, is_among, part_in
+from ....engine.history.fold.markings import skill_net
+from ....engine.history.model.records import NetRecord, TransitionRecord
+from ....engine.history.model.state import ApprovalState, NetState, SessionState
+from ....engine.net.net import NetError
+from ....engine.net.timed import aged, next_due
+from ...format.text import ago, count, name_shown, seconds_between, shown, wrap_all
+from ..nets.list import enabled
+from .approvers import given_names
+
+MUTED = "$foreground 60%"
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Who looks at a request; with `own_approvals` it may be one's own session's."""
+
+    operator: str
+    own_approvals: bool = False
+
+
+def so_far(
+    request: ApprovalState,
+    session: SessionState | None,
+    now: datetime,
+    width: int,
+    viewer: Viewer | None = None,
+) -> list[Content]:
+    """The lines: people first, then what was done, then what is left."""
+    people = [
+        Content.styled(row, "bold $text-warning")
+        for row in wrap_all(list(people_lines(request, session, now, viewer)), width)
+    ]
+    if session is None:
+        return people or [Content.styled("not known here", MUTED)]
+    done, others = _done(request, session)
+    parts = [
+        Content.assemble(
+            ("✓ ", "$text-success"),
+            (name_shown(name), "bold"),
+            (f" {ago(seconds_between(at, now))}", MUTED),
+        )
+        for name, at in done.items()
+    ]
+    parts += [Content.styled(shown(text), "$text-accent") for text in _budgets(request, session, now)]
+    if others:
+        noun = "other successful call" if done else "successful call"
+        parts.append(Content.styled(count(others, noun), MUTED))
+    if not parts and not people:
+        return [Content.styled("no call has succeeded yet", MUTED)]
+    return [*people, *(flow(parts, width) if parts else [])]
+
+
+def flow(parts: Sequence[Content], width: int, between: str = "   ") -> list[Content]:
+    """Short pieces beside each other, on as many lines as they take."""
+    lines = [Content("")]
+    for part in parts:
+        last = lines[-1]
+        if last and last.cell_length + len(between) + part.cell_length > width:
+            lines.append(part)
+        else:
+            lines[-1] = Content.assemble(last, (between, MUTED), part) if last else part
+    return lines
+
+
+def people_lines(
+    request: ApprovalState, session: SessionState | None, now: datetime, viewer: Viewer | None
+) -> Iterator[str]:
+    """How far several people have come, who and when, and why it waits for others than `viewer`.
+
+    Nothing where one is enough.
+    """
+    if request.people < 2:
+        return
+    missing = request.people - len(request.given)
+    so_far = f"{len(request.given)} of {request.people}"
+    if request.given:
+        rest = f"{', '.join(given_names(request, now))} — {missing} more needed"
+    else:
+        number = NUMBERS[missing] if missing < len(NUMBERS) else missing
+        rest = f"{number} people must approve"
+    yield f"{so_far}: {rest}{_not_you(request, session, viewer)}"
+    if request.extension is not None:
+        until = request.extension.until
+        time = "for ever" if until is None else lasting(max(0.0, seconds_between(now, until)))
+        yield f"{shown(request.extension.by)} wants it to wait {time}: a second person must lengthen it"
+
+
+def _not_you(request: ApprovalState, session: SessionState | None, viewer: Viewer | None) -> str:
+    if viewer is None:
+        return ""
+    if is_among(viewer.operator, request.given):
+        return ", not you: you have approved"
+    part = None if session is None or viewer.own_approvals else part_in(viewer.operator, session)
+    return "" if part is None else f", not you: {PARTS[part][1]}"
+
+
+def _done(request: ApprovalState, session: SessionState) -> tuple[dict[str, datetime], int]:
+    """When what the call needs succeeded last, in the order it did; how many other calls succeeded."""
+    wanted = _prerequisites(request, session)
+    latest: dict[str, datetime] = {}
+    others = 0
+    for call in session.calls.values():
+        if call.status != "done":
+            continue
+        met = [name for name in call.names or (call.tool,) if name in wanted]
+        for name in met:
+            latest.pop(name, None)
+            latest[name] = call.at
+        others += not met
+    return latest, others
+
+
+def _prerequisites(request: ApprovalState, session: SessionState) -> set[str]:
+    """What active nets want to have succeeded before the call, and before that."""
+    nets = [net.net for net in session.nets.values() if net.active]
+    wanted: set[str] = set()
+    fresh = {request.tool, *request.names}
+    while fresh:
+        fresh = {name for net in nets for name in _before(net, fresh)} - wanted
+        wanted |= fresh
+    return wanted
+
+
+def _before(net: NetRecord, names: set[str]) -> Iterator[str]:
+    """The names whose success puts the tokens that a call by `names` takes."""
+    taken = {p for t in net.transitions if names & set(t.tools) for p in t.inputs}
+    for t in net.transitions:
+        if t.deferred and taken & set(t.outputs) and not taken & set(t.inputs) & set(t.outputs):
+            yield from (tool for tool in t.tools if tool not in names)
+
+
+def _budgets(request: ApprovalState, session: SessionState, now: datetime) -> Iterator[str]:
+    names = {request.tool, *request.names}
+    for key in session.active:
+        net = session.nets.get(key)
+        if net is not None:
+            yield from _left(net, names, now.timestamp())
+
+
+def _left(net: NetState, names: set[str], now: float) -> Iterator[str]:
+    """`deploy: 1 of 3 left, next back in 12 min`, for each budget that a call by `names` spends."""
+    record = net.net
+    spending = [(t, p) for t in record.transitions if names & set(t.tools) for p in _spent(record, t)]
+    if not spending:
+        return
+    marking, back = net.marking, ""
+    if any(t.after is not None for t in record.transitions):
+        try:
+            made = skill_net(record)
+            moved = aged(made, net.marking, net.since, now)
+        except NetError:
+            return  # What never comes to rest leaves nothing to be told.
+        marking = dict(moved.marking)
+        due = next_due(made, moved.marking, moved.since, now)
+        back = "" if due is None else f", next back in {lasting(max(1.0, due[0] - now))}"
+    for transition, place in spending:
+        if enabled(transition, marking):
+            name = next(tool for tool in transition.tools if tool in names)
+            yield f"{name}: {marking.get(place, 0)} of {record.initial_marking[place]} left{back}"
+
+
+def _spent(net: NetRecord, transition: TransitionRecord) -> Iterator[str]:
+    """The places whose tokens a transition uses up: only time, or another tool's success, fills them."""
+    for place in dict.fromkeys(transition.inputs):
+        put_back = any(t.after is None and place in t.outputs for t in net.transitions)
+        if net.initial_marking.get(place, 0) and not put_back:
+            yield place

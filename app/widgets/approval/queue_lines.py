@@ -1,0 +1,119 @@
+"""Waiting requests as lines, with how long each has waited and still may."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from textual.content import Content
+
+from ....engine.history.model.state import ApprovalState
+from ....engine.history.redaction.shell.masking import is_shell_field
+from ...format.highlighting import NO_SPANS, code_spans, highlighted, json_spans
+from ...format.text import age, glance_parts, name_shown, seconds_between, shown, spread
+from ...terminal.symbols import RISK
+from ..base.blocks import Block
+from ..nets.list import dots_of
+from .approvers import given_names
+from .change_rows import counts_text
+from .proposed_edits import edit_counts
+
+MUTED = "$foreground 60%"
+LAST_MINUTE = 60
+"""Seconds before a request expires from which on that is pressing."""
+
+
+def time_left(approval: ApprovalState, now: datetime) -> tuple[str, str]:
+    """`14:18 left` and its style; nothing where a request may wait for ever."""
+    if approval.expires is None:
+        return "", ""
+    seconds = (approval.expires - now).total_seconds()
+    if seconds <= 0:
+        return "time is up", "bold $text-error"
+    # Rounded up: a request is never said to have run out before it has.
+    left = f"{age(seconds + 0.999)} left"
+    return (f"! {left}", "bold $text-warning") if seconds < LAST_MINUTE else (left, MUTED)
+
+
+def risk_and_time(approval: ApprovalState, now: datetime) -> list[Content]:
+    """What there is to know before a request is opened, in pieces: risk, time left, people, doubts."""
+    pieces: list[Content] = []
+    if approval.risk is not None:
+        look = RISK[approval.risk]
+        strong = "bold " if approval.risk == "high" else ""
+        pieces.append(Content.styled(f"{look.symbol} {approval.risk}", strong + look.style))
+    left, style = time_left(approval, now)
+    if left:
+        pieces.append(Content.styled(left, style))
+    if approval.people > 1:
+        so_far = f"{len(approval.given)} of {approval.people}"
+        pieces.append(Content.assemble((f"{so_far} ", "$text-warning"), dots_of(approval)))
+    if approval.uninspectable is not None:
+        pieces.append(Content.styled("uninspectable", "bold $text-error"))
+    return pieces
+
+
+def waiting_block(approval: ApprovalState, name: str, now: datetime, marked: Collection[str]) -> Block:
+    """One request: its tool and age, who asks, risk and time left, and the head of its input.
+
+    Of one that wants something filled in that is the question.
+    """
+    waited = age(seconds_between(approval.since, now))
+    who = f"{name_shown(approval.via)} of {name}" if approval.via else name
+    mark = approval.id in marked
+    asks = _asked_call(approval)
+    if approval.wants is not None:
+        asks = Content.styled(f"answer: {_question(approval)}", MUTED)
+    changed = edit_counts(approval)
+    pieces = [
+        *risk_and_time(approval, now),
+        *([] if changed is None else [counts_text(changed)]),
+        *_edited(approval),
+        *(Content.styled(each, MUTED) for each in given_names(approval, now)),
+    ]
+
+    def lines(width: int) -> list[Content]:
+        sign = ("[x] ", "bold $text-accent") if mark else ("◐ ", "$text-warning")
+        head = Content.assemble(sign, (name_shown(approval.tool), "bold"))
+        return [
+            spread(head, Content.styled(waited, "$text-warning"), width),
+            Content.styled(f"  {who}", MUTED).truncate(width, ellipsis=True),
+            *(row.truncate(width, ellipsis=True) for row in _rows(pieces, width)),
+            Content.assemble("  ", asks).truncate(width, ellipsis=True),
+        ]
+
+    return Block(approval.id, (waited, who, mark, tuple(p.plain for p in pieces)), lines)
+
+
+def _edited(approval: ApprovalState) -> list[Content]:
+    """The person who chose the input that a request is about in place of the agent's own (G-75)."""
+    if approval.original is None:
+        return []
+    by = name_shown(approval.edited_by or "a person")
+    return [Content.styled(f"edited by {by}", "bold $text-warning")]
+
+
+def _asked_call(approval: ApprovalState) -> Content:
+    """The head of a call's input on one line, its commands with their parts in their styles."""
+    parts: list[Content | tuple[str, str]] = []
+    for name, label, text in glance_parts(approval.input, 120, approval.shell_fields):
+        spans = NO_SPANS
+        if is_shell_field(name, approval.shell_fields):
+            spans = (json_spans if label else code_spans)(text, "bash")
+        parts += [(" " if parts else "", ""), (label, MUTED), highlighted(text, 0, spans, MUTED)]
+    return Content.assemble(*parts)
+
+
+def _question(approval: ApprovalState) -> str:
+    return shown(" ".join(approval.message[:120].split()))
+
+
+def _rows(pieces: Sequence[Content], width: int) -> list[Content]:
+    """Pieces beside each other, on as many lines as they take."""
+    rows: list[Content] = []
+    for piece in pieces:
+        if rows and rows[-1].cell_length + 3 + piece.cell_length <= width:
+            rows[-1] = Content.assemble(rows[-1], (" · ", MUTED), piece)
+        else:
+            rows.append(Content.assemble("  ", piece))
+    return rows

@@ -1,0 +1,472 @@
+"""What an approval dialog says, as lines for a width and a height.
+
+What will run comes first and whole; then why it asks, what has happened so far, and only then the
+agent's own words, which decide nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import JsonValue
+from textual.content import Content
+
+from ....engine.history.model.state import ApprovalState, NetState, SessionState
+from ....engine.history.redaction.hidden_text import RevealedText
+from ...format.highlighting import code_spans, file_language, highlighted
+from ...format.text import (
+    clip,
+    command_lines,
+    count,
+    name_shown,
+    place,
+    quoted,
+    shown,
+    shown_lines,
+    wrap_all,
+)
+from ...terminal.symbols import RISK
+from ...viewmodels.answer_schema import AnswerField, fields_of
+from ...viewmodels.effects import commands_of, effects_of, marked_first
+from ...viewmodels.input_draft import changes
+from ..base.blocks import StyledRows
+from ..nets.list import places_line, prospects
+from .call_input import cap_for, folded, folded_size, lay_out
+from .change_rows import DIFF, DiffRow, change_rows, counts_text, diff_rows
+from .progress import Viewer, flow, so_far
+from .proposed_edits import NONE as NO_EDITS
+from .proposed_edits import ProposedEdits, edit_counts, path_of, proposed_edits, shown_by_preview
+
+MUTED = "$foreground 60%"
+LABEL = 19
+NARROW = 56
+"""Columns below which a section's name stands above its text."""
+INDENT = 2
+COMMANDS = 3
+"""Lines that the commands of a shell command take at most; its whole text is shown below them."""
+COMMAND, MOST = 60, 20
+RUNS, BAR = "runs  ", "│ "
+FIELDS = 4
+"""Lines that the fields of an answer take at most; the form has all of them."""
+SAME = "nothing: both texts are the same"
+UNDECISIVE = 2
+"""Sections at the end that decide nothing: what the agent says, and ids."""
+SAYS_LINES = 3
+SAYS_LENGTH = 600
+
+
+@dataclass(frozen=True, slots=True)
+class RequestText:
+    """A dialog's text. The first `decisive` lines have to be seen before anything is approved.
+
+    After them come the agent's words and the ids, which decide nothing. `folded` says that it does not
+    fit without folding, `hidden` that lines are in a fold now.
+    """
+
+    lines: list[Content]
+    decisive: int
+    folded: bool
+    hidden: bool
+
+
+def request_text(
+    request: ApprovalState,
+    session: SessionState | None,
+    now: datetime,
+    width: int,
+    height: int,
+    *,
+    expanded: bool = False,
+    speaker: SessionState | None = None,
+    viewer: Viewer | None = None,
+    revealed: Sequence[RevealedText] = (),
+) -> RequestText:
+    """The dialog's text; long input values are folded to fit `height`, unless `expanded`.
+
+    `session` is the one whose nets ask; `speaker` the one that made the call, if that is a subagent's.
+    `viewer` is who is to decide; `revealed` is what they asked to see of the masked text.
+    """
+    maker = speaker if request.via else speaker or session
+    label = "" if maker is None else maker.labels.get(request.called, "")
+    speaker = speaker or session
+    warned = [*_unclear(request, width), *_masked(request, width)]
+    above = [*_head(request, width), *warned, *_what(request, label, width)]
+    edits = proposed_edits(request) if request.wants is None else NO_EDITS
+    layout = lay_out(_fields_shown(request, edits), width - INDENT, request.shell_fields)
+    sections = _sections(request, session, speaker, now, _text_width(width), viewer)
+    airy = not request.preview and not edits.edits
+    below = _below(sections, width, airy=airy)
+    if airy and len(above) + layout.height + len(below) > height:
+        airy = False
+        below = _below(sections, width, airy=airy)
+    changes = _changes(request, width - INDENT)
+    diff = [] if shown_by_preview(edits, request.preview) else _edit_rows(edits, width - INDENT)
+    heads = (1 if changes else 0) + (1 if diff else 0)
+    unmasked = [*_chosen(request, width), *_revealed(revealed, width - INDENT)]
+    room = height - len(above) - len(below) - len(unmasked) - heads
+    sizes = [*layout.sizes, len(diff), len(changes)]
+    fits = cap_for(sizes, room)
+    cap = None if expanded else fits
+    rows = [Content.assemble(" " * INDENT, row) for row in layout.capped(cap)]
+    found = edit_counts(request) if diff or changes else None
+    counts = Content("") if found is None else Content.assemble("  ", counts_text(found))
+    if diff:
+        rows.append(Content.assemble(_heading("THE EDIT" if changes else "WOULD CHANGE"), counts))
+        rows += [Content.assemble(" " * INDENT, row) for row in folded(diff, cap, 0, width - INDENT)]
+    if changes:
+        rows.append(Content.assemble(_heading("WOULD CHANGE"), counts))
+        rows += [Content.assemble(" " * INDENT, row) for row in folded(changes, cap, 0, width - INDENT)]
+    rows += unmasked
+    hidden = any(folded_size(size, cap) < size for size in sizes)
+    decisive = len(above) + len(rows) + len(_below(sections[:-UNDECISIVE], width, airy=airy))
+    return RequestText([*above, *rows, *below], decisive, fits is not None, hidden)
+
+
+def _heading(text: str) -> Content:
+    return Content.styled(text, "bold $text-primary")
+
+
+def _head(request: ApprovalState, width: int) -> list[Content]:
+    """The heading, with what the call does and the rule's word for the risk at the right."""
+    heading = _heading("WHAT WILL RUN" if request.wants is None else "WHAT IS ASKED")
+    names = ", ".join(map(name_shown, effects_of(request) if request.wants is None else ()))
+    look = RISK[request.risk] if request.risk is not None else None
+    risk = (
+        Content("")
+        if look is None
+        else Content.styled(f"{look.symbol} {look.word}", f"bold {look.style}")
+    )
+    effects = Content.assemble(("effects: ", MUTED), (names, "bold $text-warning"))
+    if not names:
+        effects = Content("")
+    whole = Content.assemble(effects, "   " if risk else "", risk)
+    for right in (whole, risk):
+        gap = width - heading.cell_length - right.cell_length
+        if gap > 1:
+            break
+    below = [] if right is whole else wrap_all([f"effects: {names}"], width - INDENT)
+    rows = [Content.assemble(" " * INDENT, (row, "bold $text-warning")) for row in below]
+    if gap > 1:
+        return [Content.assemble(heading, " " * gap, right), *rows]
+    return [heading, Content.assemble(" " * INDENT, risk), *rows]
+
+
+def _labelled(label: str, lines: Sequence[Content], width: int) -> list[Content]:
+    """A section: its name in a column of its own, or above the text where that is too narrow."""
+    if width < NARROW:
+        return [
+            _heading(label),
+            *(Content.assemble("  ", line).truncate(width, ellipsis=True) for line in lines),
+        ]
+    return [
+        Content.assemble((f"{label if i == 0 else '':<{LABEL}}", "bold $text-primary"), line).truncate(
+            width, ellipsis=True
+        )
+        for i, line in enumerate(lines)
+    ]
+
+
+def _text_width(width: int) -> int:
+    return width - 2 if width < NARROW else width - LABEL
+
+
+def _unclear(request: ApprovalState, width: int) -> list[Content]:
+    """The warning that a command could not be read to its end."""
+    if request.uninspectable is None:
+        return []
+    text = f"UNINSPECTABLE: {shown(request.uninspectable)}. It may do more than is named here."
+    return [Content.assemble("  ", (row, "bold $text-error")) for row in wrap_all([text], width - 2)]
+
+
+def _masked(request: ApprovalState, width: int) -> list[Content]:
+    """The warning that masked text may be more than a secret, for each such text."""
+    said = [
+        f"MASKED TEXT THAT MAY RUN: {shown(each.place)} hides {count(each.characters, 'character')}"
+        f"{f' in {each.lines} lines' if each.lines > 1 else ''}, with {each.holds}."
+        for each in request.hidden
+    ]
+    return [Content.assemble("  ", (row, "bold $text-error")) for row in wrap_all(said, width - 2)]
+
+
+def _chosen(request: ApprovalState, width: int) -> list[Content]:
+    """What a person had chosen before in place of the agent's input, as a diff, whole (G-75)."""
+    if request.original is None:
+        return []
+    rows = [
+        Content.styled(row, "bold $text-warning")
+        for row in wrap_all([f"EDITED BY {name_shown(request.edited_by or 'a person')}"], width)
+    ]
+    found = changes(request.original, request.input)
+    if not found:
+        said = "Only text that is masked here differs from what the agent asked for."
+        return [*rows, *(Content(f"{' ' * INDENT}{row}") for row in wrap_all([said], width - INDENT))]
+    told = "Removed is what the agent asked for, added is what will run:"
+    rows += [Content.assemble(" " * INDENT, (row, MUTED)) for row in wrap_all([told], width - INDENT)]
+    return [
+        *rows,
+        *(Content.assemble(" " * INDENT, row) for row in change_rows(found, width - INDENT)),
+    ]
+
+
+def _revealed(texts: Sequence[RevealedText], width: int) -> list[Content]:
+    """What is behind masks, whole, each line behind a bar, so that none imitates the dialog."""
+    if not texts:
+        return []
+    rows = [_heading("BEHIND THE MASKS")]
+    for each in texts:
+        place = [Content.styled(row, "bold $text-accent") for row in wrap_all([shown(each.place)], width)]
+        lines = wrap_all(shown_lines(each.text), width - len(BAR))
+        text = [Content.assemble((BAR, MUTED), (row, "bold $text-error")) for row in lines]
+        rows += [Content.assemble(" " * INDENT, row) for row in (*place, *text)]
+    return rows
+
+
+def _what(request: ApprovalState, label: str, width: int) -> list[Content]:
+    """What is called, muted the tool's label if it has one; then the commands in a shell command.
+
+    Nothing runs by an answer: there the question is first.
+    """
+    if request.wants is not None:
+        by = Content.assemble(
+            ("asked by ", MUTED), (clip(name_shown(request.called), width - 11), "bold")
+        )
+        return [
+            Content.assemble(" " * INDENT, row) for row in (*asked_lines(request, width - INDENT), by)
+        ]
+    called = [
+        Content.styled(row, "bold") for row in wrap_all([name_shown(request.called)], width - INDENT)
+    ]
+    beside = Content.styled(quoted(label) if label else "", MUTED)
+    if label and called[-1].cell_length + INDENT + 2 + beside.cell_length <= width:
+        called[-1] = Content.assemble(called[-1], "  ", beside)
+    elif label:
+        called.append(beside.truncate(width - INDENT, ellipsis=True))
+    rows = [*called, *_commands(request, width - INDENT)]
+    return [Content.assemble(" " * INDENT, row) for row in rows]
+
+
+def asked_lines(request: ApprovalState, width: int) -> list[Content]:
+    """The question that a request asks, each line behind a bar, so that none imitates the dialog."""
+    rows = wrap_all(shown_lines(request.message.strip("\n")), width - len(BAR))
+    return [Content.assemble((BAR, MUTED), (row, "bold")) for row in rows]
+
+
+def _fields_shown(request: ApprovalState, edits: ProposedEdits) -> dict[str, JsonValue]:
+    """The input without what stands elsewhere in full: texts that a diff shows, and a question."""
+    if request.wants is None:
+        return {name: value for name, value in request.input.items() if name not in edits.covered}
+    return {name: value for name, value in request.input.items() if value != request.message}
+
+
+def _commands(request: ApprovalState, width: int) -> list[Content]:
+    """The commands that were found, each behind a bar, so that none imitates the dialog.
+
+    Those that a rule names or that are not known come first and whole, the others on few lines.
+    """
+    found = commands_of(request)
+    if not found:
+        return []
+    room = width - len(RUNS) - len(BAR)
+    whole, others = found[: marked_first(request)], found[marked_first(request) :]
+    lines = [
+        Content.styled(row, "bold $text-warning")
+        for each in whole
+        for row in wrap_all(command_lines(each), room)
+    ]
+    lines += _other_commands(others, room, bold=not whole)
+    return [
+        Content.assemble((" " * len(RUNS) if i else RUNS, MUTED), (BAR, MUTED), row)
+        for i, row in enumerate(lines)
+    ]
+
+
+def _other_commands(found: Sequence[str], room: int, *, bold: bool) -> list[Content]:
+    """Commands on few lines, long ones clipped: the whole text is shown below them."""
+    style = "bold $text-warning" if bold else ""
+    pieces = [_command(clip(name_shown(each), min(COMMAND, room)), style) for each in found[:MOST]]
+    lines = flow(pieces, room, f" {BAR}") if pieces else []
+    if len(lines) > COMMANDS or len(found) > MOST:
+        kept = len(pieces)
+        while len(lines := flow(pieces[:kept], room, f" {BAR}")) >= COMMANDS:
+            kept -= 1
+        lines.append(Content.styled(f"… and {count(len(found) - kept, 'more command')}", MUTED))
+    return lines
+
+
+def _command(text: str, style: str) -> Content:
+    """A command, with its parts told apart where it has no style of its own."""
+    return Content.styled(text, style) if style else highlighted(text, 0, code_spans(text, "bash"))
+
+
+def _changes(request: ApprovalState, width: int) -> Sequence[Content]:
+    """What the call's tool said it would change, line by line; added and removed ones told apart."""
+    if request.preview is None:
+        return []
+    language = file_language(path_of(request.input))
+    rows: list[str] = []
+    looks: list[DiffRow] = []
+    in_hunk = False
+    for line in shown_lines(request.preview.rstrip("\n")):
+        in_hunk = in_hunk or line.startswith("@@")
+        style = "" if line[:3] in ("+++", "---") and not in_hunk else DIFF.get(line[:1], "")
+        code, at = line[1:] if in_hunk and line[:1] in "+- " else "", -1
+        for row in wrap_all([line], width - 2):
+            rows.append(row)
+            looks.append(DiffRow(line[:1], style, code, at))
+            at += len(row)
+    return StyledRows(rows, lambda i, row: Content.assemble(("│ ", MUTED), looks[i].shown(row, language)))
+
+
+def _edit_rows(edits: ProposedEdits, width: int) -> list[Content]:
+    """What the input itself says that it would change, by file."""
+    rows: list[Content] = []
+    for edit in edits.edits:
+        if edit.file:
+            rows += [
+                Content.styled(row, "bold $text-accent") for row in wrap_all([shown(edit.file)], width)
+            ]
+        if edits.note:
+            rows += [Content.styled(row, MUTED) for row in wrap_all([edits.note], width)]
+        elif edit.lines:
+            rows += diff_rows(edit.lines, width, file_language(edit.file.partition(" (")[0]))
+        else:
+            rows += [Content.styled(row, MUTED) for row in wrap_all([SAME], width)]
+    return rows
+
+
+Sections = Sequence[tuple[str, Sequence[Content]]]
+
+
+def _sections(
+    request: ApprovalState,
+    session: SessionState | None,
+    speaker: SessionState | None,
+    now: datetime,
+    room: int,
+    viewer: Viewer | None,
+) -> Sections:
+    """What stands below the input, each under its name."""
+    maker = speaker if request.via else session
+    workdir = next((s.workdir for s in (maker, session) if s is not None and s.workdir), None)
+    where = (
+        [("WORKING DIRECTORY", [Content(row) for row in wrap_all([shown(workdir)], room)])]
+        if workdir
+        else []
+    )
+    if request.wants is not None:
+        first = [("WHY IT ASKS", waits_for(session, room)), ("TO FILL IN", _to_fill_in(request, room))]
+    else:
+        first = [("WHY IT ASKS", _why(request, session, room))]
+    return [
+        *first,
+        ("SO FAR", so_far(request, session, now, room, viewer)),
+        *where,
+        ("THE AGENT SAYS", _says(speaker, room)),
+        ("SESSION", _session(request, session, room)),
+    ]
+
+
+def _below(sections: Sections, width: int, *, airy: bool) -> list[Content]:
+    lines: list[Content] = []
+    for index, (label, rows) in enumerate(sections):
+        if airy or index == 0:
+            lines.append(Content(""))
+        lines += _labelled(label, rows, width)
+    return lines
+
+
+def waits_for(session: SessionState | None, width: int) -> list[Content]:
+    """Which step of which flow waits for the answer."""
+    flow_state = None if session is None else session.flow
+    if flow_state is None:
+        return [Content.styled("a step of a flow waits for the answer", MUTED)]
+    text = f"step {flow_state.step} of flow {shown(flow_state.flow.name)} waits for the answer"
+    return [Content(row) for row in wrap_all([text], width)]
+
+
+def _to_fill_in(request: ApprovalState, width: int) -> list[Content]:
+    """What there is to fill in: what has to be is bold."""
+    pieces = [
+        Content.assemble(
+            (shown(each.name) or "an answer", "bold" if each.lacking else ""),
+            (f" {shown(_takes(each))}{', required' if each.lacking else ''}", MUTED),
+        ).truncate(width, ellipsis=True)
+        for each in fields_of(request.wants or {})
+    ]
+    if not pieces:
+        return [Content.styled("nothing: it only has to be confirmed", MUTED)]
+    rows = flow(pieces, width, " · ")
+    return rows if len(rows) <= FIELDS else [*rows[: FIELDS - 1], Content.styled("…", MUTED)]
+
+
+def _takes(field: AnswerField) -> str:
+    """What an answer's field takes: of a choice, what there is to choose from."""
+    if field.kind != "choice":
+        return field.type_name
+    return " or ".join(label for value, label in field.options if value)
+
+
+def _why(request: ApprovalState, session: SessionState | None, width: int) -> list[Content]:
+    lines: list[Content] = []
+    if request.rule is not None:
+        where = place(request.rule)
+        text = shown(request.rule.text.strip())
+        if len(where) + len(text) + 3 <= width:
+            lines.append(Content.assemble((where, "$text-accent"), "   ", (text, "bold")))
+        else:
+            lines.append(Content.styled(clip(where, width), "$text-accent"))
+            lines += [Content.styled(row, "bold") for row in wrap_all([text], width)]
+    if request.note:
+        said = f"applies because {shown(request.note)}"
+        lines += [Content.styled(row, "bold $text-warning") for row in wrap_all([said], width)]
+    if request.beyond:
+        said = f"asks although granted: {shown(request.beyond)}"
+        lines += [Content.styled(row, "bold $text-warning") for row in wrap_all([said], width)]
+    net = session.nets.get(request.net) if session is not None else None
+    name = Content.assemble(("net ", MUTED), shown(request.net), ("  ", ""))
+    if net is None:
+        marking = ", ".join(f"{shown(p)}:{n}" for p, n in request.marking.items() if n)
+        return [*lines, Content.assemble(name, marking).truncate(width, ellipsis=True)]
+    asked = NetState(net=net.net, active=net.active, marking=request.marking)
+    meaning = next((p.text for p in prospects(asked) if p.tool == request.tool), "")
+    places = places_line(asked)
+    whole = Content.assemble(name, places, (f"   {meaning}", MUTED))
+    if whole.cell_length <= width:
+        return [*lines, whole]
+    return [
+        *lines,
+        name.truncate(width, ellipsis=True),
+        Content.assemble(places, (f"   {meaning}", MUTED)),
+    ]
+
+
+def _says(session: SessionState | None, width: int) -> list[Content]:
+    entries = session.transcript if session is not None else []
+    text = next((e.text for e in reversed(entries) if e.kind == "assistant" and e.text), None)
+    if text is None:
+        return [Content.styled("nothing", MUTED)]
+    rows = wrap_all(
+        [f"“{shown(text[:SAYS_LENGTH].strip())}{'…' if len(text) > SAYS_LENGTH else ''}”"], width
+    )
+    if len(rows) > SAYS_LINES:
+        rows = [*rows[: SAYS_LINES - 1], clip(rows[SAYS_LINES - 1], width - 1) + "…"]
+    return [Content.styled(row, "italic") for row in rows]
+
+
+def _session(request: ApprovalState, session: SessionState | None, width: int) -> list[Content]:
+    step = None if session is None or session.flow is None else session.flow.step
+    parts = [
+        Content.assemble(
+            name_shown(request.agent or request.session), (f" ({name_shown(request.session)})", MUTED)
+        ),
+        *(
+            [Content.assemble(("made by ", MUTED), (name_shown(request.via), "bold"))]
+            if request.via
+            else []
+        ),
+        *([Content(f"step {step} of the flow")] if step is not None and request.wants is None else []),
+        Content.assemble(("call ", MUTED), shown(request.call_id)),
+    ]
+    return flow(parts, width)

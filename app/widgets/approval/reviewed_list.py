@@ -1,0 +1,94 @@
+"""A list that tells a review guard which of its lines were painted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+from textual.strip import Strip
+
+from ..base.blocks import BlockList
+from ..base.cursor_list import GUTTER
+from .review_guard import ReviewGuard
+
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.getters import app as app_of
+
+
+class ReviewedList(BlockList):
+    """Blocks of lines as a guard has them: a line counts once all of it was painted, in plain view.
+
+    Nothing counts while another screen is on top or a notification may cover a line.
+    """
+
+    if TYPE_CHECKING:
+        app: app_of[App[None]]  # Textual leaves open what an app returns.
+
+    class Shown(Message):
+        """Lines were painted that had not been."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name for it
+        super().__init__(id=id, cursor=False)
+        self.guard = ReviewGuard()
+        self._telling = False
+        self._moving = False
+
+    def hold(self) -> None:
+        """Count nothing until the next page is in view: what is painted on the way there is not seen."""
+        self._moving = True
+
+    def render_line(self, y: int) -> Strip:
+        """One line, noted as painted."""
+        strip = super().render_line(y)
+        row = self.scroll_offset.y + y
+        if not self.guard.complete and self._in_plain_view(row) and self.guard.paint(row):
+            self._tell()
+        return strip
+
+    def _in_plain_view(self, row: int) -> bool:
+        # Textual has no public way to whether one is shown.
+        covered = len(self.app._notifications)  # pyright: ignore[reportPrivateUsage]
+        if self._moving or self.app.screen is not self.screen or covered:
+            return False
+        found = self._line_at(row)
+        return found is not None and found.cell_length <= self.scrollable_content_region.width - GUTTER
+
+    def _tell(self) -> None:
+        if not self._telling:
+            self._telling = True
+            self.call_later(self._told)
+
+    def _told(self) -> None:
+        self._telling = False
+        self.post_message(self.Shown())
+
+    def look_again(self) -> None:
+        """Have the lines in view painted anew, if the guard misses some of them."""
+        if self.guard.complete:
+            return
+        row, top = self.guard.next_row, self.scroll_offset.y
+        if row is None or row < top + self.scrollable_content_region.height:
+            self.refresh()
+
+    @property
+    def page_height(self) -> int:
+        """Lines by which a page follows the one before; where there is room, they share a line."""
+        height = self.scrollable_content_region.height
+        return height - 1 if height > 2 else max(1, height)
+
+    def show_next_page(self) -> None:
+        """Scroll to the first line that was not painted yet, and to one above it."""
+        self.app.clear_notifications()
+        row = self.guard.next_row
+        if row is not None:
+            overlap = self.scrollable_content_region.height - self.page_height
+            self.scroll_to(y=max(0, row - max(0, overlap)), animate=False, immediate=True)
+        self._moving = False
+        self.refresh()
+
+    @property
+    def unseen_note(self) -> str:
+        """`3 of 5`: the page that is shown next, of how many."""
+        total, left = self.guard.pages(self.page_height)
+        return f"{total - left + 1} of {total}"

@@ -1,0 +1,36 @@
+"""The line above an approval dialog: what, whose, how long it has waited, how long there is."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from textual.content import Content
+
+from ....engine.history.model.state import ApprovalState
+from ...format.text import age, clip, name_shown, seconds_between, width_of
+
+SOON = 60.0
+"""Seconds before a request expires in which that stands out."""
+LEAST = 12
+
+
+def request_title(
+    request: ApprovalState, now: datetime, width: int, others: int = 0, *, over: bool = False
+) -> Content:
+    """No wider than `width`: names are clipped, times never."""
+    times = f" · waiting {age(seconds_between(request.since, now))}"
+    left = "" if request.expires is None or over else age(seconds_between(now, request.expires))
+    more = f" · {others} more waiting" if others else ""
+    expiry = f" · expires in {left}" if left else ""
+    fixed = width_of(times) + width_of(expiry)
+    if width - fixed - width_of(more) < 2 * LEAST:
+        more = ""
+    room = max(LEAST, width - fixed - width_of(more))
+    name, who = name_shown(request.title), name_shown(request.agent or request.session)
+    if width_of(name) + 3 + width_of(who) > room:
+        name = clip(name, max(LEAST, room - 3 - min(width_of(who), room // 3)))
+        who = clip(who, room - 3 - width_of(name))
+    soon = bool(left) and seconds_between(now, request.expires or now) <= SOON
+    return Content.assemble(
+        name, f" — {who}" if who else "", times, (expiry, "bold $text-error" if soon else ""), more
+    )

@@ -1,0 +1,248 @@
+"""The one-line bars: title above, pane tabs of a narrow screen, keys below.
+
+Each shows what fits and says with an ellipsis when something does not; the count of waiting requests and
+the way to help are never what is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeAlias
+
+from textual import events
+from textual.binding import ActiveBinding
+from textual.content import Content
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from ....engine.gateway.protocol.rights import Rights
+from ...format.text import shown
+from ...terminal.key_rights import permission_of
+from ...terminal.keymap import bindings_of, is_typed
+
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.getters import app as app_of
+
+MUTED = "$foreground 60%"
+MORE = "app.command_palette"
+"""What a click on the ellipsis of the keys does: every action is in the palette."""
+OFF = "$foreground 60% strike"
+"""A key that does nothing here, as elsewhere it would."""
+LIMITED: Mapping[Rights, str] = {"look": "read-only", "decide": "decides only"}
+"""Rights that are not all of them, beside the operator's name."""
+SCREENS = ("live", "decisions", "history", "rules")
+
+Key: TypeAlias = tuple[str, str, str, bool]
+"""A key, its name, its action, whether that does something now."""
+
+
+class TitleBar(Widget):
+    """The screens and, at the right, what waits, who decides and where it is kept."""
+
+    if TYPE_CHECKING:
+        app: app_of[App[None]]  # Textual leaves open what an app returns.
+
+    DEFAULT_CSS = """
+    TitleBar { height: 1; padding: 0 1; background: $panel; color: $foreground; }
+    """
+
+    waiting: reactive[int] = reactive(0)
+
+    @dataclass
+    class Chosen(Message):
+        """A screen's name was clicked."""
+
+        screen: str
+
+    def __init__(self, here: str, operator: str = "", place: str = "", elsewhere: str = "") -> None:
+        super().__init__()
+        self._here = here
+        self._operator = shown(operator)
+        self._place = shown(place)
+        self._elsewhere = elsewhere
+        self._links: list[tuple[int, int, str]] = []
+
+    def render(self) -> Content:
+        width = self.content_size.width
+        badge = (
+            Content.styled(f" {self.waiting} waiting ", "bold $warning reverse")
+            if self.waiting
+            else Content.styled("0 waiting", MUTED)
+        )
+        who = Content.styled(f" · as {self._operator}" if self._operator else "", "$foreground")
+        limited = LIMITED.get(permission_of(self.app).rights)
+        if limited is not None:
+            badge += Content.styled(f" · {limited}", "bold $text-warning")
+        where = Content.styled(f" · {self._place}" if self._place else "", MUTED)
+        name = Content.styled("Interlock", "bold $text-primary")
+        links = Content.styled(" · ", MUTED).join(
+            Content.styled(each, "bold" if self._here == each else MUTED) for each in SCREENS
+        )
+        named = Content.assemble(name, (" ── ", MUTED), links)
+        # Whoever decides at a server's has to see whose.
+        first = [(links, badge + who + where), (name, badge + who + where)] if self._elsewhere else []
+        for left, right in (
+            (named, badge + who + where),
+            *first,
+            (named, badge + who),
+            (links, badge + who),
+            (name, badge + who),
+            (name, badge),
+            (Content(""), badge),
+        ):
+            gap = width - left.cell_length - right.cell_length
+            if gap >= 1 or not left:
+                self._place_links(left.plain)
+                return Content.assemble(left, " " * max(0, gap), right).truncate(width)
+        return badge
+
+    def _place_links(self, text: str) -> None:
+        self._links = [(text.find(n), text.find(n) + len(n), n) for n in SCREENS if n in text]
+
+    def on_click(self, event: events.Click) -> None:
+        for start, end, name in self._links:
+            if start <= event.x - 1 < end:
+                self.post_message(self.Chosen(name))
+
+
+class PaneTabs(Widget):
+    """The panes of a narrow screen with the keys that bring them forward; clicking does too."""
+
+    DEFAULT_CSS = """
+    PaneTabs { height: 1; padding: 0 1; background: $surface; }
+    """
+
+    current: reactive[str] = reactive("")
+    counts: reactive[dict[str, int]] = reactive(dict)
+
+    @dataclass
+    class Chosen(Message):
+        """A tab was clicked."""
+
+        pane: str
+
+    def __init__(self, panes: Sequence[tuple[str, str]]) -> None:
+        super().__init__()
+        self._panes = panes
+        self._edges: list[int] = []
+
+    def render(self) -> Content:
+        width = self.content_size.width
+        for short in (None, 4, 0):
+            tabs = [
+                self._tab(number, pane, title, short)
+                for number, (pane, title) in enumerate(self._panes, 1)
+            ]
+            gap = 2 if short is None else 1
+            if sum(t.cell_length for t in tabs) + gap * (len(tabs) - 1) <= width:
+                break
+        self._edges = [0]
+        for tab in tabs:
+            self._edges.append(self._edges[-1] + tab.cell_length + gap)
+        return Content(" " * gap).join(tabs)
+
+    def _tab(self, number: int, pane: str, title: str, short: int | None) -> Content:
+        here = pane == self.current
+        count = self.counts.get(pane, 0)
+        name = title if here or short is None else title[:short]
+        label = f"{number} {name}".rstrip() + (f" {count}" if count else "")
+        style = (
+            "bold $primary reverse"
+            if here
+            else ("bold $text-warning" if count and pane == "waiting" else MUTED)
+        )
+        return Content.styled(f" {label} " if here else label, style)
+
+    def on_click(self, event: events.Click) -> None:
+        at = event.x - 1
+        for (start, end), (pane, _) in zip(pairwise(self._edges), self._panes, strict=False):
+            if start <= at < end:
+                self.post_message(self.Chosen(pane))
+
+
+class KeyBar(Widget):
+    """The keys that do something here. Those that do not fit are in the help, which is always offered."""
+
+    if TYPE_CHECKING:
+        app: app_of[App[None]]  # Textual leaves open what an app returns.
+
+    DEFAULT_CSS = """
+    KeyBar { height: 1; padding: 0 1; background: $panel; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._edges: list[tuple[int, int, str]] = []
+        self._places: dict[str | None, int] = {}
+
+    def on_mount(self) -> None:
+        listed = [binding.id for binding in bindings_of(type(self.screen))]
+        self._places = {name: listed.index(name) for name in listed}
+        # Textual leaves open what a screen returns.
+        self.screen.bindings_updated_signal.subscribe(self, self._changed)  # pyright: ignore[reportUnknownMemberType]
+
+    def _changed(self, _screen: object) -> None:
+        self.refresh()
+
+    def render(self) -> Content:
+        width = self.content_size.width
+        keys: list[Key] = []
+        last: Key | None = None
+        active, focused = self.screen.active_bindings.values(), self.screen.focused
+        for node, binding, usable, _ in sorted(active, key=self._rank):
+            if not binding.show or any(binding.action == k[2] for k in keys):
+                continue
+            if focused is not None and node is not focused and is_typed(focused, binding.key):
+                continue
+            item = (self.app.get_key_display(binding), binding.description, binding.action, usable)
+            if binding.action.endswith("show_help"):
+                last = last or item
+            else:
+                keys.append(item)
+        # What works comes first: there may not be room for all.
+        return self._fit(sorted(keys, key=lambda key: not key[3]), last, width)
+
+    def _rank(self, active: ActiveBinding) -> tuple[bool, bool, int]:
+        """The screen's own keys first, as they are listed, and among them the one that leaves it last."""
+        own = active.node is self.screen
+        place = self._places.get(active.binding.id, 0) if own else 0
+        return not own, active.binding.action == "close", place
+
+    def _fit(self, keys: list[Key], last: Key | None, width: int) -> Content:
+        self._edges = []
+        parts: list[Content] = []
+        used = 0
+        reserve = len(last[0]) + len(last[1]) + 5 if last else 0
+        for index, (key, name, action, usable) in enumerate(keys):
+            size = len(key) + 1 + len(name)
+            more = index < len(keys) - 1
+            if used + size + (3 if more else 0) + reserve > width:
+                parts.append(Content.styled("…", MUTED))
+                self._edges.append((used, used + 1, MORE))
+                used += 3
+                break
+            parts.append(_key(key, name) if usable else Content.styled(f"{key} {name}", OFF))
+            self._edges.append((used, used + size, action))
+            used += size + 2
+        if last:
+            parts.append(_key(last[0], last[1]))
+            self._edges.append((used, used + len(last[0]) + 1 + len(last[1]), last[2]))
+        return Content("  ").join(parts).truncate(width)
+
+    async def on_click(self, event: events.Click) -> None:
+        for start, end, action in self._edges:
+            if start <= event.x - 1 < end:
+                for node, binding, usable, _ in list(self.screen.active_bindings.values()):
+                    if binding.action == action and usable:
+                        await self.app.run_action(action, default_namespace=node)
+                        return
+                if action == MORE:
+                    await self.app.run_action(action)
+
+
+def _key(key: str, name: str) -> Content:
+    return Content.assemble((key, "bold $text-accent"), " ", (name, "$foreground"))

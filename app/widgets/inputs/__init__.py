@@ -1,0 +1,1 @@
+"""Input lines, choices and fields."""

@@ -1,0 +1,172 @@
+"""One field of an input or an answer with what edits it: a text, a number, a choice, or JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input, Static, TextArea
+
+from ....engine.history.redaction.spans import holds_mask
+from ...format.text import clip, count, shown, shown_lines, wrap_all
+from ...viewmodels.answer_schema import AnswerField
+from ...viewmodels.input_draft import Field, FieldError
+from .choice import Choice, Numbered
+from .safe_input import TypedLine, TypedText
+
+MUTED = "$foreground 60%"
+DESCRIPTION = 3
+"""Lines of what a field is for."""
+BOOLEAN = (("true", "true"), ("false", "false"))
+
+
+class FieldEditor(Vertical):
+    """Its name and type, what is typed, and below what is wrong with that.
+
+    Of an answer's field also what it is for, and what could be typed.
+    """
+
+    DEFAULT_CSS = """
+    FieldEditor { height: auto; margin-bottom: 1; }
+    FieldEditor > .problem { height: auto; color: $text-error; }
+    """
+
+    @dataclass
+    class Edited(Message):
+        """Something was typed or chosen."""
+
+        name: str
+        text: str
+
+    def __init__(self, field: Field | AnswerField, text: str) -> None:
+        super().__init__()
+        self.field = field
+        self.text = text
+        self.refused: str | None = None
+        self._name = Static("")
+        self._problem = Static("", classes="problem")
+        self._editor = self._made()
+
+    def _made(self) -> Widget:
+        match self.field.kind:
+            case "number" | "integer":
+                return TypedLine(self.text)
+            case "choice":
+                assert isinstance(self.field, AnswerField)
+                return Numbered(self.field.options, self.text, id="value")
+            case "boolean":
+                choice = Choice(BOOLEAN, id="value")
+                choice.set_reactive(Choice.chosen, self.text)
+                return choice
+            case "kept":
+                size = count(len(self.field.text), "character")
+                return Static(
+                    Content.styled(f"{size}: too long to be edited here; it stays as it is", MUTED)
+                )
+            case _:
+                return TypedText(self.text)
+
+    def compose(self) -> ComposeResult:
+        yield self._name
+        asked = self.field if isinstance(self.field, AnswerField) else None
+        if asked is not None and asked.description:
+            said = wrap_all(shown_lines(asked.description), 100)[:DESCRIPTION]
+            yield Static(Content.styled("\n".join(said), MUTED), classes="about")
+        yield self._editor
+        if asked is not None and asked.suggestions:
+            yield Numbered(asked.suggestions, self.text, id="suggested")
+        yield self._problem
+
+    def on_mount(self) -> None:
+        self._show()
+
+    def take_focus(self) -> None:
+        """Type here next."""
+        self._editor.focus(scroll_visible=False)
+
+    def on_descendant_focus(self) -> None:
+        """Its name comes into view with what is typed."""
+        self.call_after_refresh(self.scroll_visible, animate=False)
+
+    def refuse(self, why: str | None) -> None:
+        """Whoever checked what stands here does not take it, until it is changed."""
+        self.refused = why
+        self._show()
+
+    @property
+    def problem(self) -> str | None:
+        """Why what was typed cannot be taken."""
+        if self.refused is not None:
+            return self.refused
+        try:
+            self.field.read(self.text)
+        except FieldError as error:
+            return str(error)
+        return None
+
+    def _show(self) -> None:
+        problem = self.problem
+        # What is not filled in yet is no mistake of anybody's.
+        waits = not self.text and self.refused is None and isinstance(self.field, AnswerField)
+        self._name.update(_title(self.field, self.text))
+        self._problem.update(Content(f"✗ {shown(problem)}" if problem else ""))
+        self._problem.display = problem is not None and not waits
+
+    @on(Input.Changed)
+    def line_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._take(event.value)
+
+    @on(TextArea.Changed)
+    def text_changed(self, event: TextArea.Changed) -> None:
+        event.stop()
+        self._take(event.text_area.text)
+
+    @on(Choice.Changed)
+    def choice_changed(self, event: Choice.Changed) -> None:
+        event.stop()
+        if event.choice is self._editor:
+            self._take(event.chosen)
+        elif event.chosen and event.chosen != self.text:
+            self._type(event.chosen)
+
+    def _type(self, text: str) -> None:
+        """As if a suggestion had been typed."""
+        match self._editor:
+            case TypedLine() as line:
+                line.value = text
+            case TypedText() as area:
+                area.text = text
+            case _:
+                pass
+
+    def _take(self, text: str) -> None:
+        if text == self.text:
+            return
+        self.text = text
+        self.refused = None
+        for suggested in self.query("#suggested").results(Choice):
+            suggested.chosen = text
+        self._show()
+        self.post_message(self.Edited(self.field.name, text))
+
+
+def _title(field: Field | AnswerField, text: str) -> Content:
+    """Its name and its type, and what there is to know of what stands in it."""
+    name = clip(shown(field.name) or "the whole input", 60)
+    begun = Content.assemble((name, "bold $text-accent"), (f"  {shown(field.type_name)}", MUTED))
+    if isinstance(field, AnswerField):
+        if field.lacking:
+            return Content.assemble(begun, ("  required", MUTED if text else "bold $text-warning"))
+        return begun if field.required else Content.assemble(begun, ("  optional", MUTED))
+    hidden = holds_mask(field.text) or (isinstance(field.value, str) and holds_mask(field.value))
+    return Content.assemble(
+        begun,
+        ("  changed", "bold $text-warning") if text != field.text else "",
+        ("  [masked: …] stays what it hides" if hidden else "", MUTED),
+    )

@@ -1,0 +1,146 @@
+"""The line that a filter of decisions is typed into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.timer import Timer
+from textual.widgets import Input
+
+from ....engine.history.decisions.filter import LONGEST, DecisionFilter, parse_filter, quoted, time_of
+from ...format.text import shown
+
+TYPING_PAUSE = 0.15
+"""Seconds after a key before it is searched."""
+
+
+class FilterLine(Horizontal):
+    """Away until somebody wants it; says when what it holds is to be searched for.
+
+    What it holds stays when it is opened again: one narrows a filter more often than one begins another,
+    and a key clears it.
+    """
+
+    # Before the field, which has keys of its own for lines that scroll.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "enter",
+            "done",
+            "list",
+            priority=True,
+            id="filter.done",
+            tooltip="Search for this, and go to what is found",
+        ),
+        Binding(
+            "down",
+            "leave",
+            "down to the list",
+            priority=True,
+            show=False,
+            id="filter.down",
+            tooltip="Go to what is found",
+        ),
+        Binding("escape", "clear", "clear", id="filter.clear", tooltip="Clear the filter, and see all"),
+    ]
+
+    DEFAULT_CSS = """
+    FilterLine {
+        display: none;
+        height: 1;
+        padding: 0 1;
+        background: $boost;
+        & Input, & Input:focus { width: 1fr; height: 1; border: none; padding: 0; background: $boost; }
+    }
+    """
+
+    @dataclass
+    class Settled(Message):
+        """Nobody types for a moment, or is `done` with it."""
+
+        done: bool
+
+    @dataclass
+    class Cleared(Message):
+        """Everything is wanted again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._typing: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Input(
+            placeholder="words, tool: rule: verdict: kind: by: session: agent: result: since:24h until:",
+            id="filter",
+            max_length=LONGEST,
+            select_on_focus=False,
+        )
+
+    @property
+    def _line(self) -> Input:
+        return self.query_one(Input)
+
+    def open(self) -> None:
+        """Show it, and type where it ends."""
+        self.display = True
+        self._line.focus()
+        self._line.action_end()
+
+    def narrow(self, *named: tuple[str, str], anew: bool = False) -> bool:
+        """Want what is `named`, each with its key, too; `anew` it is all that is wanted of that time.
+
+        False, and nothing else, where a name cannot be typed.
+        """
+        if not all('"' not in name and shown(name) == name for _, name in named):
+            return False
+        before = time_of(self._line.value) if anew else self._line.value.strip()
+        keys = (f"{key}:{quoted(name)}" for key, name in named)
+        self._line.value = " ".join([before, *keys]).strip()
+        self.display = True
+        self._line.action_end()
+        return True
+
+    def close(self) -> None:
+        """Empty it and put it away."""
+        self._line.value = ""
+        self.display = False
+
+    def wanted(self, now: datetime, zone: tzinfo | None) -> DecisionFilter:
+        """What it holds, to be searched for at once. Raises `FilterError`."""
+        self._hold()
+        return parse_filter(self._line.value, now=now, zone=zone)
+
+    def _hold(self) -> None:
+        if self._typing is not None:
+            self._typing.stop()
+            self._typing = None
+
+    @on(Input.Changed)
+    def wait(self, message: Input.Changed) -> None:
+        """Nothing is searched for while somebody types."""
+        message.stop()
+        self._hold()
+        self._typing = self.set_timer(TYPING_PAUSE, lambda: self.post_message(self.Settled(done=False)))
+
+    @on(Input.Submitted)
+    def submit(self, message: Input.Submitted) -> None:
+        message.stop()
+        self.action_done()
+
+    def action_done(self) -> None:
+        """Search, and go to what is found."""
+        self.post_message(self.Settled(done=True))
+
+    def action_leave(self) -> None:
+        """Go to what is found."""
+        self.action_done()
+
+    def action_clear(self) -> None:
+        """Everything again."""
+        self.post_message(self.Cleared())

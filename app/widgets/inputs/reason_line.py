@@ -1,0 +1,153 @@
+"""The line for a denial's reason, with reasons that were written beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from ...format.text import clip, shown, wrap_all
+from ..approval.progress import flow
+from .safe_input import TypedLine
+
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.getters import app as app_of
+
+MUTED = "$foreground 60%"
+ROWS = 3
+"""Lines that the reasons take at most."""
+
+
+class ReasonLine(Vertical):
+    """Closed at first. A number of one of `presets`, and nothing else, stands for that reason."""
+
+    if TYPE_CHECKING:
+        app: app_of[App[None]]  # Textual leaves open what an app returns.
+
+    DEFAULT_CSS = """
+    ReasonLine {
+        height: auto; padding: 0 2;
+        & > Horizontal { height: 1; }
+        & #reason-label { width: auto; }
+        & #reason { width: 1fr; }
+        & #presets, & #stops { height: auto; }
+    }
+    """
+
+    @dataclass
+    class Denied(Message):
+        """Enter was pressed: the reason, if one was given, and whether the agent is stopped too."""
+
+        reason: str | None
+        stopping: bool
+
+    @dataclass
+    class Typed(Message):
+        """Something was typed."""
+
+    def __init__(self, presets: Sequence[str]) -> None:
+        super().__init__(id="reason-line")
+        self._presets = presets
+        self._line = TypedLine(placeholder="optional; the agent is told", id="reason")
+        self._label = Static("", id="reason-label")
+        self._list = Static("", id="presets")
+        self._stops = Static("", id="stops")
+        self.stop = False
+        self._told = ""
+        self.display = False
+
+    def compose(self) -> ComposeResult:
+        with Horizontal():
+            yield self._label
+            yield self._line
+        yield self._list
+        yield self._stops
+
+    @property
+    def is_open(self) -> bool:
+        return self.display
+
+    @property
+    def input(self) -> Input:
+        """Where the reason is typed."""
+        return self._line
+
+    def open(self, *, stop: bool, who: str) -> None:
+        """Take a reason; with `stop` the agent `who` is stopped as well."""
+        self.stop = stop
+        self._label.update(
+            Content.styled("Deny and stop, reason " if stop else "Reason ", "bold $text-warning")
+        )
+        self._told = (
+            f"Enter denies it and stops what {shown(who)} is doing; its other requests are withdrawn."
+        )
+        self._stops.update(Content.styled(self._told if stop else "", "bold $text-warning"))
+        self._stops.display = stop
+        self.display = True
+        self._show_presets()
+
+    def close(self) -> None:
+        self.display = False
+
+    def clear(self) -> None:
+        """Nothing typed, and closed."""
+        self._line.value = ""
+        self.close()
+
+    def height_for(self, width: int) -> int:
+        """Lines that it takes."""
+        if not self.display:
+            return 0
+        stops = len(wrap_all([self._told], max(1, width - 4))) if self.stop else 0
+        return 1 + stops + len(self._rows(width))
+
+    def on_resize(self) -> None:
+        self._show_presets()
+
+    def _rows(self, width: int) -> list[Content]:
+        if not self._presets:
+            return []
+        typed = self._line.value.strip()
+        pieces: list[Content] = []
+        for number, text in enumerate(self._presets, 1):
+            chosen = typed == str(number)
+            style = "bold $foreground" if chosen else MUTED
+            mark = "▸" if chosen else " "
+            pieces.append(
+                Content.assemble(
+                    (f"{mark}{number} ", "bold $text-accent"),
+                    (clip(shown(text), max(8, width - 8)), style),
+                )
+            )
+        return flow(pieces, width - 4)[:ROWS]
+
+    def _show_presets(self) -> None:
+        rows = self._rows(self.size.width or self.app.size.width)
+        self._list.display = bool(rows)
+        self._list.update(Content("\n").join(rows))
+
+    @property
+    def reason(self) -> str | None:
+        """What was typed, or the reason whose number it is."""
+        typed = self._line.value.strip()
+        numbers = {str(n): text for n, text in enumerate(self._presets, 1)}
+        return numbers.get(typed, typed) or None
+
+    @on(Input.Changed)
+    def changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._show_presets()
+        self.post_message(self.Typed())
+
+    @on(Input.Submitted)
+    def submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.post_message(self.Denied(self.reason, self.stop))

@@ -1,0 +1,147 @@
+"""The line in which an operator speaks to an agent: at once, or when it has finished its turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from ...format.text import clip, shown
+from ...terminal.charset import pointer
+from ...terminal.keymap import key_of
+
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.getters import app as app_of
+
+MUTED = "$foreground 60%"
+
+
+class SayLine(Horizontal):
+    """Names the session it speaks to, which stays the same however the selection moves meanwhile."""
+
+    if TYPE_CHECKING:
+        app: app_of[App[None]]  # Textual leaves open what an app returns.
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", "cancel", id="say.cancel", tooltip="Close the line, send nothing"),
+        Binding(
+            "tab",
+            "turn",
+            "now or later",
+            priority=True,
+            id="say.turn",
+            tooltip="Interrupt the agent, or have it read this after its turn",
+        ),
+    ]
+
+    DEFAULT_CSS = """
+    SayLine {
+        display: none;
+        height: 1;
+        padding: 0 1;
+        background: $boost;
+        & Static { width: auto; }
+        & Input, & Input:focus { width: 1fr; height: 1; border: none; padding: 0; background: $boost; }
+    }
+    """
+
+    @dataclass
+    class Said(Message):
+        """Something to tell the agent of a session."""
+
+        session: str
+        text: str
+        mode: Literal["steer", "queue"]
+
+    class Closed(Message):
+        """The line went away, with or without a message."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._session: str | None = None
+        self._name = ""
+        self._drafts: dict[str, str] = {}
+        self._mode: Literal["steer", "queue"] = "steer"
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="say-to")
+        yield Input(placeholder="what it should know or do instead", id="say")
+        yield Static(
+            Content.styled(
+                f" enter sends · {key_of(SayLine, 'say.turn')} now or later"
+                f" · {key_of(SayLine, 'say.cancel')} cancels",
+                MUTED,
+            ),
+            id="say-keys",
+        )
+
+    @property
+    def is_open(self) -> bool:
+        return self._session is not None
+
+    @property
+    def input(self) -> Input:
+        """Where the message is typed."""
+        return self.query_one(Input)
+
+    def open(self, session: str, name: str) -> None:
+        """Take a message for `session`, called `name` on screen; it begins with what was left there.
+
+        Shown and focused is one state: what is typed next must not reach the keys of the screen.
+        """
+        self._session, self._name, self._mode = session, name, "steer"
+        self._label()
+        self.query_one("#say-keys").display = self.app.size.width >= 80
+        self.input.value = self._drafts.pop(session, "")
+        self.input.cursor_position = len(self.input.value)
+        self.display = True
+        self.screen.set_focus(self.input)
+        if self.screen.focused is not self.input:
+            self._close()
+
+    def leave(self) -> None:
+        """Close the line; what was typed is there when it is opened for that session again."""
+        if self._session is not None:
+            self._drafts[self._session] = self.input.value
+            self._close()
+
+    def _label(self) -> None:
+        who = clip(shown(self._name), max(6, self.app.size.width // 3))
+        when = "To " if self._mode == "steer" else "After its turn, to "
+        label = Content.assemble((when, MUTED), (who, "bold $text-warning"), f" {pointer()} ")
+        self.query_one("#say-to", Static).update(label)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Tab is the screen's own while the line is closed."""
+        return self.is_open if action == "turn" else True
+
+    def action_turn(self) -> None:
+        """Send at once, or queue for the end of the turn."""
+        self._mode = "queue" if self._mode == "steer" else "steer"
+        self._label()
+
+    @on(Input.Submitted)
+    def submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        text = event.value.strip()
+        if self._session is not None and text:
+            self.post_message(self.Said(self._session, text, self._mode))
+        self.action_cancel()
+
+    def action_cancel(self) -> None:
+        """Close the line; what was typed is dropped."""
+        self._close()
+
+    def _close(self) -> None:
+        self._session = None
+        self.input.value = ""
+        self.display = False
+        self.post_message(self.Closed())

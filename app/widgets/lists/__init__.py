@@ -1,0 +1,1 @@
+"""Lists of sessions, decisions, rules, and the transcript."""

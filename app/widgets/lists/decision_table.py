@@ -1,0 +1,300 @@
+"""A list of any length of which only the rows on screen are ever loaded.
+
+It knows where the parts of the list stand and keeps some of them. A row of a part that is not there asks
+for the part and is painted when it comes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.cache import LRUCache
+from textual.content import Content
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.strip import Strip
+
+from ....engine.history.decisions.counts import Group, GroupBy
+from ....engine.history.decisions.reader import Decision, Mark, Part
+from ...format.decisions import group_lines
+from ..base.blocks import Block, BlockList
+from ..base.cursor_list import GUTTER, CursorList
+
+TABLE_KEYS: tuple[BindingType, ...] = tuple(
+    replace(key, key="home") if isinstance(key, Binding) and key.id == "list.first" else key
+    for key in CursorList.BINDINGS
+)
+"""The keys of every list but `g`, which groups here."""
+
+KEPT_PARTS = 48
+KEPT_STRIPS = 600
+
+Line = Callable[[Decision, int], Content]
+
+
+class DecisionTable(CursorList, inherit_bindings=False):
+    """Decisions, newest first.
+
+    The cursor stays on its decision when newer ones come, and so does what is on screen; only with the
+    cursor on the newest one and that in view do newer ones take its place.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [*TABLE_KEYS]
+
+    @dataclass
+    class Wanted(Message):
+        """A part that is on screen, or will be soon, is not there."""
+
+        part: Part
+
+    @dataclass
+    class Moved(Message):
+        """The cursor came to another row, or its decision has been loaded."""
+
+    @dataclass
+    class Opened(Message):
+        """Somebody wants to see the decision under the cursor."""
+
+        decision: Decision
+
+    def __init__(self, line: Line, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self._line = line
+        self._parts: list[Part] = []
+        self._ends: list[int] = []
+        self._loaded: LRUCache[tuple[Mark, Mark | None], Sequence[Decision]] = LRUCache(KEPT_PARTS)
+        self._asked: set[tuple[Mark, Mark | None]] = set()
+        self._stale: set[tuple[Mark, Mark | None]] = set()
+        self._strips: LRUCache[tuple[object, ...], Strip] = LRUCache(KEPT_STRIPS)
+        self._cursor = 0
+        self._newer = 0
+
+    # What it shows
+
+    @property
+    def total(self) -> int:
+        """How many rows there are as far as is known."""
+        return self._ends[-1] if self._ends else 0
+
+    @property
+    def row(self) -> int:
+        """The row of the cursor, the newest being 0."""
+        return self._cursor
+
+    @property
+    def current(self) -> Decision | None:
+        """The decision under the cursor, once it is loaded."""
+        return self.decision(self._cursor)
+
+    @property
+    def following(self) -> bool:
+        """Whether newer decisions take the place of the newest one."""
+        return self._cursor == 0 and self.scroll_offset.y == 0
+
+    @property
+    def newer(self) -> int:
+        """How many came on top while somebody was reading further down."""
+        return 0 if self.scroll_offset.y == 0 else min(self._newer, int(self.scroll_offset.y))
+
+    @property
+    def border(self) -> Mark | None:
+        """Below which mark nothing changes when newer decisions come: the first part may still grow."""
+        return self._parts[0].bottom if self._parts else None
+
+    def clear(self) -> None:
+        """Begin another list."""
+        self._parts, self._cursor, self._newer = [], 0, 0
+        self._loaded.clear()
+        self._asked.clear()
+        self._place()
+        self.scroll_to(y=0, animate=False)
+
+    def extend(self, parts: Sequence[Part]) -> None:
+        """Older decisions were found."""
+        first = not self._parts
+        self._parts += parts
+        self._place()
+        if first and parts:
+            self.post_message(self.Moved())
+
+    def renew(self, parts: Sequence[Part], read: Sequence[Sequence[Decision]]) -> None:
+        """Put `parts` in place of the first part, which they contain; newer decisions are on top.
+
+        `read` has the decisions of the first of them, so that nothing that was on screen goes blank.
+        """
+        following, head = self.following, self._parts[:1]
+        self._parts[:1] = parts
+        for part, decisions in zip(parts, read, strict=False):
+            self._loaded[_key(part)] = decisions
+        added = sum(part.count for part in parts) - sum(part.count for part in head)
+        self._place()
+        if following or not head:
+            self._newer = 0
+        elif added:
+            self._cursor += added
+            self._newer = self.newer + added
+            self.scroll_to(y=self.scroll_offset.y + added, animate=False, force=True)
+        self.post_message(self.Moved())
+
+    def fill(self, part: Part, decisions: Sequence[Decision]) -> None:
+        """The decisions of a part have been read."""
+        self._asked.discard(_key(part))
+        self._stale.discard(_key(part))
+        self._loaded[_key(part)] = decisions
+        self.refresh()
+        here = self._part_of(self._cursor)
+        if here is not None and here[0] == part:
+            self.post_message(self.Moved())
+
+    def failed(self, part: Part) -> None:
+        """A part could not be read; it is asked for again when it is next painted."""
+        self._asked.discard(_key(part))
+
+    def outdate(self) -> None:
+        """What was loaded has changed: it is read again when it is next painted, and shown until then."""
+        self._stale = {key for part in self._parts if (key := _key(part)) in self._loaded}
+        self.refresh()
+
+    def decision(self, row: int) -> Decision | None:
+        """The decision in a row, if it is loaded; else its part is asked for."""
+        found = self._part_of(row)
+        if found is None:
+            return None
+        part, offset = found
+        loaded = self._loaded.get(_key(part))
+        if loaded is None or _key(part) in self._stale:
+            self._want(part)
+        if loaded is None:
+            return None
+        return loaded[offset] if offset < len(loaded) else None
+
+    def _part_of(self, row: int) -> tuple[Part, int] | None:
+        if not 0 <= row < self.total:
+            return None
+        index = bisect_right(self._ends, row)
+        part = self._parts[index]
+        return part, row - (self._ends[index] - part.count)
+
+    def _want(self, part: Part) -> None:
+        if _key(part) not in self._asked:
+            self._asked.add(_key(part))
+            self.post_message(self.Wanted(part))
+
+    def _place(self) -> None:
+        self._ends = list(accumulate(part.count for part in self._parts))
+        self._cursor = max(0, min(self._cursor, self.total - 1))
+        self.virtual_size = Size(self.scrollable_content_region.width, self.total)
+        self.refresh()
+
+    # Painting
+
+    def notify_style_update(self) -> None:
+        self._strips.clear()
+        super().notify_style_update()
+
+    def repaint(self) -> None:
+        """Make every line anew, as what a line says depends on more than its decision."""
+        self._strips.clear()
+        self.refresh()
+
+    def _on_resize(self, event: events.Resize) -> None:
+        self._strips.clear()
+        self.call_later(self._fit)
+
+    def _fit(self) -> None:
+        self._place()
+        self._reveal()
+
+    def render_line(self, y: int) -> Strip:
+        """One row, blank when its decision is not there yet."""
+        width = self.scrollable_content_region.width
+        row = self.scroll_offset.y + y
+        if row >= self.total:
+            return self._blank(width)
+        decision = self.decision(row)
+        marked = row == self._cursor
+        key = (decision and (decision.cursor, decision.result), width, marked, marked and self.has_focus)
+        strip = self._strips.get(key)
+        if strip is None:
+            room = max(4, width - GUTTER)
+            line = Content.styled("…", "dim") if decision is None else self._line(decision, room)
+            strip = self._strips[key] = self._paint(line, width, marked=marked)
+        return strip
+
+    # What keys and mouse do
+
+    def action_cursor(self, step: int) -> None:
+        """Move by rows."""
+        self._go(self._cursor + step)
+
+    def action_page(self, step: int) -> None:
+        """Move by what is on screen."""
+        self._go(self._cursor + step * max(1, self.scrollable_content_region.height - 1))
+
+    def action_edge(self, which: int) -> None:
+        """Go to the newest or the oldest."""
+        self._go(0 if which == 0 else self.total - 1)
+
+    def action_open(self) -> None:
+        """Ask for the decision under the cursor to be shown."""
+        decision = self.current
+        if decision is not None:
+            self.post_message(self.Opened(decision))
+
+    def _go(self, index: int) -> None:
+        row = max(0, min(self.total - 1, index))
+        if row != self._cursor:
+            self._cursor = row
+            self.refresh()
+            self.post_message(self.Moved())
+        self._reveal()
+
+    def _reveal(self) -> None:
+        if self.total:
+            self.scroll_to_region(Region(0, self._cursor, 1, 1), animate=False, force=True)
+
+    def _index_at(self, line: int) -> int | None:
+        return line if line < self.total else None
+
+
+def _key(part: Part) -> tuple[Mark, Mark | None]:
+    return part.top, part.bottom
+
+
+# Decisions counted by rule or by tool.
+
+
+class GroupList(BlockList, inherit_bindings=False):
+    """The groups, the largest first. A block's key is `=` and the group's name, empty without one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*TABLE_KEYS]
+
+    def show_groups(self, groups: Sequence[Group], by: GroupBy) -> None:
+        """Show these, counted `by` rule or tool."""
+        found = _Lines(tuple(groups), by)
+        self.show([_block(found, index, group) for index, group in enumerate(groups)])
+
+
+class _Lines:
+    """The lines of all groups for a width: how wide a column is depends on all of them."""
+
+    def __init__(self, groups: Sequence[Group], by: GroupBy) -> None:
+        self._groups = groups
+        self._by: GroupBy = by
+        self._made: tuple[int, list[Content]] = (0, [])
+
+    def at(self, index: int, width: int) -> Content:
+        if self._made[0] != width:
+            self._made = (width, group_lines(self._groups, self._by, width))
+        return self._made[1][index]
+
+
+def _block(found: _Lines, index: int, group: Group) -> Block:
+    key = "" if group.name is None else f"={group.name}"
+    return Block(key, found, lambda width: [found.at(index, width)])

@@ -1,0 +1,170 @@
+"""The short lists beside the transcript: sessions, waiting requests, pending transitions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+
+from textual.content import Content
+
+from ....engine.approvals.queue import FIRST, ApprovalQueue, Stop
+from ....engine.history.model.state import PendingState, SessionState
+from ...format.text import age, clip, name_shown, seconds_between, shown, spread, width_of
+from ...terminal.symbols import SESSION, session_look
+from ..approval.queue_lines import waiting_block
+from ..base.blocks import Block, BlockList
+
+MUTED = "$foreground 60%"
+NO_SESSION = "No session runs."
+READING = "The server's sessions are being read."
+
+
+def session_names(sessions: Sequence[SessionState]) -> dict[str, str]:
+    """What to call each session: its agent's name, its id where several share that."""
+    agents = Counter(state.agent for state in sessions)
+    return {
+        state.id: name_shown(state.agent if state.agent and agents[state.agent] == 1 else state.id)
+        for state in sessions
+    }
+
+
+class SessionList(BlockList):
+    """The live sessions: symbol and name; below, state and mode, or what the session is stopped by."""
+
+    def __init__(self) -> None:
+        super().__init__(id="sessions", empty=NO_SESSION)
+
+    def show_sessions(
+        self, sessions: Sequence[SessionState], now: datetime, stops: Mapping[str, Stop]
+    ) -> None:
+        """Show sessions, each that waits with its entry in `stops`."""
+        names = session_names(sessions)
+        self.show(
+            [
+                _session_block(state, names[state.id], depth, stops.get(state.id), now)
+                for state, depth in in_families(sessions)
+            ]
+        )
+
+
+def in_families(sessions: Sequence[SessionState]) -> list[tuple[SessionState, int]]:
+    """Every session with how deep it stands: subagents below the one that set them to work."""
+    known = {state.id for state in sessions}
+    below: dict[str, list[SessionState]] = {}
+    tops: list[SessionState] = []
+    for state in sessions:
+        parent = state.parent if state.kind == "child" else None
+        if parent is not None and parent in known:
+            below.setdefault(parent, []).append(state)
+        else:
+            tops.append(state)
+    found: list[tuple[SessionState, int]] = []
+    stack = [(state, 0) for state in reversed(tops)]
+    while stack:
+        state, depth = stack.pop()
+        found.append((state, depth))
+        stack += [(child, depth + 1) for child in reversed(below.get(state.id, []))]
+    return found
+
+
+def _session_block(state: SessionState, name: str, depth: int, stop: Stop | None, now: datetime) -> Block:
+    look = SESSION["waiting"] if stop else session_look(state)
+    mode = state.mode
+    indent = "  " * (min(depth, 4) - 1) + "└ " if depth else ""
+    waited = age(seconds_between(stop.first.since, now)) if stop else ""
+    tool = name_shown(stop.first.tool) if stop else ""
+    number = stop.number if stop else 0
+
+    def lines(width: int) -> list[Content]:
+        head = Content.assemble((indent, MUTED), (f"{look.symbol} ", look.style), (name, "bold"))
+        if depth:
+            both = f"{tool} {waited}".strip()
+            by = both if head.cell_length + width_of(both) < width else waited
+            return [spread(head, Content.styled(by, look.style), width)]
+        if number:
+            asks = f"  {look.word} {number} · "
+            room = width - width_of(asks) - len(waited) - 1
+            text = f"{asks}{clip(tool, max(4, room))} {waited}"
+            return [spread(head, Content(""), width), Content.styled(clip(text, width), look.style)]
+        below = Content.assemble(
+            ("  ", ""),
+            (look.word, look.style),
+            (" · ", MUTED),
+            (mode, "$text-secondary" if mode == "shadow" else MUTED),
+        )
+        return [spread(head, Content(""), width), below.truncate(width, ellipsis=True)]
+
+    return Block(state.id, (state.status, mode, number, tool, waited, name, depth), lines)
+
+
+class WaitingList(BlockList):
+    """Requests that wait for a person, the riskiest first; those that are marked are decided together.
+
+    Of a long queue the first are listed, so that it is painted as fast as a short one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="waiting", empty="Nothing waits for you.")
+
+    def show_waiting(
+        self,
+        queue: ApprovalQueue,
+        names: dict[str, str],
+        now: datetime,
+        marked: Collection[str] = (),
+        *,
+        unread: int = 0,
+    ) -> None:
+        """Show requests in their order; the cursor stays on the one that it is on.
+
+        Beside them so many of a server wait that were not read yet: they come after these.
+        """
+        first = queue.first(FIRST)
+        listed = [waiting_block(a, names.get(a.session, name_shown(a.agent)), now, marked) for a in first]
+        more = len(queue) + unread - len(listed)
+        self.show([*listed, _more_block(more)] if more else listed)
+
+
+def _more_block(number: int) -> Block:
+    """The last line of a long queue."""
+    text = f"and {number:,} more after these"
+
+    def lines(width: int) -> list[Content]:
+        return [Content.styled(text, MUTED).truncate(width, ellipsis=True)]
+
+    return Block("more", number, lines, selectable=False)
+
+
+class PendingList(BlockList):
+    """Deferred transitions that wait for their call's result."""
+
+    def __init__(self) -> None:
+        super().__init__(id="pending", empty="No call is pending.")
+
+    def show_pending(self, state: SessionState | None, now: datetime) -> None:
+        pending = [] if state is None else state.pending
+        self.show([_pending_block(i, p, state, now) for i, p in enumerate(pending) if state is not None])
+
+
+def _pending_block(index: int, pending: PendingState, state: SessionState, now: datetime) -> Block:
+    waited = age(seconds_between(pending.since, now))
+    step = pending.step
+    net = state.nets.get(step.net)
+    transition = None
+    if net is not None:
+        transition = next((t for t in net.net.transitions if t.name == step.transition), None)
+    goal = ", ".join(transition.outputs) if transition is not None else step.transition
+
+    def lines(width: int) -> list[Content]:
+        head = Content.assemble(
+            (name_shown(step.tool), "bold"), (" → ", MUTED), (shown(goal), "$text-accent")
+        )
+        return [
+            spread(head, Content.styled(waited, MUTED), width),
+            Content.styled(f"  {shown(step.net)} · {shown(pending.call_id)}", MUTED).truncate(
+                width, ellipsis=True
+            ),
+        ]
+
+    return Block(f"{pending.call_id}/{step.net}/{step.tool}/{index}", waited, lines)

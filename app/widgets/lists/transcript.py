@@ -1,0 +1,418 @@
+"""The transcript of a session: messages and calls in the order they happened, the end in view.
+
+Only entries that can still change are built again; those before them keep their blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+
+from textual.content import Content
+
+from ....engine.history.model.state import CallState, QueuedState, SessionState, TranscriptEntry
+from ...format.text import (
+    GLANCE,
+    age,
+    clip,
+    count,
+    duration,
+    glance,
+    name_shown,
+    pad,
+    place,
+    quoted,
+    seconds_between,
+    shown,
+    shown_lines,
+    spread,
+    width_of,
+    wrap_all,
+)
+from ...terminal.charset import pointer, told
+from ...terminal.keymap import key_of
+from ...terminal.symbols import call_look
+from ...viewmodels.stream import Flow
+from ..base.blocks import Block, BlockList
+
+SETTLED = {"done", "failed", "blocked", "skipped", "unknown"}
+REPORTED = "user?"
+"""The label of what a user said according to an agent elsewhere."""
+LABELS = (9, 18)
+"""The least and the most cells for who speaks."""
+HEAD_LINES = 3
+TAIL_LINES = 3
+"""Lines of a running tool's output that are shown, the newest ones."""
+LONG_WAIT = 2.0
+"""Seconds after which it is said that the model is being waited for."""
+LONG_MESSAGE = 200
+"""Lines of one message that the transcript shows; `enter` shows the rest."""
+USER = "bold $text-primary"
+ASSISTANT = "bold $text-secondary"
+MUTED = "$foreground 60%"
+NOTHING_YET = "Nothing has been said yet."
+
+
+class Transcript(BlockList):
+    """The selected session's transcript; `enter` opens a message or a call in full."""
+
+    def __init__(self) -> None:
+        super().__init__(id="transcript", empty=NOTHING_YET, follow=True)
+        self._session: str | None = None
+        self._settled = 0
+
+    def show_session(self, state: SessionState | None, flow: Flow, now: datetime) -> None:
+        """Bring the list up to `state` and what streams at the moment."""
+        if state is None:
+            self._session, self._settled = None, 0
+            self.show([])
+            return
+        if state.id != self._session:
+            self._session, self._settled = state.id, 0
+            self._following = True
+            self.show([])
+        kept, column = self._settled, column_of(state)
+        fresh = [
+            entry_block(f"{index}", entry, state.agent, flow, now, state.labels, column)
+            for index, entry in enumerate(state.transcript[kept:], kept)
+        ]
+        fresh += [*tail_blocks(state, flow, now), *queued_blocks(state)]
+        self.show(fresh, keep=kept)
+        self._settled = _first_unsettled(state.transcript, kept)
+
+
+def _first_unsettled(entries: list[TranscriptEntry], start: int) -> int:
+    for index in range(start, len(entries)):
+        call = entries[index].call
+        if call is not None and call.status not in SETTLED:
+            return index
+    return len(entries)
+
+
+def label_column(agent: str, nodes: Iterable[str] = ()) -> int:
+    """Cells for the names beside messages: enough for the agent's, within reason."""
+    least, most = LABELS
+    return max(least, min(most, max(width_of(name_shown(name)) for name in (agent, *nodes)) + 2))
+
+
+def column_of(state: SessionState) -> int:
+    """The same for all who speak in a session: of a flow, the nodes at which models are."""
+    named = () if state.flow is None else state.flow.flow.names.items()
+    return label_column(state.agent, (name for node, name in named if node.startswith("agent ")))
+
+
+def tail_blocks(state: SessionState, flow: Flow, now: datetime) -> list[Block]:
+    """What follows the last entry: words being written, a wait for the model, and how it failed."""
+    blocks: list[Block] = []
+    thinking = seconds_between(state.updated, now) if _awaits_model(state, flow) else 0.0
+    if thinking >= LONG_WAIT:
+        waited = age(thinking)
+        blocks.append(Block("thinking", waited, lambda width: _thinking(state.model, waited, width)))
+    if flow.said:
+        said, column = flow.said, column_of(state)
+        agent = state.agent or "assistant"
+        blocks.append(
+            Block(
+                "writing", len(said), lambda width: _message(agent, said, ASSISTANT, width, column, "▍")
+            )
+        )
+    for number, (tool, size) in sorted(flow.calls.items()):
+        blocks.append(Block(f"writing {number}", (tool, size), partial(_call_written, tool, size)))
+    error = state.error or (flow.failure if state.status == "failed" else None)
+    if error:
+        blocks.append(Block("error", error, lambda width: _failure(error, width)))
+    return blocks
+
+
+def queued_blocks(state: SessionState) -> list[Block]:
+    """What people said and the agent has not taken up yet, in the order in which it will."""
+    column = column_of(state)
+    waiting = sorted(state.queued, key=lambda queued: queued.mode != "steer")
+    return [
+        Block(f"queued {queued.id}", queued.id, partial(_queued, queued, column=column))
+        for queued in waiting
+    ]
+
+
+def _queued(queued: QueuedState, width: int, column: int) -> list[Content]:
+    """The head of a message, and what it waits for."""
+    rows = [
+        Content.styled(row.plain, MUTED)
+        for row in _message(queued.by or "user", queued.text[: width * HEAD_LINES], MUTED, width, column)
+    ]
+    until = "the next step" if queued.mode == "steer" else "the turn's end"
+    return [*rows[: 1 + HEAD_LINES], *_note(f"queued: waits for {until}", width)]
+
+
+def _awaits_model(state: SessionState, flow: Flow) -> bool:
+    """Whether the next thing that happens is up to the model."""
+    if state.status != "running" or flow.said or flow.calls:
+        return False
+    return all(call.status in SETTLED for call in state.calls.values())
+
+
+def _thinking(model: str, waited: str, width: int) -> list[Content]:
+    line = Content.styled(f"· waiting for {shown(model) or 'the model'}", MUTED)
+    return [Content(""), spread(line, Content.styled(waited, MUTED), width)]
+
+
+def _call_written(tool: str, size: int, width: int) -> list[Content]:
+    """A call that the model has not finished: nothing has been asked about it yet."""
+    so_far = f"{size:,} characters so far" if size != 1 else "1 character so far"
+    line = Content.assemble(
+        ("· writing ", MUTED), (name_shown(tool) or "a call", "$foreground"), ("▍", MUTED)
+    )
+    return [Content(""), spread(line, Content.styled(so_far, MUTED), width)]
+
+
+def entry_block(
+    key: str,
+    entry: TranscriptEntry,
+    agent: str,
+    flow: Flow,
+    now: datetime,
+    labels: Mapping[str, str] | None = None,
+    column: int | None = None,
+) -> Block:
+    """The block of one entry; `labels` are those of the session's tools, by the tools' names.
+
+    `column` is how many cells the names of all who speak take; without it, that of `agent`.
+    """
+    if (call := entry.call) is not None:
+        # A subagent's tool of that name may be another one.
+        return call_block(key, call, flow, now, "" if call.via else (labels or {}).get(call.tool, ""))
+    text = entry.text or ""
+    if entry.kind == "note":
+        return Block(key, text, lambda width: _note(text, width))
+    cells = label_column(agent) if column is None else column
+    who, style = entry.by or agent or "assistant", ASSISTANT
+    if entry.kind == "user":
+        who, style = entry.by or "user", USER
+        if entry.reported_by is not None:
+            who, style = REPORTED, MUTED
+    elif entry.kind == "summary":
+        who, style = "summary", MUTED
+    return Block(
+        key,
+        text,
+        lambda width: _message(who, text, style, width, cells),
+        height=lambda width: _message_height(text, width, cells),
+    )
+
+
+def _message_room(width: int, column: int) -> tuple[int, bool]:
+    """Cells for the words of a message, and whether its speaker has to stand above them."""
+    room = width - column
+    return (width - 2, True) if room < 40 else (room, False)
+
+
+def _message_height(text: str, width: int, column: int) -> int:
+    """How many lines `_message` makes."""
+    room, narrow = _message_room(width, column)
+    rows = len(wrap_all(shown_lines(text[: room * LONG_MESSAGE]), room))
+    cut = rows > LONG_MESSAGE or len(text) > room * LONG_MESSAGE
+    return 1 + narrow + min(rows, LONG_MESSAGE) + cut
+
+
+def _message(who: str, text: str, style: str, width: int, column: int, end: str = "") -> list[Content]:
+    label = clip(name_shown(who), column - 2)
+    room, narrow = _message_room(width, column)
+    over = len(text) - room * LONG_MESSAGE
+    rows = wrap_all(shown_lines(text[: room * LONG_MESSAGE] + end), room)
+    hidden = max(0, len(rows) - LONG_MESSAGE)
+    lines = [Content("")]
+    if narrow:
+        lines.append(Content.styled(label, style))
+    for index, row in enumerate(rows[:LONG_MESSAGE]):
+        head = "  " if narrow else (pad(label, column) if index == 0 else " " * column)
+        lines.append(Content.assemble((head, style), row))
+    if hidden or over > 0:
+        lines.append(
+            Content.styled(
+                f"{' ' * (width - room)}… {key_of(BlockList, 'list.open')} shows all of it", MUTED
+            ).truncate(width)
+        )
+    return lines
+
+
+def _note(text: str, width: int) -> list[Content]:
+    return [
+        Content.styled(row, "italic $foreground 60%")
+        for row in wrap_all([f"– {told(text[:GLANCE])}"], width)
+    ]
+
+
+def _failure(error: str, width: int) -> list[Content]:
+    rows = wrap_all(shown_lines(error[:4_000]), width - 2)[:12]
+    first, rest = rows[0], rows[1:]
+    return [
+        Content(""),
+        Content.assemble(("✗ ", "$text-error"), (first, "bold $text-error")),
+        *(Content.styled(f"  {row}", "$text-error") for row in rest),
+    ]
+
+
+def call_block(key: str, call: CallState, flow: Flow, now: datetime, label: str = "") -> Block:
+    """A call: what it was, how it stands, and the head of what it gave; `label` is its tool's."""
+    last = flow.last_lines(call.call_id, TAIL_LINES) if call.status == "running" else ()
+    waited = age(seconds_between(call.at, now)) if call.status in ("waiting", "running") else ""
+    heard = flow.heard.get(call.call_id)
+    quiet = age(seconds_between(heard, now)) if last and heard is not None else ""
+    notes = (call.uninspectable, call.judged_as, call.waits_for)
+    decided = (call.outcome, call.reason, call.names, notes, let_pass(call))
+    return Block(
+        key,
+        (call.status, decided, label, waited, last, quiet),
+        lambda width: call_lines(call, width, label=label, waited=waited, last=last, quiet=quiet),
+        height=lambda width: 1 + len(_reasons(call, width)) + len(last) + _output_height(call, width),
+    )
+
+
+def call_lines(
+    call: CallState,
+    width: int,
+    *,
+    label: str = "",
+    waited: str = "",
+    last: Sequence[str] = (),
+    quiet: str = "",
+) -> list[Content]:
+    """The lines of one call: a head with its state, then reason, output's head or last lines.
+
+    `label` stands beside the tool's name, never in its place. `quiet` is how long ago a running tool
+    printed the `last` of them.
+    """
+    look = call_look(call)
+    name = name_shown(call.names[0]) if call.names else name_shown(call.tool)
+    called = f"  {name_shown(call.tool)}" if name != name_shown(call.tool) else ""
+    weight = "bold " if call.status in ("waiting", "running", "blocked", "failed") else ""
+    left = Content.assemble(
+        (f"{look.symbol} ", look.style),
+        (f"{name_shown(call.via)} {pointer()} " if call.via else "", MUTED),
+        (name, weight + "$foreground"),
+        (called, MUTED),
+        (f"  {quoted(label)}" if label else "", MUTED),
+        (f"  {glance(call.input, shell_fields=call.shell_fields)}", MUTED),
+    )
+    lines = [spread(left, _standing(call, waited), width)]
+    lines += _reasons(call, width)
+    for number, line in enumerate(last, 1):
+        newest = number == len(last) and quiet not in ("", "0:00")
+        tail = Content.styled(f"{quiet} ago" if newest else "", MUTED)
+        lines.append(spread(Content.styled(f"  │ {shown(line)}", MUTED), tail, width))
+    if call.output and call.status in ("done", "failed"):
+        lines += _output_head(call.output, width, failed=call.status == "failed")
+    return lines
+
+
+def _reasons(call: CallState, width: int) -> list[Content]:
+    """Reason why a call was blocked, or in shadow mode would have been or would have been asked for.
+
+    And of each call, why it may do more than its names tell, and by which name of the rules it was judged
+    beside its own.
+    """
+    lines = _not_as_named(call, width)
+    if call.status == "blocked":
+        return [*_reason(call, width, "", ""), *lines]
+    if call.outcome in ("block", "ask") and call.reason:
+        word = "would block: " if call.outcome == "block" else "would ask: "
+        return [*_reason(call, width, "S", word), *lines]
+    return lines
+
+
+def _not_as_named(call: CallState, width: int) -> list[Content]:
+    notes: list[str] = []
+    if call.uninspectable is not None and call.uninspectable not in (call.reason or ""):
+        notes.append(f"unclear: {shown(call.uninspectable)}")
+    if call.judged_as:
+        notes.append(f"judged as {shown(', '.join(call.judged_as))}")
+    return [
+        Content.styled(row, "$text-warning") for note in notes for row in wrap_all([f"  {note}"], width)
+    ]
+
+
+def let_pass(call: CallState) -> str:
+    """`approved by maria`, `edited by maria`, `edited by ada, approved by ben`, `allowed by grant-1`.
+
+    Nothing where nobody was asked.
+    """
+    people = shown(", ".join(call.approved_by))
+    words = [f"allowed by {shown(', '.join(call.granted))}"] if call.granted else []
+    editor = call.edited_by or (call.approved_by[0] if len(call.approved_by) == 1 else None)
+    if call.edited:
+        words.append("edited" if editor is None else f"edited by {shown(editor)}")
+    if people and not (call.edited and call.approved_by == (editor,)):
+        words.append(f"approved by {people}")
+    return ", ".join(words)
+
+
+def _standing(call: CallState, waited: str) -> Content:
+    look = call_look(call)
+    parts: list[str] = []
+    parts += [let_pass(call)] if let_pass(call) else []
+    if call.status in ("waiting", "running"):
+        parts.append(f"{look.word} {waited}".strip())
+    elif call.status in ("done", "failed") and call.seconds is not None:
+        parts.append(duration(call.seconds))
+    elif call.status == "proposed" and call.waits_for:
+        parts.append(f"waits for {shown(', '.join(call.waits_for))}")
+    elif call.status not in ("done",):
+        parts.append(look.word)
+    strong = call.status in ("waiting", "blocked", "failed", "unknown")
+    return Content.styled("  ".join(parts), look.style if strong else MUTED)
+
+
+def _reason(call: CallState, width: int, symbol: str, prefix: str) -> list[Content]:
+    where = Content.styled(place(call.rule) if call.rule else "", MUTED)
+    reason = shown(call.reason or "no reason given")
+    head = f"  {symbol} {prefix}" if symbol else f"  {prefix}"
+    style = "$text-secondary" if symbol else "$text-error"
+    rows = wrap_all([head + reason], width)
+    if where and len(rows) == 1 and len(rows[0]) + where.cell_length + 2 <= width:
+        return [spread(Content.styled(rows[0], style), where, width)]
+    lines = [
+        Content.styled(row if i == 0 else f"  {row}", style)
+        for i, row in enumerate(wrap_all([head + reason], width - 2))
+    ]
+    if where:
+        lines.append(Content.assemble("  ", where).truncate(width, ellipsis=True))
+    return lines
+
+
+def _output_height(call: CallState, width: int) -> int:
+    """How many lines `_output_head` makes."""
+    if not call.output or call.status not in ("done", "failed"):
+        return 0
+    rows = min(call.output[: width * 12].rstrip("\n").count("\n") + 1, HEAD_LINES)
+    if _lines_in(call.output) <= HEAD_LINES:
+        return rows
+    return min(rows, HEAD_LINES - 1) + 2 if call.status == "failed" else rows + 1
+
+
+def _lines_in(output: str) -> int:
+    """Lines of an output; beyond the first 200,000 characters they are not counted."""
+    return output.count("\n", 0, 200_000) + 1 - output.endswith("\n")
+
+
+def _output_head(output: str, width: int, *, failed: bool) -> list[Content]:
+    head = output[: width * 12]
+    rows = shown_lines(head.rstrip("\n"))
+    total = _lines_in(output)
+    bar = "  │ "
+    style = "$text-error" if failed else MUTED
+    picked = rows[:HEAD_LINES]
+    lines = [
+        Content.assemble((bar, style), (row, MUTED)).truncate(width, ellipsis=True) for row in picked
+    ]
+    more = f"  … {count(total - HEAD_LINES, 'more line')}, {key_of(BlockList, 'list.open')} shows them"
+    if failed and total > HEAD_LINES:
+        last = shown_lines(output[-width * 4 :].rstrip("\n"))[-1]
+        lines = [
+            *lines[: HEAD_LINES - 1],
+            Content.styled(more, MUTED),
+            Content.assemble((bar, style), last),
+        ]
+    elif total > HEAD_LINES:
+        lines.append(Content.styled(more, MUTED))
+    return [line.truncate(width, ellipsis=True) for line in lines]

@@ -1,0 +1,1 @@
+"""Drawings and lists of nets, flows and grants."""

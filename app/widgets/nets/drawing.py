@@ -1,0 +1,176 @@
+"""A net's picture in lines: places as circles, transitions as bars, tokens, the enabled ones bright."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+
+from textual.content import Content
+
+from ....engine.core.durations import lasting
+from ....engine.history.model.records import NetRecord, TransitionRecord
+from ....engine.history.model.state import ApprovalState, NetState
+from ...format.text import clip, pad, shown, width_of, wrap_all
+from ..base.blocks import Block
+from .list import enabled, words
+
+MUTED = "$foreground 60%"
+BRIGHT = "bold $text-success"
+
+
+def circle(number: int) -> str:
+    """A place: an empty circle, or one with its tokens in it."""
+    return "( )" if number == 0 else ("(●)" if number == 1 else f"({number})")
+
+
+def picture_blocks(
+    state: NetState,
+    fired: Collection[str] = (),
+    *,
+    now: datetime | None = None,
+    asking: Sequence[ApprovalState] = (),
+) -> list[Block]:
+    """The picture of a net at its marking; transitions that have just `fired` say so."""
+    net = state.net
+    meaning = words(state, now, asking)
+    stamp = (state.key, state.active, tuple(state.marking.items()), tuple(fired), meaning.plain)
+    return [
+        Block("head", stamp, lambda width: _head(state, meaning, width)),
+        Block("places", stamp, lambda width: _places(net, state.marking, width)),
+        *(
+            Block(
+                f"transition {t.name}",
+                stamp,
+                lambda width, t=t: transition_lines(net, t, state, width, fired=t.name in fired),
+            )
+            for t in net.transitions
+        ),
+        Block("legend", 0, _legend),
+    ]
+
+
+def _head(state: NetState, meaning: Content, width: int) -> list[Content]:
+    rule, when = state.net.rule, state.net.when
+    lines = list(meaning.wrap(width))
+    if when is not None:
+        governed = shown(", ".join(state.net.governs))
+        text = f"has a say in calls of {governed} only when {shown(when)}"
+        lines += [Content.styled(row, MUTED) for row in wrap_all([text], width)]
+    if rule is not None:
+        text = f"{shown(rule.where)}  {shown(rule.text)}"
+        lines += [Content.styled(row, MUTED) for row in wrap_all([text], width)]
+    return [*lines, Content("")]
+
+
+def _places(net: NetRecord, marking: Mapping[str, int], width: int) -> list[Content]:
+    lines: list[Content] = []
+    row = Content("")
+    for place in net.places:
+        number = marking.get(place, 0)
+        style = "bold $text-accent" if number else MUTED
+        cell = Content.assemble(
+            (circle(number), style), " ", (clip(shown(place), width - 5), style if number else "")
+        )
+        if row and row.cell_length + 3 + cell.cell_length > width:
+            lines.append(row)
+            row = Content("")
+        row = Content.assemble(row, "   ", cell) if row else cell
+    return [*lines, row, Content("")]
+
+
+def _side(names: Sequence[str], marking: Mapping[str, int]) -> list[tuple[str, int, bool]]:
+    """Places of one side of a transition: text, tokens and whether it holds any."""
+    return [
+        (
+            f"{shown(place)}{f' ×{weight}' if weight > 1 else ''}",
+            marking.get(place, 0),
+            marking.get(place, 0) >= weight,
+        )
+        for place, weight in Counter(names).items()
+    ]
+
+
+def transition_lines(
+    net: NetRecord, transition: TransitionRecord, state: NetState, width: int, *, fired: bool = False
+) -> list[Content]:
+    """A transition as a bar between its input and its output places."""
+    marking = state.marking
+    ready = state.active and enabled(transition, marking)
+    left = [*_side(transition.inputs, marking)]
+    right = [*_side(transition.outputs, marking)]
+    column = max((width_of(shown(p)) for p in net.places), default=4) + 3
+    column = min(column, max(6, (width - 24) // 2))
+    style = BRIGHT if ready else MUTED
+    height = max(len(left), len(right), 1)
+    lines: list[Content] = [_name_line(transition, ready, fired, width)]
+    for index in range(height):
+        parts: list[Content | str | tuple[str, str]] = ["  "]
+        parts += _cell(
+            left, index, column, arrow=_arm(index, len(left), into=True), style=style, before=True
+        )
+        parts.append(("┃", style))
+        parts += _cell(
+            right, index, column, arrow=_arm(index, len(right), into=False), style=style, before=False
+        )
+        lines.append(Content.assemble(*parts).truncate(width, ellipsis=True))
+    for source, target in transition.transfers:
+        text = f"  all tokens of {shown(source)} ⇒ {shown(target)}"
+        lines.append(Content.styled(text, style).truncate(width, ellipsis=True))
+    return [*lines, Content("")]
+
+
+def _arm(index: int, count: int, *, into: bool) -> str:
+    if index >= count:
+        return "     "
+    if into:
+        return " ──▶ "
+    return " ──▶ "
+
+
+def _cell(
+    side: Sequence[tuple[str, int, bool]],
+    index: int,
+    column: int,
+    *,
+    arrow: str,
+    style: str,
+    before: bool,
+) -> list[Content | str | tuple[str, str]]:
+    if index >= len(side):
+        return [" " * (column + 5 + 1)] if before else []
+    name, number, _ = side[index]
+    token = (circle(number), "bold $text-accent" if number else MUTED)
+    label = (f" {pad(name, column - 3)}", "")
+    return [token, label, (arrow, style)] if before else [(arrow, style), token, label]
+
+
+def _name_line(transition: TransitionRecord, ready: bool, fired: bool, width: int) -> Content:
+    traits = [shown(", ".join(transition.tools))] if transition.tools else ["fires by itself"]
+    if transition.after is not None:
+        traits = [f"fires by itself after {lasting(transition.after)}"]
+    if transition.manual:
+        traits.append("asks a person")
+    if transition.partial:
+        traits.append("one of several steps")
+    if transition.deferred:
+        traits.append("fires on success")
+    mark = ("▸ ", BRIGHT) if ready else ("  ", "")
+    return Content.assemble(
+        mark,
+        (shown(transition.name), BRIGHT if ready else "bold"),
+        ("  Δ fired" if fired else "", "bold $text-accent"),
+        ("  enabled" if ready else "", BRIGHT),
+        (f"  {' · '.join(traits)}", MUTED),
+    ).truncate(width, ellipsis=True)
+
+
+def _legend(width: int) -> list[Content]:
+    rows = [""]
+    for sign in ("( ) place", "(●) with a token", "┃ transition", "▸ enabled"):
+        longer = f"{rows[-1]}   {sign}" if rows[-1] else sign
+        if width_of(longer) > width and rows[-1]:
+            rows.append(sign)
+        else:
+            rows[-1] = longer
+    return [Content.styled(row, MUTED).truncate(width, ellipsis=True) for row in rows]

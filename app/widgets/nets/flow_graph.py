@@ -1,0 +1,176 @@
+"""A flow's graph drawn: a line for each state, with where the flow is and which node takes it on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual.content import Content
+
+from ....engine.history.fold.flow_steps import next_up
+from ....engine.history.model.records import TransitionRecord
+from ....engine.history.model.state import FlowState, SessionState
+from ...flows.lanes import LaneRow, Lanes, lanes_of, passed
+from ...format.text import clip, pad, shown, width_of, wrap_all
+from ..base.blocks import Block
+from .flow_lines import MUTED, asked_in, flow_words, running_in, worked
+
+PEOPLE = {"suspend": "a person answers", "human": "a person chooses"}
+"""What the nodes do that wait for somebody, by their kind."""
+SIGNS = "✓ passed", "● here", "◐ waits for a person", "○ not yet"
+LIVE, PASSED, WAITS, FAILED = (
+    "bold $text-accent",
+    "$text-success",
+    "bold $text-warning",
+    "bold $text-error",
+)
+
+
+def flow_picture(state: SessionState) -> list[Block]:
+    """The graph: every state and its node; those that are live, those passed, and which node is next."""
+    flow = state.flow
+    if flow is None:
+        return []
+    words, graph = flow_words(state), _Graph.of(state, flow)
+    stamp = (words.plain, state.status, tuple(flow.live), flow.step)
+    return [
+        Block("flow head", stamp, lambda width: [*words.wrap(width), Content("")]),
+        Block("flow graph", stamp, graph.lines),
+        Block("flow legend", 0, _legend),
+    ]
+
+
+def _legend(width: int) -> list[Content]:
+    rows = [""]
+    for sign in SIGNS:
+        longer = f"{rows[-1]}   {sign}" if rows[-1] else sign
+        if width_of(longer) > width and rows[-1]:
+            rows.append(sign)
+        else:
+            rows[-1] = longer
+    rows = [piece for row in rows for piece in wrap_all([row], width)]
+    return [Content(""), *(Content.styled(row, MUTED) for row in rows)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    """What is drawn, at one moment of a run."""
+
+    session: SessionState
+    flow: FlowState
+    lanes: Lanes
+    behind: frozenset[str]
+    waiting: frozenset[str]
+
+    @classmethod
+    def of(cls, session: SessionState, flow: FlowState) -> _Graph:
+        lanes = lanes_of(flow.flow.net)
+        return cls(
+            session,
+            flow,
+            lanes,
+            frozenset(passed(flow.flow.net, lanes, flow.live)),
+            frozenset() if running_in(session) else frozenset(_waiting(flow)),
+        )
+
+    def lines(self, width: int) -> list[Content]:
+        places = self.flow.flow.net.places
+        column = min(max((width_of(shown(p)) for p in places), default=4), max(6, width // 3))
+        # What has too many lanes to have a name beside them is a list.
+        broad = self.lanes.width if self.lanes.width <= width // 2 else 0
+        rows = [row for row in self.lanes.rows if broad or row.state is not None]
+        above = Content.styled(f"{' ' * ((broad or 1) + 4)}{pad('state', column)}  node", MUTED)
+        lines = [above, *(self._line(row, broad, column) for row in rows)]
+        return [line.truncate(width, ellipsis=True) for line in lines]
+
+    def _line(self, row: LaneRow, broad: int, column: int) -> Content:
+        if row.state is None:
+            return Content.styled(f"  {row.before}", MUTED)
+        sign, style = self._sign(row.state)
+        before, after = (row.before, row.after) if broad else ("", "")
+        gap = " " * ((broad or 1) - len(before) - len(after) + 1)
+        name = pad(clip(shown(row.state), column), column)
+        plain = "" if row.state in self.behind else MUTED
+        return Content.assemble(
+            (f"  {before}", MUTED),
+            (sign, style),
+            (f"{after}{gap}", MUTED),
+            (name, style if row.state in self.flow.live else plain),
+            "  ",
+            self._node(row.state),
+        )
+
+    def _sign(self, state: str) -> tuple[str, str]:
+        if state not in self.flow.live:
+            return ("✓", PASSED) if state in self.behind else ("○", MUTED)
+        if self.flow.done:
+            return "✓", PASSED
+        if self.session.status == "failed":
+            return "✗", FAILED
+        return ("◐", WAITS) if state in self.waiting else ("●", LIVE)
+
+    def _node(self, state: str) -> Content:
+        """What takes a state on, what else it needs, and what it has to do with now."""
+        takers = [t for t in self.flow.flow.net.transitions if state in t.inputs]
+        mark, style = self._now(state, takers)
+        names = self.flow.flow.names
+        named = (_named(t, names.get(t.name, ""), state, brief=bool(mark)) for t in takers)
+        pieces = list(dict.fromkeys(named))
+        if back := self.lanes.back.get(state):
+            pieces.append(f"{'' if len(back) == len(takers) else 'or '}back to {_names(back)}")
+        if not takers and state == self.flow.flow.output:
+            pieces.append("the end")
+        plain = "" if mark or state in self.behind else MUTED
+        return Content.assemble(
+            (" · ".join(pieces), plain), "   " if mark and pieces else "", (mark, style)
+        )
+
+    def _now(self, state: str, takers: Sequence[TransitionRecord]) -> tuple[str, str]:
+        """Whether the node that takes a state worked last, or is next; a join's last state says so."""
+        flow = self.flow
+        last = set(worked(flow))
+        if any(taker.name in last and self._last_of(taker, state) for taker in takers):
+            return "Δ worked last", LIVE
+        runs = next_up(flow)
+        if self.session.status == "failed":
+            next_one = any(taker in runs and self._last_of(taker, state) for taker in takers)
+            return ("ended here", FAILED) if next_one else ("", MUTED)
+        if state in self.waiting:
+            asked = asked_in(self.session)
+            if asked is None:
+                return "waits", WAITS
+            called = "an answer" if asked.wants is not None else f"approval of {_names([asked.tool])}"
+            return f"waits for {called}", WAITS
+        if not any(taker in runs and self._last_of(taker, state) for taker in takers):
+            return "", MUTED
+        if called := running_in(self.session):
+            return called, LIVE
+        return ("is at work" if flow.node == " + ".join(runs[0].inputs) else "is next"), LIVE
+
+    def _last_of(self, taker: TransitionRecord, state: str) -> bool:
+        order = self.lanes.order
+        return max(taker.inputs, key=order.index) == state
+
+
+def _waiting(flow: FlowState) -> set[str]:
+    """The live states whose node waits for an answer."""
+    if flow.waits is None or flow.done:
+        return set()
+    keys = {" + ".join(t.inputs): t.inputs for t in flow.flow.net.transitions}
+    named = set(keys.get(flow.node or "", ())) & set(flow.live)
+    return named or {state for t in next_up(flow) for state in t.inputs}
+
+
+def _named(taker: TransitionRecord, name: str, state: str, *, brief: bool) -> str:
+    """What kind of node it is and how its author named it, as the record has them; what else it needs."""
+    kind = taker.name.partition(" ")[0]
+    whole = " ".join(clip(shown(part), 24) for part in (kind, name) if part)
+    others = [each for each in taker.inputs if each != state]
+    if others:
+        return f"{whole} with {_names(others)}"
+    said = PEOPLE.get(kind)
+    return whole if said is None or brief else f"{whole}: {said}"
+
+
+def _names(states: Sequence[str]) -> str:
+    return ", ".join(clip(shown(each), 24) for each in states)

@@ -1,0 +1,179 @@
+"""A run of a flow among the nets of its session: where it stands, what it waits for, its states.
+
+A state is a place, a node a transition; a state that the flow holds has a token. See `flow_graph` for
+the picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from textual.content import Content
+
+from ....engine.history.model.state import ApprovalState, FlowState, SessionState
+from ...flows.lanes import lanes_of
+from ...format.text import clip, shown
+from ..base.blocks import Block
+from .list import tokens
+
+FLOW = "\0flow"
+"""The key of a session's flow among its nets: no net has such a name."""
+MUTED = "$foreground 60%"
+INDENT = 4
+LONGEST = 40
+"""Cells of a name that is one of several in a line."""
+
+
+def _short(name: str) -> str:
+    return clip(shown(name), LONGEST)
+
+
+def flow_title(flow: FlowState) -> str:
+    """`flow Release`, as whoever wrote it named it."""
+    return f"flow {_short(flow.flow.name)}"
+
+
+def where(flow: FlowState) -> str:
+    """`step 3 · at Draft`; `step 5 · done with Notes`; `not begun`."""
+    if not flow.live and flow.node is None:
+        return "not begun"
+    live = ", ".join(map(_short, flow.live)) or "nothing"
+    return f"step {flow.step} · {'done with' if flow.done else 'at'} {live}"
+
+
+def asked_in(state: SessionState) -> ApprovalState | None:
+    """The request that the flow's next step waits for."""
+    flow = state.flow
+    if flow is None or flow.waits is None or flow.done:
+        return None
+    again = f"{flow.waits}@"  # one that was denied is asked anew when the run goes on
+    found = (
+        a for a in state.approvals.values() if a.call_id == flow.waits or a.call_id.startswith(again)
+    )
+    return next(found, None)
+
+
+def running_in(state: SessionState) -> str:
+    """`deploy runs`: what the flow's next step waits for that no person has to do; else nothing."""
+    flow = state.flow
+    call = None if flow is None or flow.waits is None else state.calls.get(flow.waits)
+    if flow is None or call is None or call.status != "running":
+        return ""
+    name = _short(call.names[0] if call.names else call.tool)
+    return f"{name} is answered" if call.tool in flow.flow.net.places else f"{name} runs"
+
+
+def askers(sessions: Mapping[str, SessionState], names: Mapping[str, str]) -> dict[str, str]:
+    """What to call each session in a queue: of a run of a flow the step that it stands at comes first."""
+    return {
+        key: name
+        if (state := sessions.get(key)) is None or state.flow is None
+        else f"step {state.flow.step} of {name}"
+        for key, name in names.items()
+    }
+
+
+def waits_for(state: SessionState) -> str:
+    """What the next step needs from somebody: an answer, an approval; nothing where it needs none."""
+    flow = state.flow
+    if flow is None or flow.waits is None or flow.done or running_in(state):
+        return ""
+    asked = asked_in(state)
+    if asked is None:
+        return f"waits for call {_short(flow.waits)}"
+    what = "an answer to" if asked.wants is not None else "approval of"
+    return f"waits for {what} {_short(asked.tool)}"
+
+
+def flow_words(state: SessionState) -> Content:
+    """Where the flow stands, which node worked last, and what it waits for."""
+    flow = state.flow
+    if flow is None:
+        return Content("")
+    waits, runs = waits_for(state), running_in(state)
+    return Content.assemble(
+        (where(flow), "bold $foreground"),
+        (_at_work(flow, waits=bool(waits or runs)), MUTED),
+        (f" · ◐ {waits}" if waits else "", "$text-warning"),
+        (f" · ● {runs}" if runs else "", "$text-accent"),
+    )
+
+
+def _at_work(flow: FlowState, *, waits: bool) -> str:
+    """Which node worked last, or still does."""
+    if flow.node is None or flow.done:
+        return ""
+    if worked(flow):
+        return f" · {_short(flow.node)} worked last"
+    # A step that waits, and a turn of an agent that goes on, have led nowhere yet.
+    if waits:
+        return ""
+    return " · at work" if flow.live == (flow.node,) else f" · {_short(flow.node)} is at work"
+
+
+def states_line(flow: FlowState) -> list[Content]:
+    """Each state of the graph with its token: an arrow where a step leads on, a bar between branches."""
+    marking = flow.marking
+    parts: list[Content] = []
+    for rank in lanes_of(flow.flow.net).ranks:
+        for index, place in enumerate(rank):
+            number = marking.get(place, 0)
+            sign = "| " if index else "→ " if parts else ""
+            parts.append(
+                Content.assemble(
+                    (sign, MUTED),
+                    (f"{_short(place)} ", "" if number else MUTED),
+                    (tokens(number), "bold $text-accent" if number else MUTED),
+                )
+            )
+    return parts
+
+
+def flow_blocks(
+    state: SessionState, *, changed: bool = False, before: SessionState | None = None
+) -> list[Block]:
+    """The flow of a session, if it runs one: where it stands, and below all its states.
+
+    What has `changed` carries a mark, and says where it was in the session `before`.
+    """
+    flow = state.flow
+    if flow is None:
+        return []
+    words, states = flow_words(state), states_line(flow)
+    was = None if before is None or before.flow is None else before.flow.live
+    if changed and was is not None and was != flow.live:
+        words += Content.styled(f" · was at {', '.join(map(_short, was)) or 'nothing'}", MUTED)
+    title = flow_title(flow)
+
+    def lines(width: int) -> list[Content]:
+        flag = Content.styled("Δ " if changed else "", "bold $text-accent")
+        head = Content.assemble(("[~] ", "$text-success"), (clip(title, width - 8), "bold"), "  ", flag)
+        if head.cell_length + words.cell_length <= width:
+            return [Content.assemble(head, words), *_flowing(states, width)]
+        said = words.wrap(max(10, width - INDENT))
+        return [head, *(Content.assemble(" " * INDENT, row) for row in said), *_flowing(states, width)]
+
+    stamp = (title, words.plain, tuple(each.plain for each in states), changed)
+    return [Block(FLOW, stamp, lines)]
+
+
+def _flowing(states: Sequence[Content], width: int) -> list[Content]:
+    """The states beside each other, on as many lines as they take."""
+    rows = [Content(" " * INDENT)]
+    for each in states:
+        last = rows[-1]
+        if last.cell_length > INDENT and last.cell_length + 1 + each.cell_length > width:
+            rows.append(Content.assemble(" " * INDENT, each))
+        else:
+            rows[-1] = Content.assemble(last, " " if last.cell_length > INDENT else "", each)
+    return [row.truncate(width, ellipsis=True) for row in rows]
+
+
+def worked(flow: FlowState) -> tuple[str, ...]:
+    """The transitions of the node that worked last: those that led to what is live now."""
+    live = set(flow.live)
+    return tuple(
+        t.name
+        for t in flow.flow.net.transitions
+        if " + ".join(t.inputs) == flow.node and set(t.outputs) <= live
+    )

@@ -1,0 +1,280 @@
+"""The nets of a session as lines: whether active, places with their tokens, and what comes next in words.
+
+The live screen and the replay both show them. What a net means for the next call is read from its
+structure and marking alone, so that it holds for nets of rules and for hand-built ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from textual.content import Content
+
+from ....engine.core.durations import lasting
+from ....engine.history.model.records import NetRecord, TransitionRecord
+from ....engine.history.model.state import ApprovalState, NetState, SessionState
+from ...format.text import clip, name_shown, pad, shown, width_of
+from ...format.times import aged_net, next_back
+from ..approval.approvers import given_names
+from ..base.blocks import Block, BlockList
+from .grants import grant_blocks
+
+NARROW = 72
+MANY = 5
+MAX_PROSPECTS = 3
+LEAST_WHEN = 20
+"""Cells of a net's condition that are worth showing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """What would become of a call of `tool` now, for one net."""
+
+    tool: str
+    symbol: str
+    text: str
+    style: str
+
+
+def enabled(transition: TransitionRecord, marking: Mapping[str, int]) -> bool:
+    """Whether every input place holds the tokens that the transition's arcs need."""
+    return all(marking.get(p, 0) >= transition.inputs.count(p) for p in transition.inputs)
+
+
+def tokens(number: int) -> str:
+    """Tokens as dots, a number from five on, an empty place as a ring."""
+    if number == 0:
+        return "○"
+    return "●" * number if number < MANY else f"●{number}"
+
+
+def shown_places(net: NetRecord, marking: Mapping[str, int]) -> list[str]:
+    """The places worth a look: all but those that are empty and can never be filled again.
+
+    Tokens that only wait for their time to come back are told in words.
+    """
+    fillable = {p for t in net.transitions for p in t.outputs if not t.partial or p in t.inputs}
+    fillable |= {target for t in net.transitions for _, target in t.transfers}
+    aging = {p for t in net.transitions if t.after is not None for p in t.inputs}
+    aging -= {p for t in net.transitions if t.after is None for p in t.inputs}
+    seen = [p for p in net.places if marking.get(p, 0) or p in fillable or _is_budget(net, p)]
+    return [p for p in seen if p not in aging]
+
+
+def _is_budget(net: NetRecord, place: str) -> bool:
+    """Whether tokens of a place are spent: consumed by calls, put back by no arc, or by time alone."""
+    spent = any(t.tools and place in t.inputs for t in net.transitions)
+    return spent and not any(place in t.outputs for t in net.transitions if t.after is None)
+
+
+def prospects(net: NetState, now: datetime | None = None) -> list[Prospect]:
+    """What the next call of each tool meets. Tools that only ever prepare others are left out.
+
+    With `now`, what has aged since the session's last event counts.
+    """
+    net = aged_net(net, now)
+    record = net.net
+    tools = list(dict.fromkeys(tool for t in record.transitions for tool in t.tools))
+    preparing = {tool for t in record.transitions if t.deferred for tool in t.tools}
+    telling = [tool for tool in tools if tool not in preparing] or tools
+    return [_prospect(net, tool, now) for tool in telling]
+
+
+def _prospect(state: NetState, tool: str, now: datetime | None) -> Prospect:
+    net, marking = state.net, state.marking
+    covering = [t for t in net.transitions if tool in t.tools]
+    ready = next((t for t in covering if enabled(t, marking)), None)
+    name = name_shown(tool)
+    if ready is None:
+        return Prospect(tool, "■", f"{name} {_obstacle(state, covering, now)}", "$text-error")
+    spent = [p for p in ready.inputs if _is_budget(net, p)]
+    left = _left(state, min(spent, key=lambda p: marking.get(p, 0)), now) if spent else ""
+    if ready.manual:
+        text = f"{name} asks {_asked(covering, ready)}"
+        return Prospect(tool, "◐", text + (f", {left}" if left else ""), "$text-warning")
+    return Prospect(tool, "▸", f"{name}: {left}" if left else f"{name} may run", "$text-success")
+
+
+def _asked(covering: Sequence[TransitionRecord], ready: TransitionRecord) -> str:
+    """Whom a manual transition asks: as many as another one that covers the tool needs of it."""
+    given = [p for p in ready.outputs if p not in ready.inputs]
+    people = max((t.inputs.count(p) for t in covering for p in given), default=1)
+    return "a person" if people < 2 else f"{people} people"
+
+
+def _left(state: NetState, place: str, now: datetime | None) -> str:
+    """`2 left`; `1 of 3 left · next back in 12 min` where time brings the others back."""
+    left = f"{state.marking.get(place, 0)}"
+    if any(t.after is not None and place in t.outputs for t in state.net.transitions):
+        left = f"{left} of {state.net.initial_marking.get(place, 0)}"
+    return f"{left} left{_back(state, place, now)}"
+
+
+def _back(state: NetState, place: str, now: datetime | None) -> str:
+    seconds = next_back(state, place, now)
+    return "" if seconds is None else f" · next back in {lasting(seconds)}"
+
+
+def _obstacle(state: NetState, covering: list[TransitionRecord], now: datetime | None) -> str:
+    net, marking = state.net, state.marking
+    lacking = [
+        p for t in covering for p in dict.fromkeys(t.inputs) if marking.get(p, 0) < t.inputs.count(p)
+    ]
+    fed_by = {
+        tool for t in net.transitions if t.deferred and set(t.outputs) & set(lacking) for tool in t.tools
+    }
+    if fed_by:
+        return f"needs {shown(' or '.join(sorted(fed_by)))} first"
+    spent = next((p for p in lacking if _is_budget(net, p) and net.initial_marking.get(p, 0)), None)
+    if spent is None:
+        return "is blocked"
+    refilling = [t for t in net.transitions if any(to in lacking for _, to in t.transfers)]
+    refilled = {tool for t in refilling for tool in t.tools}
+    until = f" until {shown(' or '.join(sorted(refilled)))}" if refilled else ""
+    return f"at its limit{until}{_back(state, spent, now)}"
+
+
+def places_line(net: NetState) -> Content:
+    """`ready ○ → gate ●`: an arrow where a transition leads from one place to the next."""
+    record = net.net
+    names = shown_places(record, net.marking)
+    parts: list[Content | str] = []
+    for index, place in enumerate(names):
+        if index:
+            leads = any(
+                names[index - 1] in t.inputs and place in t.outputs and names[index - 1] not in t.outputs
+                for t in record.transitions
+            )
+            parts.append(Content.styled(" → " if leads else "  ", "$foreground 60%"))
+        number = net.marking.get(place, 0)
+        parts.append(Content.styled(f"{shown(place)} ", "" if number else "$foreground 60%"))
+        parts.append(Content.styled(tokens(number), "bold $text-accent" if number else "$foreground 60%"))
+    return Content.assemble(*parts)
+
+
+def words(net: NetState, now: datetime | None = None, asking: Sequence[ApprovalState] = ()) -> Content:
+    """What the net means for the next call: enabled bold, each with its symbol.
+
+    Of the requests that it is `asking`, those of several people show how many have approved.
+    """
+    if not net.active:
+        return Content.styled("off (state kept)", "$foreground 60% italic")
+    parts: list[Content | str] = []
+    all_prospects = prospects(net, now)
+    for prospect in all_prospects[:MAX_PROSPECTS]:
+        if parts:
+            parts.append("  ")
+        weight = "bold " if prospect.symbol != "■" else ""
+        parts.append(Content.styled(f"{prospect.symbol} ", prospect.style))
+        parts.append(Content.styled(prospect.text, weight + "$foreground"))
+    if len(all_prospects) > MAX_PROSPECTS:
+        parts.append(Content.styled(f"  … {len(all_prospects) - MAX_PROSPECTS} more", "$foreground 60%"))
+    shared = [each for each in asking if each.people > 1]
+    for each in shared[:MAX_PROSPECTS]:
+        parts.append(Content.assemble("  approvals ", approvals_given(each, now)))
+    if len(shared) > MAX_PROSPECTS:
+        parts.append(Content.styled(f"  … {len(shared) - MAX_PROSPECTS} more", "$foreground 60%"))
+    return Content.assemble(*parts)
+
+
+def approvals_given(approval: ApprovalState, now: datetime | None = None) -> Content:
+    """`●○ ada 2 min ago ✓`: who has approved, as tokens and by name, with `now` also when."""
+    names = ", ".join(map(shown, approval.given) if now is None else given_names(approval, now))
+    return Content.assemble(dots_of(approval), (f" {names}" if names else "", "$foreground 60%"))
+
+
+def dots_of(approval: ApprovalState) -> Content:
+    """A token for each person who has approved, a ring for each who is missing."""
+    given = len(approval.given)
+    return Content.assemble(
+        ("●" * given, "bold $text-accent"), ("○" * (approval.people - given), "$text-warning")
+    )
+
+
+def net_blocks(
+    state: SessionState, *, changed: Collection[str] = (), now: datetime | None = None
+) -> list[Block]:
+    """A block per net, aligned in columns, then one per grant; keys in `changed` carry a mark.
+
+    On a narrow screen places and words go below the name. With `now`, nets are shown as they have aged.
+    """
+    nets = {key: aged_net(net, now) for key, net in state.nets.items()}
+    names = {key: shown(key) for key in nets}
+    name_width = max((width_of(name) for name in names.values()), default=0)
+    places = {key: places_line(net) for key, net in nets.items()}
+    places_width = max((line.cell_length for line in places.values()), default=0)
+
+    asking: dict[str, list[ApprovalState]] = {}
+    for each in state.approvals.values():
+        if each.people > 1:
+            asking.setdefault(each.net, []).append(each)
+
+    def block(key: str, net: NetState) -> Block:
+        mark = key in changed
+        meaning = words(net, now, asking.get(key, ()))
+
+        def lines(width: int) -> list[Content]:
+            sizes = (name_width, places_width)
+            return _lines(width, names[key], net, places[key], meaning, mark, sizes)
+
+        stamp = (net.active, places[key].plain, meaning.plain, mark, name_width, places_width)
+        return Block(key, stamp, lines)
+
+    return [*(block(key, net) for key, net in nets.items()), *grant_blocks(state, name_width, now)]
+
+
+def _lines(
+    width: int,
+    name: str,
+    net: NetState,
+    places: Content,
+    meaning: Content,
+    mark: bool,
+    sizes: tuple[int, int],
+) -> list[Content]:
+    active = net.active
+    box = Content.styled("[x] " if active else "[ ] ", "$text-success" if active else "$foreground 60%")
+    style = "bold $text-accent" if mark else ("" if active else "$foreground 60%")
+    flag = Content.styled("Δ " if mark else "  ", "bold $text-accent")
+    when = Content.styled(f"  when {shown(net.net.when)}" if net.net.when else "", "$foreground 60%")
+    if not active:
+        places = Content.styled(places.plain, "$foreground 60%")
+    if width >= NARROW:
+        column = min(sizes[0], width * 2 // 5)
+        second = min(sizes[1], (width - column - 8) * 3 // 5)
+        fitted = places.truncate(second, ellipsis=True, pad=True)
+        line = Content.assemble(box, (pad(name, column), style), flag, fitted, "  ")
+        room = width - line.cell_length
+        if meaning.cell_length + min(when.cell_length, LEAST_WHEN) <= room:
+            return [Content.assemble(line, meaning, when).truncate(width, ellipsis=True)]
+        if meaning.cell_length <= room:
+            return [Content.assemble(line, meaning)]
+        below = Content.assemble(" " * 8, meaning, when)
+        return [line, below.truncate(width, ellipsis=True)]
+    return [
+        Content.assemble(box, (clip(name, width - 6), style), flag).truncate(width),
+        Content.assemble("    ", places).truncate(width, ellipsis=True),
+        Content.assemble("    ", meaning, when).truncate(width, ellipsis=True),
+    ]
+
+
+class NetList(BlockList):
+    """The nets of a session and the grants in force, one line each; `enter` opens a picture."""
+
+    def __init__(self) -> None:
+        super().__init__(id="nets", empty="No nets: every call runs.")
+
+    def show_nets(
+        self,
+        state: SessionState | None,
+        *,
+        changed: Collection[str] = (),
+        now: datetime | None = None,
+    ) -> None:
+        """Show the nets of `state`, as they stand `now`; first the flow that it runs."""
+        from .flow_lines import flow_blocks  # which draws what is above
+
+        nets = [] if state is None else net_blocks(state, changed=changed, now=now)
+        self.show([*flow_blocks(state), *nets] if state is not None else nets)

@@ -1,0 +1,46 @@
+"""What stands above a replay: where it is, and what happened there."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+
+from textual.content import Content
+
+from ....engine.history.fold.event_text import headline
+from ....engine.history.fold.replay import Replay
+from ....engine.history.model.events import JournalEvent
+from ...format.text import shown
+from ...format.times import clock, day
+from ...viewmodels.marks import Mark
+from .scrubber import STYLES, SYMBOLS
+
+DOT: tuple[str, str] = (" · ", "$text-muted")
+
+
+def where_line(replay: Replay, event: JournalEvent, width: int, zone: tzinfo | None) -> Content:
+    """The session, the event's number and time, and the mode; what there is room for beside them."""
+    where = [
+        (shown(replay.state.id), "bold"),
+        DOT,
+        (f"event {replay.position} of {len(replay)}", "bold $text-primary"),
+        DOT,
+        (clock(event.at, zone), ""),
+        DOT,
+        (replay.state.mode, "$text-muted"),
+    ]
+    date: list[tuple[str, str]] = [DOT, (day(event.at, zone), "$text-muted")]
+    nothing: list[tuple[str, str]] = []
+    name = [("Interlock", "bold $primary"), (" ── ", "$text-muted"), ("replay ", "$foreground")]
+    beside = ((name, date), (name[2:], date), (nothing, date), (nothing, nothing))
+    ways = [Content.assemble(*before, *where, *after) for before, after in beside]
+    return next((way for way in ways if way.cell_length <= width), ways[-1])
+
+
+def what_line(replay: Replay, event: JournalEvent, mark: Mark | None) -> Content:
+    """The event's kind, and in a few words what it says."""
+    kind, *words = headline(event, replay.before.wanting).split("  ", 1)
+    return Content.assemble(
+        (f"{SYMBOLS[mark]} " if mark else "", STYLES[mark] if mark else ""),
+        (kind, "$text-muted"),
+        ("  ".join(["", *(shown(word) for word in words)]), "bold"),
+    )

@@ -1,0 +1,57 @@
+"""The transcript as it stood at one moment of a replay."""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from ....engine.history.fold.outline import WINDOW
+from ....engine.history.model.events import JournalEvent
+from ....engine.history.model.state import SessionState
+from ...viewmodels.stream import Flow
+from ..base.blocks import Block
+from ..lists.transcript import Transcript, column_of, entry_block, tail_blocks
+
+LONGEST = WINDOW
+"""Entries before a moment that are shown, so that a jump does not depend on the session's length."""
+
+
+class MomentTranscript(Transcript):
+    """Everything said and done up to an event; the entry that the event belongs to has the cursor."""
+
+    def show_moment(self, state: SessionState, event: JournalEvent, earlier: int = 0) -> None:
+        """Show the transcript of `state`, the session when `event` had happened.
+
+        It lacks `earlier` entries at its beginning. Blocks have the numbers of their entries as keys.
+        """
+        still = Flow()
+        first = max(0, len(state.transcript) - LONGEST)
+        blocks = [_left_out(earlier + first)] if earlier + first else []
+        column = column_of(state)
+        blocks += [
+            entry_block(str(at), entry, state.agent, still, event.at, state.labels, column)
+            for at, entry in enumerate(state.transcript[first:], earlier + first)
+        ]
+        tail = tail_blocks(state, still, event.at)
+        self.show([*blocks, *tail])
+        if tail:
+            self.select(tail[-1].key)
+        elif blocks:
+            self.select(str(earlier + entry_of(state, event)))
+        # A list that has just become longer than its pane can only scroll once it has been laid out.
+        self.call_after_refresh(self._reveal)
+
+
+def _left_out(count: int) -> Block:
+    text = f"… {count:,} earlier entries; go back to an earlier event to read them"
+    line = Content.styled(text, "italic $text-muted")
+    return Block("left out", count, lambda width: [line.truncate(width, ellipsis=True)], selectable=False)
+
+
+def entry_of(state: SessionState, event: JournalEvent) -> int:
+    """The place in the transcript that an event belongs to: its call's latest entry, else the last."""
+    last = len(state.transcript) - 1
+    call_id: str | None = getattr(event.body, "call_id", None)
+    if call_id is None:
+        return last
+    entries = range(last, -1, -1)
+    return next((i for i in entries if (c := state.transcript[i].call) and c.call_id == call_id), last)

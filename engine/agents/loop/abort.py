@@ -1,0 +1,156 @@
+"""A signal that stops a run: set once, seen by everyone who holds it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+from typing import TypeVar, cast
+
+from ..errors import AgentError, ModelError
+from ..models.base import Chunk, Model, ModelRequest
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+ABORTED_CALL = "Aborted"
+
+
+class AbortSignal:
+    """Tells a run, its model and its tools to stop. Belongs to one event loop.
+
+    `reason` is what the person who aborted said; `call_text` is what the model reads as the result of
+    calls that were not started (A-96).
+    """
+
+    def __init__(self) -> None:
+        self._aborted = False
+        self._callbacks: list[Callable[[], object]] = []
+        self.reason = ""
+        self.call_text = ABORTED_CALL
+
+    @property
+    def aborted(self) -> bool:
+        return self._aborted
+
+    def abort(self, reason: str = "", *, call_text: str = ABORTED_CALL) -> None:
+        """Abort; only the first call counts. Every callback runs, whatever others raise."""
+        if self._aborted:
+            return
+        self._aborted = True
+        self.reason = reason
+        self.call_text = call_text
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            try:
+                callback()
+            except Exception:
+                log.exception("A callback of an abort signal failed")
+
+    def on_abort(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Call `callback` on abort, at once if it has happened. Returns a function that takes it back."""
+        if self._aborted:
+            callback()
+            return _nothing
+        self._callbacks.append(callback)
+
+        def forget() -> None:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
+
+        return forget
+
+
+async def unless_aborted(signal: AbortSignal, work: Coroutine[object, object, T]) -> T | None:
+    """What `work` returns, or `None` when an abort came first and stopped it. Raises what it raises."""
+    task = asyncio.ensure_future(work)
+    forget = signal.on_abort(task.cancel)
+    try:
+        await asyncio.wait({task})
+    finally:
+        forget()
+        if not task.done():
+            task.cancel()
+    if not task.cancelled():
+        return task.result()
+    if signal.aborted:
+        return None
+    raise AgentError("The work was cancelled from within")
+
+
+def _nothing() -> None:
+    pass
+
+
+# Reading a model's stream so that an abort can stop it between any two chunks.
+
+
+async def stream_chunks(
+    model: Model, request: ModelRequest, abort: AbortSignal
+) -> AsyncGenerator[Chunk, None]:
+    """The reply's chunks; ends early when aborted. Raises what the model raises.
+
+    One task drives the model's generator from first to last, as cancel scopes inside it require, and is
+    never more than one chunk ahead of who listens (A-30).
+    """
+    channel = _Channel()
+    pump = asyncio.ensure_future(_pump(model, request, channel))
+    pump.add_done_callback(lambda _: channel.wake())
+    forget = abort.on_abort(pump.cancel)
+    try:
+        while not abort.aborted:
+            if channel.chunks:
+                yield channel.take()
+            elif pump.done():
+                break
+            else:
+                await channel.arrived()
+        if not abort.aborted:
+            if pump.cancelled():
+                raise ModelError(f"{model.name}: the reply was cancelled")
+            pump.result()
+    finally:
+        forget()
+        pump.cancel()
+        await asyncio.wait({pump})
+        if not pump.cancelled():
+            pump.exception()
+
+
+class _Channel:
+    """A queue of one chunk that also wakes its reader when nothing more will come."""
+
+    def __init__(self) -> None:
+        self.chunks: deque[Chunk] = deque()
+        self._ready = asyncio.Event()
+        self._room = asyncio.Event()
+
+    async def put(self, chunk: Chunk) -> None:
+        self.chunks.append(chunk)
+        self._room.clear()
+        self._ready.set()
+        await self._room.wait()
+
+    def take(self) -> Chunk:
+        self._room.set()
+        return self.chunks.popleft()
+
+    def wake(self) -> None:
+        self._ready.set()
+
+    async def arrived(self) -> None:
+        self._ready.clear()
+        await self._ready.wait()
+
+
+async def _pump(model: Model, request: ModelRequest, channel: _Channel) -> None:
+    chunks: AsyncIterator[Chunk] = model.stream(request)
+    try:
+        async for chunk in chunks:
+            await channel.put(chunk)
+    finally:
+        close = cast("Callable[[], Awaitable[None]] | None", getattr(chunks, "aclose", None))
+        if close is not None:
+            await close()

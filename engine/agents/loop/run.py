@@ -1,0 +1,392 @@
+"""One run of a session: drives the loop, stores before it tells, decides calls, ends in one way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+
+from ..decisions import Decision, Deny, Override
+from ..errors import describe
+from ..events import (
+    ErrorEvent,
+    Event,
+    LoopEvent,
+    MessageEvent,
+    StatusEvent,
+    StepEvent,
+    StepStart,
+    StopReason,
+    TextDelta,
+    ToolCallEvent,
+    ToolResultEvent,
+    TurnEnd,
+    TurnStart,
+)
+from ..gating import Decider
+from ..hooks import HookChain
+from ..messages import AssistantMessage, Message, ProposedCall, ToolMessage, UserMessage, open_calls
+from ..models.base import ModelRequest
+from ..session.config import SessionConfig
+from ..session.conversation import Conversation
+from ..tool import Tool, ToolOutput
+from .abort import AbortSignal, unless_aborted
+from .execution import ApprovedCall
+from .loop import SKIPPED, LoopConfig, loop, model_request
+from .resume_step import Unfinished, finish
+
+log = logging.getLogger(__name__)
+
+UNKNOWN_OUTCOME = "Outcome unknown: the session ended before a result was recorded"
+
+
+class Run:
+    """From one user message, or from where the conversation stands, to the turn's end or an error.
+
+    `failure` is what the run failed with. A failure stops the run as an abort does, but ends in an
+    `error` event; what happens after it is stored and told, and further errors are only logged. Once it
+    is `over`, only its last event is still being told: messages that come now are the next run's.
+
+    Calls that an earlier run left open are answered, as of unknown outcome; with `decide_open`, which
+    says that none of them was ever decided, they are decided and run first; with `unfinished`, how each
+    of them goes on or has ended, that is what becomes of them, first of all.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        decider: Decider,
+        hooks: HookChain,
+        config: Callable[[Run], LoopConfig],
+        first: UserMessage | None,
+        decide_open: bool = False,
+        unfinished: Sequence[Unfinished] = (),
+    ) -> None:
+        self.signal = AbortSignal()
+        self.failure: BaseException | None = None
+        self.over = False
+        self._conversation = conversation
+        self._decider = decider
+        self._hooks = hooks
+        self.config = config(self)
+        self._first = first
+        self._in_hand: UserMessage | None = first
+        self._decide_open = decide_open
+        self._unfinished = unfinished
+        self._start = len(conversation.messages)
+        self._steps = 0
+        self._undelivered: tuple[str, ...] = ()
+        self._partial = ""
+        self._said: str | None = None
+        self._text = ""
+        self._called = False
+        self._unrecorded: Exception | None = None
+        self._behind = False
+        self._results: dict[str, ToolMessage] = {}
+        self._deciding: asyncio.Task[None] | None = None
+        self.signal.on_abort(self.stop)
+
+    # From the session
+
+    def interrupt(self) -> None:
+        """Withdraw the decision that is under way, if one is (A-78). Counts once per decision."""
+        deciding, self._deciding = self._deciding, None
+        if deciding is not None:
+            deciding.cancel()
+
+    @property
+    def taking_up(self) -> UserMessage | None:
+        """The user's message that has left the queue and is not stored yet, if there is one."""
+        return self._in_hand
+
+    @property
+    def in_hand(self) -> tuple[str, ...]:
+        """The text of what it is taking up."""
+        return () if self._in_hand is None else (self._in_hand.text,)
+
+    def let_go(self) -> tuple[str, ...]:
+        """Give up the message in hand: this run was stopped too hard to store it. Its text."""
+        texts, self._in_hand = self.in_hand, None
+        return texts
+
+    async def drive(self) -> None:
+        """Run to the end. Raises nothing: see `failure`."""
+        inherited = not self._decide_open
+        undecided: list[ProposedCall] = []
+        try:
+            if self._conversation.told == "idle":
+                self._conversation.told = "busy"
+                await self._emit(StatusEvent(status="busy"))
+            await self._emit(TurnStart())
+            if self._decide_open:
+                undecided = open_calls(self._conversation.messages)
+                self.config.offered = await self._offered_before() if undecided else {}
+            else:
+                if not self._unfinished:
+                    await self._close_open_calls(UNKNOWN_OUTCOME)
+                inherited = bool(open_calls(self._conversation.messages))
+            self._start = len(self._conversation.messages)
+            if self._unfinished:
+                said = tuple(self._conversation.messages)
+                await self._follow(finish(self._unfinished, self.config, self.signal, said))
+            if self._first is not None:
+                await self._handle(MessageEvent(message=self._first))
+            events = loop(self._conversation.messages, self.config, self.signal, undecided=undecided)
+            await self._follow(events)
+        except asyncio.CancelledError:
+            self.signal.abort("cancelled")
+        except Exception as error:
+            self._fail(error)
+        self._hand_back(self.let_go())
+        # Of calls that an earlier run left open nobody knows what became of them.
+        await self._close_open_calls(UNKNOWN_OUTCOME if inherited else self.signal.call_text)
+        self.over = True
+        if self.failure is None:
+            await self._emit(self._turn_end())
+        failed = await self._tell_failure()
+        await self.tell_rest()
+        if not failed:
+            await self._tell_failure()
+
+    async def settle(self, call: ApprovedCall, output: ToolOutput, seconds: float) -> str | None:
+        """Tell the gate how a call ended; a gate that cannot take it is what the run fails with."""
+        try:
+            return await self._decider.settle(call, output, seconds)
+        except Exception as error:
+            self._unrecorded = self._unrecorded or error
+            raise
+
+    async def before_model(self, request: ModelRequest) -> ModelRequest:
+        """Tell that a model call begins, and let hooks have their say about it."""
+        self._steps += 1
+        await self._emit(StepStart(number=self._steps))
+        if self.signal.aborted or not self._hooks:
+            return request
+        try:
+            return await unless_aborted(self.signal, self._hooks.before_model_call(request)) or request
+        except Exception as error:
+            self._fail(error)
+            return request
+
+    async def _offered_before(self) -> Mapping[str, Tool]:
+        """The tools of the step that was left open: what hooks keep from its model call stays out."""
+        messages, tools = self._conversation.messages, self.config.tools
+        if not self._hooks:
+            return tools
+        said = max(n for n, message in enumerate(messages) if isinstance(message, AssistantMessage))
+        request = model_request(self.config, messages[:said])
+        asked = await unless_aborted(self.signal, self._hooks.before_model_call(request))
+        return {spec.name: tools[spec.name] for spec in (asked or request).tools}
+
+    async def before_stop(self, text: str) -> str | None:
+        """What hooks would have the run go on with."""
+        try:
+            return await unless_aborted(self.signal, self._hooks.before_stop(text))
+        except Exception as error:
+            self._fail(error)
+            return None
+
+    # Events
+
+    async def _follow(self, events: AsyncGenerator[LoopEvent, Decision]) -> None:
+        async with aclosing(events):
+            decision: Decision = None
+            while True:
+                try:
+                    event = await events.asend(decision)
+                except StopAsyncIteration:
+                    return
+                decision = None
+                if isinstance(event, ToolCallEvent):
+                    decision = await self._decide(event)
+                else:
+                    await self._handle(event)
+
+    async def _handle(self, event: LoopEvent) -> None:
+        """Store what the event says, then tell everybody (A-11)."""
+        match event:
+            case TextDelta():
+                self._partial += event.delta
+            case MessageEvent(message=AssistantMessage() as message):
+                if self.failure is not None:
+                    # What is left of a reply that failed is in the error event only (A-92).
+                    return
+                if not await self._store(message):
+                    return
+                self._said, self._partial = message.text, ""
+                self._called = bool(message.tool_calls)
+            case MessageEvent(message=UserMessage() as message):
+                self._in_hand = message
+                # Nor may a message come between calls and their results.
+                if self._behind or not await self._store(message):
+                    self._hand_back(self.let_go())
+                    return
+                self._in_hand = None
+            case ToolResultEvent():
+                if event.ran is not None and self._decider.keeps_record:
+                    event = event.model_copy(update={"ran": None})
+                self._results[event.call_id] = event.message
+                # After an append that failed, what is stored next must not overtake what is missing.
+                if self._behind or not await self._store(event.message):
+                    return
+            case StepEvent():
+                if self._said is None:
+                    self._called = False
+                self._text, self._said, self._partial = self._said or "", None, ""
+                self._conversation.usage += event.usage
+                self._conversation.prompted = event.usage.input
+            case _:
+                pass
+        await self._emit(event)
+
+    async def _store(self, message: Message) -> bool:
+        conversation = self._conversation
+        try:
+            await conversation.store.append(conversation.id, message)
+        except Exception as error:
+            self._behind = True
+            self._fail(self._unrecorded or error)
+            return False
+        conversation.messages.append(message)
+        return True
+
+    async def _emit(self, event: Event) -> None:
+        try:
+            await self._conversation.listeners.emit(event)
+        except Exception as error:
+            self._fail(error)
+
+    # Decisions
+
+    async def _decide(self, event: ToolCallEvent) -> Decision:
+        """The decision on one call; a steering message or an abort withdraws it (A-78, A-96)."""
+        await self._emit(event)
+        if self.signal.aborted or self._conversation.inbox.steering:
+            return Deny(reason=self._why_interrupted())
+        # A task that is cancelled in its very last step drops what it returns; this keeps it.
+        returned: list[Decision] = []
+
+        async def decide() -> None:
+            tool = self.config.offered[event.name]
+            returned.append(await self._decider.decide(event, tool, self._why_interrupted))
+
+        task = self._deciding = asyncio.ensure_future(decide())
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            self.signal.abort("cancelled")
+            await asyncio.wait({task})
+        interrupted = self._deciding is not task
+        self._deciding = None
+        if task.cancelled():
+            why = self._why_interrupted() if interrupted else "The decision was cancelled"
+            for decision in returned:
+                await self._take_back(event, decision, why)
+            return Deny(reason=why)
+        error = task.exception()
+        if error is not None:
+            self._fail(error)
+            return Deny(reason=self.signal.call_text)
+        [decision] = returned
+        return decision
+
+    async def _take_back(self, event: ToolCallEvent, decision: Decision, why: str) -> None:
+        """Settle a call that the gate had allowed when its decision was withdrawn."""
+        if isinstance(decision, Override):
+            try:
+                await self._decider.not_run(ApprovedCall(event.call_id, event.name, decision.args), why)
+            except Exception as error:
+                self._fail(error)
+
+    def _why_interrupted(self) -> str:
+        return self.signal.call_text if self.signal.aborted else SKIPPED
+
+    # Ends
+
+    def stop(self) -> None:
+        """Take back what waits, and end what is under way."""
+        if not self.over:
+            self._undelivered += self._conversation.hand_back_waiting()
+        self.interrupt()
+
+    def _hand_back(self, texts: tuple[str, ...]) -> None:
+        self._undelivered += texts
+        self._conversation.undelivered.extend(texts)
+
+    async def _tell_failure(self) -> bool:
+        """Tell what the run failed with, if it did; whether it did."""
+        if self.failure is None:
+            return False
+        self._undelivered += self._conversation.hand_back_waiting()
+        await self._emit(
+            ErrorEvent(error=self.failure, partial_text=self._partial, undelivered=self._undelivered)
+        )
+        return True
+
+    async def tell_rest(self) -> None:
+        """See `Conversation.tell_rest`."""
+        await self._conversation.tell_rest(self._emit)
+
+    def _fail(self, error: BaseException) -> None:
+        """Fail with `error`, unless the run has failed before."""
+        if self.failure is not None:
+            log.error("After the run of session '%s' failed", self._conversation.id, exc_info=error)
+            return
+        self.failure = error
+        self.signal.abort(describe(error), call_text=f"Tool call not executed: {describe(error)}")
+
+    async def _close_open_calls(self, text: str) -> None:
+        """Answer every call that has no result yet, so that the history stays valid (A-32)."""
+        for call in open_calls(self._conversation.messages):
+            message = self._results.get(call.call_id) or ToolMessage(
+                call_id=call.call_id, name=call.name, text=text, is_error=True
+            )
+            if not await self._store(message):
+                return
+            await self._emit(
+                ToolResultEvent(
+                    call_id=message.call_id,
+                    name=message.name,
+                    result=message.text,
+                    is_error=message.is_error,
+                )
+            )
+
+    def _turn_end(self) -> TurnEnd:
+        messages = tuple(self._conversation.messages[self._start :])
+        text = self._text if self._said is None else self._said
+        self._conversation.text = text
+        stop_reason: StopReason = "completed"
+        if self.signal.aborted:
+            stop_reason = "aborted"
+        elif self._called or self._conversation.inbox:
+            # A reply without calls ends a run only when nobody waits, unless its steps are used up.
+            stop_reason = "max_steps"
+        return TurnEnd(
+            messages=messages,
+            text=text,
+            stop_reason=stop_reason,
+            reason=self.signal.reason,
+            undelivered=self._undelivered,
+        )
+
+
+def loop_config(config: SessionConfig, conversation: Conversation, run: Run) -> LoopConfig:
+    """What a run of a session with this `config` works with."""
+    return LoopConfig(
+        model=config.model,
+        runtime=config.runtime,
+        tools=config.tools,
+        system_prompt=config.system_prompt,
+        max_steps=config.max_steps,
+        follow_up=config.follow_up,
+        inbox=conversation.inbox,
+        settle=None if config.gate is None else run.settle,
+        after_call=config.hooks.after_tool_call if config.hooks else None,
+        before_model=run.before_model,
+        before_stop=run.before_stop if config.hooks else None,
+        session_id=conversation.id,
+        children=config.children,
+        spending=config.spending,
+    )

@@ -1,0 +1,114 @@
+"""What a session has cost, and the limit beyond which it makes no further model call."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ..errors import AgentError, CostLimitError, describe
+from ..models.base import Finish, Model, PricedModel
+
+_REMEDY = "Choose a model with a known price, or leave max_cost out; max_steps bounds a run without it."
+
+
+class Spending:
+    """The cost of a session in US dollars, its subagents' included, and the most it may be.
+
+    `spent` is what its record says at the beginning, `above` the meter of the session that started this
+    one: what is spent here counts there too, and no model is called beyond the limit of either. A limit
+    may be raised. It is checked before a model call, so the call that reaches it is paid in full; a reply
+    that breaks off costs what the provider never told.
+    """
+
+    def __init__(
+        self, agent: str, limit: float | None, spent: float = 0.0, above: Spending | None = None
+    ) -> None:
+        self._agent = agent
+        self.limit = limit
+        self._spent = spent
+        self._above = above
+        self._unpriced: str | None = None
+        self._checked: Model | None = None
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit, here or above."""
+        return self.limit is not None or (self._above is not None and self._above.limited)
+
+    def check_raise(self, limit: float) -> None:
+        """Raises `ValueError` unless `limit` is higher than the one there is, and than what was spent."""
+        check_limit(limit)
+        if self.limit is not None and limit <= self.limit:
+            raise ValueError(f"max_cost is {_dollars(self.limit)} already; a higher limit is needed")
+        if limit <= self._spent:
+            raise ValueError(
+                f"This session of {self._agent} has cost {_dollars(self._spent)} already; "
+                f"it needs a higher limit than {_dollars(limit)} to go on"
+            )
+
+    def add(self, model: Model, finish: Finish) -> None:
+        """Count a reply of `model` that has ended with `finish`."""
+        self._spent += finish.usage.cost
+        if not finish.priced:
+            self._unpriced = model.name
+        if self._above is not None:
+            self._above.add(model, finish)
+
+    async def problem(self, model: Model) -> CostLimitError | None:
+        """Why `model` may not be called now, if it may not: the limit, or that it could not be kept."""
+        if not self.limited:
+            return None
+        return self._reached() or await self.unknown_price(model)
+
+    async def unknown_price(self, model: Model) -> CostLimitError | None:
+        """That no limit could be kept because nobody knows the price of `model`, if that is so."""
+        if not self.limited or self._checked is model:
+            return None
+        # A price list may have to be imported first; whoever paints meanwhile goes on painting.
+        if (why := await asyncio.to_thread(unpriced, model)) is not None:
+            return CostLimitError(not_kept(why))
+        self._checked = model
+        return None
+
+    def _reached(self) -> CostLimitError | None:
+        if (above := None if self._above is None else self._above._reached()) is not None:
+            return above
+        if self.limit is None:
+            return None
+        if self._unpriced is not None:
+            return CostLimitError(not_kept(f"nobody knows what the last reply of {self._unpriced} cost"))
+        if self._spent < self.limit:
+            return None
+        return CostLimitError(
+            f"The cost limit is reached: this session of {self._agent} has cost "
+            f"{_dollars(self._spent)} of at most {_dollars(self.limit)} (max_cost). To go on, resume it "
+            "with a higher limit (interlock resume --max-cost USD --reason TEXT, or the Agent's "
+            "max_cost), raise the limit where it is live (raise_limit), or start anew."
+        )
+
+
+def unpriced(model: Model) -> str | None:
+    """Why nobody will know what replies of `model` cost, if that is so. May take seconds."""
+    if not isinstance(model, PricedModel):
+        return f"{model.name} does not say whether its replies have a price (check_price)"
+    try:
+        model.check_price()
+    except AgentError as error:
+        return describe(error)
+    return None
+
+
+def check_limit(max_cost: float | None) -> None:
+    """Raises `ValueError` for what is no limit."""
+    if max_cost is not None and not 0 < max_cost < float("inf"):
+        raise ValueError(f"max_cost is in US dollars, more than 0, not {max_cost}")
+
+
+def not_kept(why: str) -> str:
+    """The sentence for a limit that nobody could watch over."""
+    return f"max_cost cannot be kept: {why}. {_REMEDY}"
+
+
+def _dollars(amount: float) -> str:
+    """Enough digits to tell what was spent from what may be."""
+    digits = 2 if amount >= 1 or amount == round(amount, 2) else 4 if amount >= 0.01 else 6
+    return f"${amount:.{digits}f}"

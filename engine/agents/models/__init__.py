@@ -1,0 +1,1 @@
+"""Models: litellm, scripted answers, and the wire format they share."""

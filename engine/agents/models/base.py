@@ -1,0 +1,137 @@
+"""What the loop needs of a model, whoever provides it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
+
+from pydantic import JsonValue
+
+from ..events import FinishReason, Usage
+from ..messages import Message, ProposedCall
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as the model is told of it; `parameters` is a JSON Schema."""
+
+    name: str
+    description: str
+    parameters: dict[str, JsonValue]
+
+
+Purpose: TypeAlias = Literal["turn", "summary"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One call of a model: the conversation so far and the tools it may use.
+
+    `purpose` tells a step of a turn from the request that has the model sum up a conversation when a
+    session is compacted: that one has a system prompt of its own, one user's message and no tools.
+    """
+
+    messages: tuple[Message, ...]
+    system_prompt: str | None = None
+    tools: tuple[ToolSpec, ...] = ()
+    session_id: str = ""
+    purpose: Purpose = "turn"
+
+
+@dataclass(frozen=True, slots=True)
+class TextChunk:
+    """A fragment of text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningChunk:
+    """A fragment of what the model thinks before it answers; told, and never part of the conversation."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class InputChunk:
+    """A fragment of a tool call's arguments as they are written; the whole call is a `CallChunk` later.
+
+    `index` counts the calls of the reply from 0. The first of a call may be empty: it begins then. Told,
+    and never part of the conversation.
+    """
+
+    index: int
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallChunk:
+    """A complete tool call. An empty or used call id is replaced by the loop."""
+
+    call: ProposedCall
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The end of the reply; always the last chunk.
+
+    `priced` is false when nobody knows what the reply cost: no session with a limit goes on after that.
+    """
+
+    reason: FinishReason = "stop"
+    usage: Usage = field(default_factory=Usage)
+    priced: bool = True
+
+
+Chunk: TypeAlias = TextChunk | ReasoningChunk | InputChunk | CallChunk | Finish
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A language model.
+
+    `stream` gives the reply's chunks as they come and raises what went wrong, before or amid them. It is
+    closed early when the run is aborted.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]: ...
+
+
+@runtime_checkable
+class PricedModel(Protocol):
+    """A model that can say whether the cost of its replies will be known; only such a one keeps a limit.
+
+    `check_price` raises `ModelError` with the reason when it will not. It may take seconds, and is called
+    in another thread.
+    """
+
+    def check_price(self) -> None: ...
+
+
+def parse_call(call_id: str, name: str, arguments: str) -> ProposedCall:
+    """A call from the arguments' text, which may be anything.
+
+    No text at all means no arguments. What is not a JSON object that UTF-8 can hold is kept as
+    `malformed`, for the model to correct.
+    """
+    if not arguments.strip():
+        return ProposedCall(call_id=call_id, name=name)
+    try:
+        parsed: object = json.loads(arguments, parse_constant=_reject_constant)
+        json.dumps(parsed, ensure_ascii=False).encode()
+        if isinstance(parsed, dict):
+            args = cast("dict[str, JsonValue]", parsed)
+            return ProposedCall(call_id=call_id, name=name, args=args)
+    except (ValueError, RecursionError):
+        pass
+    return ProposedCall(call_id=call_id, name=name, malformed=arguments)
+
+
+def _reject_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,190 @@
+"""Conversations and streamed replies in the shape that OpenAI's chat API has and litellm speaks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from ..events import FinishReason, Usage
+from ..loop.compaction import as_user
+from ..messages import AssistantMessage, Message, SummaryMessage, ToolMessage, UserMessage
+from .base import (
+    CallChunk,
+    Chunk,
+    Finish,
+    InputChunk,
+    ModelRequest,
+    ReasoningChunk,
+    TextChunk,
+    parse_call,
+)
+
+Wire: TypeAlias = dict[str, JsonValue]
+
+_REASONS: dict[str, FinishReason] = {
+    "stop": "stop",
+    "tool_calls": "tool-calls",
+    "function_call": "tool-calls",
+    "length": "length",
+    "content_filter": "content-filter",
+    "error": "error",
+}
+
+
+def wire_messages(request: ModelRequest) -> list[JsonValue]:
+    """The conversation, the system prompt first."""
+    system: list[JsonValue] = []
+    if request.system_prompt:
+        system.append({"role": "system", "content": request.system_prompt})
+    return [*system, *(_wire_message(message) for message in request.messages)]
+
+
+def _wire_message(message: Message) -> JsonValue:
+    match message:
+        case UserMessage():
+            return {"role": "user", "content": message.text}
+        case SummaryMessage():
+            return _wire_message(as_user(message))
+        case ToolMessage():
+            return {"role": "tool", "tool_call_id": message.call_id, "content": message.text}
+        case AssistantMessage():
+            wire: Wire = {"role": "assistant", "content": message.text or None}
+            if message.tool_calls:
+                wire["tool_calls"] = [
+                    {
+                        "id": call.call_id,
+                        "type": "function",
+                        "function": {"name": call.name, "arguments": json.dumps(call.args)},
+                    }
+                    for call in message.tool_calls
+                ]
+            return wire
+
+
+def wire_tools(request: ModelRequest) -> list[JsonValue]:
+    """The tools a model may call."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": spec.name,
+                "description": spec.description,
+                "parameters": spec.parameters,
+            },
+        }
+        for spec in request.tools
+    ]
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(from_attributes=True, extra="ignore")
+
+
+class _Function(_Wire):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _CallDelta(_Wire):
+    index: int | None = None
+    id: str | None = None
+    function: _Function | None = None
+
+
+class _Delta(_Wire):
+    content: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[_CallDelta] | None = None
+
+
+class _Choice(_Wire):
+    delta: _Delta | None = None
+    finish_reason: str | None = None
+
+
+class _InputTokens(_Wire):
+    cached_tokens: int | None = None
+
+
+class _Tokens(_Wire):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _InputTokens | None = None
+
+
+class ReplyPart(_Wire):
+    """One piece of a streamed reply."""
+
+    choices: list[_Choice] = []
+    usage: _Tokens | None = None
+
+
+class _Building(BaseModel):
+    place: int
+    call_id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+class ReplyReader:
+    """Puts a streamed reply together: text at once, calls and the end when it is complete."""
+
+    def __init__(self) -> None:
+        self._calls: list[_Building] = []
+        self._at: dict[int, _Building] = {}
+        self._usage = Usage()
+        self._reason: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the provider said that the reply has ended."""
+        return self._reason is not None
+
+    def read(self, part: ReplyPart) -> Iterator[TextChunk | ReasoningChunk | InputChunk]:
+        """Take a piece in; gives its reasoning, its text, and what it adds to calls."""
+        if part.usage is not None:
+            details = part.usage.prompt_tokens_details
+            self._usage = Usage(
+                input=part.usage.prompt_tokens or 0,
+                output=part.usage.completion_tokens or 0,
+                cached=(details.cached_tokens if details is not None else None) or 0,
+            )
+        for choice in part.choices[:1]:
+            self._reason = choice.finish_reason or self._reason
+            if choice.delta is None:
+                continue
+            if choice.delta.reasoning_content:
+                yield ReasoningChunk(choice.delta.reasoning_content)
+            if choice.delta.content:
+                yield TextChunk(choice.delta.content)
+            for delta in choice.delta.tool_calls or []:
+                if (written := self._take(delta)) is not None:
+                    yield written
+
+    def end(self, cost: float = 0.0, *, priced: bool = True) -> Iterator[Chunk]:
+        """The calls, in the order they began, and the end. `cost` is in US dollars, if it is known."""
+        for call in self._calls:
+            yield CallChunk(parse_call(call.call_id, call.name, call.arguments))
+        reason = _REASONS.get(self._reason or "", "other")
+        # Some servers say "stop" after tool calls; what counts is that there are some.
+        usage = self._usage.model_copy(update={"cost": cost})
+        reason = "tool-calls" if self._calls and reason == "stop" else reason
+        yield Finish(reason, usage, priced=priced)
+
+    def _take(self, delta: _CallDelta) -> InputChunk | None:
+        """Add to the call at the delta's index; another id at the same index begins another call."""
+        index = delta.index if delta.index is not None else max(self._at, default=0)
+        building = self._at.get(index)
+        if building is None or (delta.id and building.call_id and delta.id != building.call_id):
+            building = self._at[index] = _Building(place=len(self._calls))
+            self._calls.append(building)
+        building.call_id = building.call_id or delta.id or ""
+        if delta.function is None:
+            return None
+        building.name = building.name or delta.function.name or ""
+        written = delta.function.arguments or ""
+        building.arguments += written
+        return InputChunk(building.place, building.name, written)

@@ -1,0 +1,120 @@
+"""Commands and files on this machine, with this program's own rights."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Callable, Collection, Generator, Mapping
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from ....core.condition import Shell, shell_named
+from ...errors import AgentRuntimeError
+from ...loop.abort import AbortSignal
+from ..base import ExecResult
+from ..output import FLOOD_LIMIT, OUTPUT_LIMIT, Limits
+from .environment import environment_without_secrets
+from .process import Launch, run, shell_program
+from .termination import check_call
+
+
+class LocalRuntime:
+    """Runs commands with `bash -c`, or `sh -c` where bash is missing, without standard input.
+
+    See A-101 and A-109. Rules read the commands for that shell (G-51), which is `shell`.
+
+    Of the environment they do not get Interlock's own variables, those that are named like a provider's
+    key (`…_API_KEY`, `…_TOKEN`, `AWS_SECRET_…`) and those that `secrets` names; what `env` adds they get
+    in any case. That keeps a key out of what they print, not from a command that looks for it: they have
+    this program's rights.
+
+    stdout and stderr are each kept up to `output_limit` bytes and the rest is read and dropped; a command
+    that fills both, or writes more than `flood_limit`, is killed (A-102). A background process may write
+    for a second after the shell ended, then it is killed, and so is what left the shell's session; the
+    latter on Linux only (`supervisor`).
+    """
+
+    def __init__(
+        self,
+        cwd: str | os.PathLike[str] | None = None,
+        *,
+        env: Mapping[str, str] | None = None,
+        secrets: Collection[str] = (),
+        output_limit: int = OUTPUT_LIMIT,
+        flood_limit: int = FLOOD_LIMIT,
+    ) -> None:
+        self._cwd = Path.cwd() if cwd is None else Path(cwd).absolute()
+        self._env = dict(env or {})
+        self._secrets = frozenset(secrets)
+        self._limits = Limits(output_limit, flood_limit)
+        self._shell = shell_program()
+
+    @property
+    def shell(self) -> Shell | None:
+        return shell_named(self._shell)
+
+    @property
+    def cwd(self) -> Path:
+        return self._cwd
+
+    async def exec(
+        self,
+        command: str,
+        *,
+        cwd: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - part of what a command means, not of waiting
+        abort: AbortSignal | None = None,
+        on_data: Callable[[bytes], None] | None = None,
+    ) -> ExecResult:
+        """See `Runtime.exec`. Raises `ValueError` for a negative or undefined timeout."""
+        check_call(command, timeout, abort)
+        directory = self._cwd if cwd is None else self._cwd / cwd
+        if not directory.is_dir():
+            raise AgentRuntimeError(f"Working directory does not exist: {directory}")
+        environment = environment_without_secrets(os.environ, self._secrets) | self._env
+        launch = Launch([self._shell, "-c", command], directory, environment, has_supervisor=True)
+        return await run(launch, self._limits, timeout=timeout, abort=abort, on_data=on_data)
+
+    async def read_file(self, path: str) -> str:
+        """See `Runtime.read_file`; bytes that are no UTF-8 become U+FFFD.
+
+        Raises `AgentRuntimeError` for what is no regular file.
+        """
+
+        def read() -> bytes:
+            with _regular(self._cwd / path, "rb") as file:
+                return file.read()
+
+        return (await asyncio.to_thread(read)).decode(errors="replace")
+
+    async def write_file(self, path: str, content: str) -> None:
+        """See `Runtime.write_file`. Raises `AgentRuntimeError` for what is no regular file."""
+
+        def write() -> None:
+            target = self._cwd / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with _regular(target, "wb") as file:
+                file.write(content.encode())
+
+        await asyncio.to_thread(write)
+
+
+@contextlib.contextmanager
+def _regular(path: Path, mode: Literal["rb", "wb"]) -> Generator[BinaryIO]:
+    """A file, and no pipe: a thread that waits for a pipe's other end may do so to the program's end."""
+    try:
+        with open(path, mode, opener=_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise AgentRuntimeError(f"{path} is no regular file")
+            yield file
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        raise AgentRuntimeError(f"{path} is no regular file") from error
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK, 0o666)

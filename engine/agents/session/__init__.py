@@ -1,0 +1,1 @@
+"""An agent's session: conversation, inbox, settings, subagents."""

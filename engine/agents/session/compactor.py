@@ -1,0 +1,185 @@
+"""Compacting a session: the model sums up, the summary is stored, then told."""
+
+from __future__ import annotations
+
+import logging
+from asyncio import CancelledError
+from contextlib import aclosing
+
+from ..errors import CompactionError, ModelError, describe
+from ..events import (
+    CompactedEvent,
+    CompactionFailed,
+    CompactionStart,
+    Event,
+    StatusEvent,
+    StepEvent,
+    StepStart,
+)
+from ..loop.abort import AbortSignal, stream_chunks, unless_aborted
+from ..loop.compaction import Plan, plan, summary_request
+from ..messages import SummaryMessage, open_calls
+from ..models.base import Finish, TextChunk
+from .config import SessionConfig
+from .conversation import Conversation
+
+log = logging.getLogger(__name__)
+
+_UNUSABLE = {
+    "length": "it was cut off at the model's limit of tokens",
+    "content-filter": "the provider's content filter stopped it",
+    "error": "the provider reports an error",
+}
+
+
+BY_ITSELF = "interlock"
+"""Who wanted a compaction that nobody asked for."""
+
+
+def planned(conversation: Conversation, keep_last: int) -> Plan | None:
+    """See `plan`. Raises `CompactionError` while a call is open: its result would follow the summary."""
+    if unanswered := open_calls(conversation.messages):
+        calls = ", ".join(f"{call.name} (call {call.call_id})" for call in unanswered)
+        raise CompactionError(
+            f"Session '{conversation.id}' was not compacted: no result yet of {calls}; "
+            "send a message or go on first"
+        )
+    return plan(conversation.messages, keep_last)
+
+
+class Compaction:
+    """One compaction of a session, which a session handles like a run: it is busy meanwhile.
+
+    Its request passes the `before_model_call` hooks and counts as any other model call does. Until the
+    summary is stored nothing has changed. `failure` is always `None`: what goes wrong is told
+    by `outcome` to whom asked for the compaction, or where nobody did by an event, and the session goes
+    on.
+    """
+
+    in_hand: tuple[str, ...] = ()
+    failure: BaseException | None = None
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        config: SessionConfig,
+        planned: Plan,
+        instructions: str | None,
+        by: str | None,
+        *,
+        unasked: bool = False,
+    ) -> None:
+        self.signal = AbortSignal()
+        self.over = False
+        self._conversation = conversation
+        self._config = config
+        self._plan = planned
+        self._instructions = instructions
+        self._by = by
+        self._unasked = unasked
+        self._summary: SummaryMessage | None = None
+        self._error: BaseException | None = None
+        self._undelivered: tuple[str, ...] = ()
+        self.signal.on_abort(self.stop)
+
+    def outcome(self) -> SummaryMessage:
+        """The summary. Raises `CompactionError`, or what listeners raised after it was stored."""
+        if self._summary is None:
+            raise CompactionError(self._why_not()) from self._error
+        if self._error is not None:
+            raise self._error
+        return self._summary
+
+    def _why_not(self) -> str:
+        stopped = f"it was stopped ({self.signal.reason})" if self.signal.reason else "it was stopped"
+        why = stopped if self._error is None else describe(self._error)
+        return f"Session '{self._conversation.id}' was not compacted: {why}"
+
+    def interrupt(self) -> None:
+        """Nothing is being decided; a steering message waits for the end."""
+
+    def let_go(self) -> tuple[str, ...]:
+        """No message is in hand."""
+        return ()
+
+    async def drive(self) -> None:
+        """Sum up, store, tell. Raises nothing: see `outcome`."""
+        conversation = self._conversation
+        try:
+            if conversation.told == "idle":
+                conversation.told = "busy"
+                await conversation.listeners.emit(StatusEvent(status="busy"))
+            await conversation.listeners.emit(CompactionStart())
+            if (summary := await self._sum_up()) is not None:
+                await conversation.store.append(conversation.id, summary)
+                conversation.messages.append(summary)
+                conversation.prompted = 0
+                self._summary = summary
+        except CancelledError:
+            self.signal.abort("cancelled")
+        except Exception as error:
+            self._error = error
+        self.over = True
+        if self._summary is not None:
+            await self._tell(CompactedEvent(message=self._summary))
+        elif self._unasked and not self.signal.aborted:
+            await self._tell(CompactionFailed(reason=self._why_not()))
+        await self.tell_rest()
+        if self._unasked and self._error is not None:
+            log.warning("Session '%s' compacting by itself", conversation.id, exc_info=self._error)
+
+    async def tell_rest(self) -> None:
+        """See `Conversation.tell_rest`."""
+        undelivered, self._undelivered = self._undelivered, ()
+        await self._conversation.tell_rest(self._tell, undelivered)
+
+    async def _sum_up(self) -> SummaryMessage | None:
+        """What the model makes of it; `None` when it was aborted. Raises what model and hooks raise."""
+        conversation, config, model = self._conversation, self._config, self._config.model
+        problem = None if config.spending is None else await config.spending.problem(model)
+        if problem is not None:
+            raise problem
+        request = summary_request(self._plan, self._instructions, conversation.id)
+        text = ""
+        finish: Finish | None = None
+        await conversation.listeners.emit(StepStart(number=1))
+        if config.hooks:
+            asked = await unless_aborted(self.signal, config.hooks.before_model_call(request))
+            if asked is None:
+                return None
+            request = asked
+        async with aclosing(stream_chunks(model, request, self.signal)) as chunks:
+            async for chunk in chunks:
+                match chunk:
+                    case TextChunk():
+                        text += chunk.text
+                    case Finish():
+                        finish = chunk
+                        if config.spending is not None:
+                            config.spending.add(model, finish)
+                    case _:
+                        pass
+        if finish is not None:
+            conversation.usage += finish.usage
+            await conversation.listeners.emit(StepEvent(usage=finish.usage, finish_reason=finish.reason))
+        if self.signal.aborted:
+            return None
+        if finish is None:
+            raise ModelError(f"{model.name}: the summary ended before it was complete")
+        if finish.reason in _UNUSABLE:
+            raise ModelError(f"{model.name}: the summary is unusable, {_UNUSABLE[finish.reason]}")
+        if not text.strip():
+            raise ModelError(f"{model.name} gave no summary: its reply has no text")
+        return SummaryMessage(text=text.strip(), kept=self._plan.kept, by=self._by)
+
+    async def _tell(self, event: Event) -> None:
+        try:
+            await self._conversation.listeners.emit(event)
+        except Exception as error:
+            if self._error is not None:
+                log.exception("After session '%s' was compacted", self._conversation.id)
+            self._error = self._error or error
+
+    def stop(self) -> None:
+        if not self.over:
+            self._undelivered += self._conversation.hand_back_waiting()

@@ -1,0 +1,55 @@
+"""What the runs of one session share: what was said, what waits to be said, who listens."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from ..events import Event, Status, StatusEvent, Usage
+from ..messages import Message
+from ..stores.base import SessionStore
+from .inbox import Inbox
+from .listeners import Listeners
+
+
+@dataclass(slots=True)
+class Conversation:
+    """What the runs of a session share. `messages` is what the store holds, in its order (A-77).
+
+    `undelivered` is what people said that was neither stored nor waits any more, each text once. `told`
+    is the status that listeners heard last, `prompted` how many tokens the last model call was sent.
+    """
+
+    id: str
+    store: SessionStore
+    listeners: Listeners = field(default_factory=Listeners)
+    inbox: Inbox = field(default_factory=Inbox)
+    messages: list[Message] = field(default_factory=list[Message])
+    usage: Usage = field(default_factory=Usage)
+    text: str = ""
+    closed: bool = False
+    told: Status = "idle"
+    prompted: int = 0
+    undelivered: list[str] = field(default_factory=list[str])
+
+    def hand_back_waiting(self) -> tuple[str, ...]:
+        """Take every message out of the inbox that nobody will answer; their texts."""
+        texts = self.inbox.clear()
+        self.undelivered.extend(texts)
+        return texts
+
+    async def tell_rest(
+        self, emit: Callable[[Event], Awaitable[None]], undelivered: tuple[str, ...] = ()
+    ) -> None:
+        """Tell that the session rests, unless what was sent meanwhile goes on at once.
+
+        `undelivered` has been handed back already and is told in any case.
+        """
+        while undelivered or self.closed or not self.inbox:
+            if self.closed:
+                undelivered += self.hand_back_waiting()
+            self.told = "idle"
+            await emit(StatusEvent(status="idle", undelivered=undelivered))
+            undelivered = ()
+            if not (self.closed and self.inbox):
+                return

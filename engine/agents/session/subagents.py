@@ -1,0 +1,192 @@
+"""Subagents: an agent that a tool call of another one sets to work, behind the same gate.
+
+A child has a conversation of its own, and no gate of its own: every call it makes passes the gate of the
+session that started it, under an id that names the child.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, cast
+from uuid import uuid4
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ...gate.types import CallGate, GateDecision, ResultRecord, ToolResult
+from ...net.net import ToolCall
+from ..errors import ToolError
+from ..events import Event, TextDelta, TurnEnd
+from ..messages import AssistantMessage, Message
+from ..runtime.base import Runtime
+from ..stores.base import SessionStore
+from ..tool import Execute, ModelTool, ToolContext
+from .config import Spawn
+
+if TYPE_CHECKING:
+    from ..agent import Agent
+    from .session import Session
+
+MAX_DEPTH = 8
+"""Sessions below each other; an agent that sets itself to work ends here."""
+
+
+class Children(Protocol):
+    """Makes the sessions of subagents."""
+
+    def open(self, agent: Agent, call_id: str) -> AbstractAsyncContextManager[Session]:
+        """A session of `agent` for the call `call_id`, its calls decided by the parent's gate.
+
+        It is closed at the end. One that an earlier process began for this call goes on: it works
+        already, or has said its last words. Entering raises `ToolError` where there can be none.
+        """
+        ...
+
+
+class ChildGate:
+    """The parent's gate as a child sees it: no two children's calls share an id (G-53)."""
+
+    def __init__(self, gate: CallGate, child: str) -> None:
+        self._gate = gate
+        self._child = child
+
+    def id_of(self, call_id: str) -> str:
+        """The id under which the parent's gate knows a call of the child."""
+        return f"{self._child}/{call_id}"
+
+    async def decide(self, call: ToolCall) -> GateDecision:
+        asked = ToolCall(self.id_of(call.tool_call_id), call.tool_name, call.input)
+        decision = await self._gate.decide(asked)
+        if not isinstance(cast("object", decision), GateDecision):
+            return decision
+        if decision.call.tool_call_id != asked.tool_call_id:
+            # An answer for another call stays one: whoever asked refuses it.
+            return decision
+        answered = decision.call
+        return replace(decision, call=ToolCall(call.tool_call_id, answered.tool_name, answered.input))
+
+    async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
+        renamed = replace(result, tool_call_id=self.id_of(result.tool_call_id))
+        return await self._gate.settle(renamed, output, seconds)
+
+
+class OwnChildren:
+    """Children of a session that nobody hosts: in its store, under ids that begin with its own.
+
+    Their tools work in the parent's runtime, whatever their agent's is: nobody leaves a sandbox by
+    delegating.
+    """
+
+    def __init__(
+        self,
+        parent: str,
+        gate: CallGate | None,
+        store: SessionStore,
+        runtime: Runtime,
+        spawn: Spawn | None,
+        depth: int = 1,
+    ) -> None:
+        self._parent = parent
+        self._gate = gate
+        self._store = store
+        self._runtime = runtime
+        self._spawn = spawn
+        self._depth = depth
+
+    @asynccontextmanager
+    async def open(self, agent: Agent, call_id: str) -> AsyncGenerator[Session, None]:
+        """See `Children.open`."""
+        check_depth(agent, self._depth)
+        child = f"{self._parent}/{agent.name}-{uuid4().hex[:6]}"
+        gate = None if self._gate is None else ChildGate(self._gate, child)
+        below = OwnChildren(child, gate, self._store, self._runtime, self._spawn, self._depth + 1)
+        session = await agent.create_session(
+            child,
+            gate=gate,
+            store=self._store,
+            runtime=self._runtime,
+            spawn=self._spawn,
+            children=below,
+        )
+        async with session:
+            yield session
+
+
+def check_depth(agent: Agent, depth: int) -> None:
+    """Raises `ToolError` when agents have set each other to work too often."""
+    if depth > MAX_DEPTH:
+        raise ToolError(f"{agent.name} is the {depth}th agent below the first; {MAX_DEPTH} is the limit")
+
+
+class TaskInput(BaseModel):
+    """What a subagent is to do."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    prompt: str = Field(
+        min_length=1,
+        description="The task, with all the subagent has to know: it does not see this conversation.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTool(ModelTool):
+    """A tool that has `agent` do tasks; made by `task_tool`."""
+
+    agent: Agent | None = None
+
+
+def task_tool(agent: Agent, *, description: str | None = None) -> TaskTool:
+    """A tool `task_<name>` that has `agent` do a task and returns its last words.
+
+    The subagent's calls pass the gate of the session that calls it, each on its own, besides the call of
+    this tool. What it says streams as the tool's progress. Its errors are the call's, and aborting the
+    session stops it.
+    """
+
+    async def run(given: TaskInput, ctx: ToolContext) -> str:
+        if ctx.children is None:
+            raise ToolError(f"{name}: there is no session here that a subagent could belong to")
+        return await _work(ctx.children, agent, given.prompt, ctx)
+
+    name = f"task_{agent.name}"
+    described = description or f"Have {agent.name} do a task."
+    return TaskTool(name, described, TaskInput, cast("Execute", run), agent=agent)
+
+
+async def _work(children: Children, agent: Agent, prompt: str, ctx: ToolContext) -> str:
+    ended: list[TurnEnd] = []
+    async with children.open(agent, ctx.call_id) as session:
+        session.on_any(_follow(ctx.progress, ended))
+        said = session.messages
+        if session.status == "idle" and not said:
+            session.send(prompt)
+        await session.wait_for_idle()
+        # One that had finished in an earlier life has only to say it again.
+        text = session.text if ended else _last_words(said)
+    last = ended[-1] if ended else None
+    if last is not None and last.stop_reason == "aborted":
+        why = f": {last.reason}" if last.reason else ""
+        raise ToolError(f"{agent.name} was stopped before it had finished{why}")
+    if last is not None and last.stop_reason == "max_steps":
+        return f"{text}\n\n[{agent.name} stopped after {agent.max_steps} steps]".lstrip()
+    return text or "(no answer)"
+
+
+def _last_words(said: Sequence[Message]) -> str:
+    last = said[-1] if said else None
+    return last.text if isinstance(last, AssistantMessage) else ""
+
+
+def _follow(progress: Callable[[str], None], ended: list[TurnEnd]) -> Callable[[Event], None]:
+    def follow(event: Event) -> None:
+        match event:
+            case TextDelta():
+                progress(event.delta)
+            case TurnEnd():
+                ended.append(event)
+            case _:
+                pass
+
+    return follow

@@ -1,0 +1,346 @@
+"""A conversation as a file of JSON lines: one entry a line, each naming the one it follows.
+
+Entries that follow the same one are branches, so nothing is ever rewritten. A line that cannot be read
+is left out and said so in the log; what followed it then follows the entry before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+from urllib.parse import quote, unquote
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+from pydantic import AwareDatetime, BaseModel, Field, JsonValue, ValidationError
+
+from ...core.clock import Clock, utc_now
+from ..errors import EntryNotFoundError, SessionIdError, SessionNotFoundError
+from ..messages import Message
+from .base import Messages, StoredSession, StoredSessions, first_text
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """A stored message and its place: the entry it follows, `None` at a beginning. `at` is aware."""
+
+    id: str
+    parent_id: str | None
+    at: datetime
+    message: Message
+
+
+class _Line(BaseModel):
+    """An entry as it is written."""
+
+    id: str = Field(min_length=1)
+    parent_id: str | None = Field(alias="parentId")
+    timestamp: AwareDatetime
+    message: Message
+
+
+def read_entries(path: Path) -> list[StoredEntry]:
+    """Every entry that can be read, in the order they were written; none without a file.
+
+    Raises `OSError` for a file that cannot be read.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return []
+    with open(handle, "rb") as file:
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        return _entries(file.read(), path)
+
+
+def append_entry(path: Path, entry: StoredEntry, *, after_last: bool) -> StoredEntry:
+    """Write an entry, which is returned; it is durable then. With `after_last` it follows the last one.
+
+    Only its owner may read a file made here. What a crash left of a line stays a line of its own, and
+    what this process could not write in full is taken back. Raises `OSError`, and `ValueError` for what
+    JSON or UTF-8 cannot hold.
+    """
+    made = not path.exists()
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    handle = os.open(path, flags, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        size = os.fstat(handle).st_size
+        if after_last:
+            with open(os.dup(handle), "rb") as file:
+                file.seek(0)
+                written = _entries(file.read(), path)
+            entry = StoredEntry(entry.id, written[-1].id if written else None, entry.at, entry.message)
+        torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
+        line = _encoded(entry)
+        try:
+            _write(handle, b"\n" + line if torn else line)
+            os.fsync(handle)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.ftruncate(handle, size)
+            raise
+    finally:
+        os.close(handle)
+    if made:
+        sync_folder(path.parent)
+    return entry
+
+
+def sync_folder(folder: Path) -> None:
+    """Make durable which files a folder has."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def path_to(entries: Sequence[StoredEntry], leaf_id: str | None = None) -> list[StoredEntry]:
+    """The entries from the beginning to `leaf_id`, by default to the last one written.
+
+    Raises `KeyError` for an unknown one.
+    """
+    known = {entry.id: entry for entry in entries}
+    at = known[leaf_id] if leaf_id is not None else entries[-1] if entries else None
+    path: list[StoredEntry] = []
+    while at is not None:
+        path.append(at)
+        at = None if at.parent_id is None else known[at.parent_id]
+    return path[::-1]
+
+
+def _entries(content: bytes, path: Path) -> list[StoredEntry]:
+    entries: list[StoredEntry] = []
+    known: set[str] = set()
+    for number, line in _lines(content):
+        try:
+            read = _Line.model_validate(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            log.warning("%s:%d is left out, it is no entry: %s", path, number, _why(error))
+            continue
+        if read.id in known:
+            log.warning("%s:%d is left out, an earlier entry has its id %r", path, number, read.id)
+            continue
+        parent = read.parent_id
+        if parent is not None and parent not in known:
+            log.warning(
+                "%s:%d follows %r, which cannot be read; it is taken to follow the entry before it",
+                path,
+                number,
+                parent,
+            )
+            parent = entries[-1].id if entries else None
+        known.add(read.id)
+        entries.append(StoredEntry(read.id, parent, read.timestamp, read.message))
+    return entries
+
+
+def _lines(content: bytes) -> Iterator[tuple[int, bytes]]:
+    """Lines with something in them, numbered from 1."""
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if line.strip():
+            yield number, line
+
+
+def _why(error: ValueError | RecursionError) -> str:
+    """What is wrong with a line, without quoting it: it may hold what nobody should read in a log."""
+    match error:
+        case ValidationError():
+            [first, *_] = error.errors(include_input=False, include_url=False)
+            where = ".".join(str(part) for part in first["loc"])
+            return f"{where}: {first['msg']}" if where else first["msg"]
+        case json.JSONDecodeError():
+            return f"{error.msg} at character {error.pos + 1}"
+        case UnicodeDecodeError():
+            return "it is not UTF-8"
+        case _:
+            return type(error).__name__
+
+
+def _encoded(entry: StoredEntry) -> bytes:
+    line: dict[str, JsonValue] = {
+        "id": entry.id,
+        "parentId": entry.parent_id,
+        "timestamp": entry.at.isoformat(),
+        "message": entry.message.model_dump(),
+    }
+    return json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+
+
+def _write(handle: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+
+
+# Conversations kept as files, one a session, which people can read, search and copy.
+
+
+T = TypeVar("T")
+
+SUFFIX = ".jsonl"
+LONGEST_NAME = 255
+"""Bytes of a file's name that every usual file system takes."""
+
+StoredEntries: TypeAlias = list[StoredEntry]
+
+_Found: TypeAlias = list[tuple[tuple[datetime, int], StoredSession]]
+"""Stored sessions, each after what to sort it by."""
+
+
+class JsonlSessionStore:
+    """Keeps each session in a file of `folder`, which only its owner may read.
+
+    A message is durable when `append` returns. Messages of a session are written one at a time, in the
+    order they were given, also by several processes. `clock` gives an aware datetime.
+
+    A store goes on where it wrote last, or else after the last message in the file. `branch` gives one
+    that goes on elsewhere: both go their own way in the same file.
+    """
+
+    def __init__(self, folder: Path | str, *, clock: Clock = utc_now) -> None:
+        self._folder = Path(folder)
+        self._clock = clock
+        self._leaves: dict[str, str] = {}
+        # One that nobody waits for belongs to no event loop any more.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def load(self, session_id: str) -> Messages:
+        """The branch it goes on with, oldest message first; none for an unknown id (A-9).
+
+        What is no entry is left out, with a warning in the log. Raises `SessionIdError` and `OSError`.
+        """
+        return [entry.message for entry in await self._branch(session_id)]
+
+    async def append(self, session_id: str, message: Message) -> None:
+        """Add a message. One that was cancelled amid writing is written all the same.
+
+        Raises `SessionIdError`, `OSError`, and `ValueError` for what JSON cannot hold.
+        """
+        path = self._path(session_id)
+        lock = self._locks.setdefault(session_id, asyncio.Lock())
+        async with lock:
+            leaf = self._leaves.get(session_id)
+            entry = StoredEntry(uuid4().hex[:16], leaf, self._clock(), message.model_copy(deep=True))
+            writing = asyncio.ensure_future(asyncio.to_thread(self._append, path, entry, leaf is None))
+            try:
+                entry = await asyncio.shield(writing)
+            except asyncio.CancelledError:
+                # The next message follows this one: its place is known when it is written.
+                await asyncio.wait({writing})
+                if writing.exception() is None:
+                    self._leaves[session_id] = writing.result().id
+                raise
+            self._leaves[session_id] = entry.id
+
+    async def exists(self, session_id: str) -> bool:
+        """Whether its file holds a message. Raises as `load`."""
+        return bool(await self.entries(session_id))
+
+    async def list(self) -> StoredSessions:
+        """What is kept, the latest changed first; of each session the branch that `load` gives.
+
+        Files that are none of its own or cannot be read are left out, with a warning in the log.
+        """
+        found = await asyncio.to_thread(self._list)
+        return [stored for _, stored in sorted(found, key=lambda each: each[0], reverse=True)]
+
+    async def entries(self, session_id: str) -> StoredEntries:
+        """The session's entries on all branches, in the order they were written. Raises as `load`."""
+        return await asyncio.to_thread(read_entries, self._path(session_id))
+
+    async def branch(self, session_id: str, leaf_id: str) -> JsonlSessionStore:
+        """A store of the same files for which the session goes on after the entry `leaf_id`.
+
+        What followed stays, on a branch of its own. Raises `SessionNotFoundError`,
+        `EntryNotFoundError`, and as `load`.
+        """
+        entries = await self.entries(session_id)
+        if not entries:
+            raise SessionNotFoundError(f"Session not found: {session_id}")
+        if all(entry.id != leaf_id for entry in entries):
+            raise EntryNotFoundError(
+                f"Session '{session_id}' has no entry '{leaf_id}'; entries() gives those it has"
+            )
+        store = JsonlSessionStore(self._folder, clock=self._clock)
+        store._locks = self._locks
+        store._leaves = {session_id: leaf_id}
+        return store
+
+    async def _branch(self, session_id: str) -> StoredEntries:
+        return self._own(session_id, await self.entries(session_id))
+
+    def _own(self, session_id: str, entries: StoredEntries) -> StoredEntries:
+        leaf = self._leaves.get(session_id)
+        if leaf is not None and all(entry.id != leaf for entry in entries):
+            log.warning(
+                "Session '%s' has lost its last message in %s; it goes on after the last one there",
+                session_id,
+                self._path(session_id),
+            )
+            leaf = None
+        return path_to(entries, leaf)
+
+    def _path(self, session_id: str) -> Path:
+        return self._folder / file_name(session_id)
+
+    def _append(self, path: Path, entry: StoredEntry, after_last: bool) -> StoredEntry:
+        if not self._folder.is_dir():
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sync_folder(self._folder.parent)
+        return append_entry(path, entry, after_last=after_last)
+
+    def _list(self) -> _Found:
+        found: _Found = []
+        for path in self._folder.glob(f"*{SUFFIX}"):
+            session_id = unquote(path.name.removesuffix(SUFFIX))
+            try:
+                if file_name(session_id) != path.name:
+                    raise SessionIdError("its name is no session's")
+                entries = read_entries(path)
+                changed = path.stat().st_mtime_ns
+            except (OSError, SessionIdError) as error:
+                log.warning("%s is left out of the list: %s", path, error)
+                continue
+            if entries:
+                messages = [entry.message for entry in self._own(session_id, entries)]
+                updated = entries[-1].at
+                line = StoredSession(session_id, first_text(messages), len(messages), updated)
+                found.append(((updated, changed), line))
+        return found
+
+
+def file_name(session_id: str) -> str:
+    """The name of a session's file: its id, with `%2F` for the `/` before a subagent's part.
+
+    Raises `SessionIdError` for an id that as a path would lead elsewhere, or that no file's name holds.
+    """
+    if (problem := _problem(session_id)) is not None:
+        raise SessionIdError(
+            f"Session id {session_id[:80]!r} cannot name a file: {problem}; choose another id"
+        )
+    return quote(session_id, safe=" @+=,~") + SUFFIX
+
+
+def _problem(session_id: str) -> str | None:
+    for part in session_id.split("/"):
+        if part in ("", ".", ".."):
+            return f"'{part}' leads out of the folder" if part else "it is empty, or a part of it is"
+    if any(char == "\\" or unicodedata.category(char) in ("Cc", "Cs") for char in session_id):
+        return "it has a backslash, a control character or half a character in it"
+    if len(quote(session_id, safe=" @+=,~")) + len(SUFFIX) > LONGEST_NAME:
+        return f"it is longer than the {LONGEST_NAME} bytes of a file's name"
+    return None

@@ -1,0 +1,192 @@
+"""Looking at files through a runtime, however strange they are.
+
+What an agent names may be a device without end, a pipe that nobody writes to or a file of a gigabyte.
+`Runtime.read_file` would load or wait for all of it, so the runtime's shell looks first and gives back
+no more than was asked for, in base64, for output is decoded text and a file is bytes. A runtime whose
+shell cannot do that is asked for the file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import os
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+from ..errors import RuntimeAbortError, RuntimeTimeoutError, ToolError
+from ..loop.abort import AbortSignal
+from ..runtime.base import Runtime
+from .text_limits import kilobytes, operand
+
+LOOK_SECONDS = 30.0
+# In base64 with its newlines this is still below the mebibyte of output that runtimes keep (A-102).
+MAX_WHOLE_BYTES = 750 * 1024
+
+_DIGEST = '{ sha256sum < "$p" || shasum -a 256 < "$p" || cksum < "$p"; } 2>/dev/null'
+_KINDS = frozenset({"directory", "missing", "special", "unreadable", "file"})
+
+
+class NoSuchFileError(ToolError):
+    """There is nothing at the path."""
+
+
+class NotTextError(ToolError):
+    """The file holds something that is not text, or more of it than can be handled at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A path in a runtime, and the signal that ends looking at it."""
+
+    runtime: Runtime
+    path: str
+    abort: AbortSignal | None = None
+
+
+async def kind_of(target: Target) -> str:
+    """What is at the path: file, directory, special (a device or a pipe), unreadable or missing.
+
+    A runtime whose shell does not say has "unknown".
+    """
+    kind, _ = await _look(target, ":")
+    return kind
+
+
+async def read_whole(target: Target) -> str:
+    """The text of a file, exactly.
+
+    Raises `NoSuchFileError`, `NotTextError` for what is not UTF-8, holds NUL or has more than
+    `MAX_WHOLE_BYTES`, and `ToolError` for what is no file.
+    """
+    kind, answer = await _look(target, f'wc -c < "$p"; head -c {MAX_WHOLE_BYTES + 1} < "$p" | base64')
+    refuse_unless_file(target.path, kind)
+    data = _whole_answer(target.path, answer) if kind == "file" else None
+    if data is None:
+        data = await _asked_for(target)
+        if "\ufffd" in data.decode(errors="replace"):
+            raise NotTextError(f"{target.path} is not UTF-8 text. Change it with bash instead.")
+    if len(data) > MAX_WHOLE_BYTES:
+        raise NotTextError(
+            f"{target.path} has more than {kilobytes(MAX_WHOLE_BYTES)}, too much to handle at once. "
+            "Use bash with sed or a script instead."
+        )
+    if b"\0" in data:
+        raise NotTextError(f"{target.path} is a binary file (it holds NUL bytes).")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise NotTextError(
+            f"{target.path} is not UTF-8 text (byte 0x{data[error.start]:02x} at offset {error.start}). "
+            "Change it with bash instead."
+        ) from error
+
+
+async def digest_of(target: Target) -> str:
+    """A digest of a file's content, or what is at the path where that is no file to be read.
+
+    A runtime whose shell does not say is asked for the file. Raises `ToolError` when that one is no text.
+    """
+    kind, answer = await _look(target, _DIGEST)
+    if kind == "file":
+        return answer.strip()
+    if kind != "unknown":
+        return kind
+    try:
+        return hashlib.sha256(await _asked_for(target)).hexdigest()
+    except NoSuchFileError:
+        return "missing"
+
+
+async def read_lines(target: Target, first: int, count: int | None, size: int) -> bytes:
+    """Up to `count` lines of a file from line `first`, counted from 1, and at most `size` bytes.
+
+    Raises `NoSuchFileError`, and `ToolError` for what is no file.
+    """
+    some = "" if count is None else f" | head -n {count}"
+    kind, answer = await _look(target, f'tail -n +{first} < "$p"{some} | head -c {size} | base64')
+    refuse_unless_file(target.path, kind)
+    data = _decoded(answer) if kind == "file" else None
+    if data is not None:
+        return data
+    lines = (await _asked_for(target)).split(b"\n")
+    wanted = lines[first - 1 : None if count is None else first - 1 + count]
+    goes_on = first - 1 + len(wanted) < len(lines)
+    return (b"\n".join(wanted) + (b"\n" if wanted and goes_on else b""))[:size]
+
+
+def refuse_unless_file(path: str, kind: str) -> None:
+    """Raises `NoSuchFileError` or `ToolError` for a kind that is no file and not unknown."""
+    match kind:
+        case "missing":
+            raise NoSuchFileError(f"No such file: {path}")
+        case "directory":
+            raise ToolError(f"{path} is a directory, not a file. List it with glob or bash.")
+        case "special":
+            raise ToolError(f"{path} is a device, a pipe or a socket, not a regular file.")
+        case "unreadable":
+            raise ToolError(f"Permission denied: {path}")
+        case _:
+            return
+
+
+async def _look(target: Target, body: str) -> tuple[str, str]:
+    """The kind of what is at the path, and what the shell command `body` prints about a file there."""
+    command = f"""p={operand(target.path)}
+if [ -d "$p" ]; then echo directory
+elif [ ! -e "$p" ]; then echo missing
+elif [ ! -f "$p" ]; then echo special
+elif [ ! -r "$p" ]; then echo unreadable
+else echo file; {body}; fi"""
+    try:
+        result = await target.runtime.exec(command, timeout=LOOK_SECONDS, abort=target.abort)
+    except (RuntimeAbortError, RuntimeTimeoutError):
+        raise
+    except Exception:
+        return "unknown", ""
+    kind, _, answer = result.stdout.partition("\n")
+    if kind not in _KINDS or (kind == "file" and (result.exit_code or result.truncated)):
+        return "unknown", ""
+    return kind, answer
+
+
+def _whole_answer(path: str, answer: str) -> bytes | None:
+    size, _, encoded = answer.partition("\n")
+    data = _decoded(encoded)
+    if data is None or not size.strip().isdecimal():
+        return None
+    if len(data) <= MAX_WHOLE_BYTES and len(data) != int(size):
+        raise ToolError(f"{path} was changed while it was read ({size.strip()} bytes, then {len(data)}).")
+    return data
+
+
+def _decoded(answer: str) -> bytes | None:
+    try:
+        return base64.b64decode("".join(answer.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+async def _asked_for(target: Target) -> bytes:
+    try:
+        return (await target.runtime.read_file(target.path)).encode("utf-8", "surrogatepass")
+    except FileNotFoundError as error:
+        raise NoSuchFileError(f"No such file: {target.path}") from error
+    except IsADirectoryError as error:
+        raise ToolError(
+            f"{target.path} is a directory, not a file. List it with glob or bash."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise NotTextError(f"{target.path} is a binary file (it is no UTF-8 text).") from error
+
+
+_locks: WeakValueDictionary[tuple[int, int, str], asyncio.Lock] = WeakValueDictionary()
+
+
+def lock_of(target: Target) -> asyncio.Lock:
+    """The lock of a file: calls of one step run side by side, and two edits of a file must both last."""
+    place = os.path.normpath(target.runtime.cwd / target.path)
+    key = (id(asyncio.get_running_loop()), id(target.runtime), place)
+    return _locks.setdefault(key, asyncio.Lock())

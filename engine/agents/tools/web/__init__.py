@@ -1,0 +1,1 @@
+"""The web_fetch tool: public addresses only, within bounds."""

@@ -1,0 +1,65 @@
+"""Addresses of the public internet, as against this machine, its network and a cloud's own services."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeAlias
+
+from ...errors import ToolError
+
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+# What counts as public, for some versions of Python: clouds' own services, and the IETF's own addresses,
+# among them the metadata service of another cloud.
+_METADATA = frozenset({ipaddress.ip_address("168.63.129.16")})
+_PROTOCOLS = ipaddress.ip_network("192.0.0.0/24")
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
+
+# A name that nobody answers for holds its thread for long, and none of those that all else shares.
+_lookups = ThreadPoolExecutor(8, "lookup")
+
+
+async def public_addresses(host: str, port: int) -> list[Address]:
+    """The addresses of `host`, in the order in which to try them.
+
+    Raises `ToolError` when there is none, and when one of them is not on the public internet: loopback,
+    private, link-local (where clouds keep their metadata service), shared, multicast or reserved, also
+    when it is wrapped in an IPv6 address.
+    """
+    try:
+        answers = await asyncio.get_running_loop().run_in_executor(_lookups, _look_up, host, port)
+    except (OSError, UnicodeError) as error:
+        raise ToolError(f"Cannot resolve the host '{host}': {error}") from error
+    found = [ipaddress.ip_address(str(answer[4][0]).partition("%")[0]) for answer in answers]
+    for address in found:
+        if not is_public(address):
+            raise ToolError(
+                f"'{host}' is {address}, which is not on the public internet; only public addresses may "
+                "be fetched, unless the agent file says web_fetch = { private = true }"
+            )
+    return list(dict.fromkeys(found))
+
+
+def _look_up(host: str, port: int) -> list[tuple[object, object, object, str, tuple[object, ...]]]:
+    return [*socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+
+
+def is_public(address: Address) -> bool:
+    """Whether an address is on the public internet, and so is every one that is wrapped in it."""
+    if isinstance(address, ipaddress.IPv6Address):
+        teredo = address.teredo
+        wrapped = [address.ipv4_mapped, address.sixtofour, *(teredo or ())]
+        if address in _NAT64:
+            wrapped.append(ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF))
+        inner = [each for each in wrapped if each is not None]
+        if inner:
+            return all(is_public(each) for each in inner)
+        if address not in _GLOBAL_UNICAST:
+            return False
+    if address in _METADATA or address in _PROTOCOLS:
+        return False
+    return address.is_global and not address.is_multicast

@@ -1,0 +1,181 @@
+"""The `web_fetch` tool: one HTTP request (A-124 … A-127)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ...errors import ToolError, describe
+from ...tool import ModelTool, ToolContext, ToolOutput, define_tool
+from ..text_limits import kilobytes, whole_characters
+from .response_body import body_start
+
+if TYPE_CHECKING:
+    import httpx
+
+TIMEOUT_SECONDS = 15.0
+MAX_BYTES = 51_200
+MAX_REDIRECTS = 20
+MOST_OF_A_HEADER = 200
+"""Characters of what a server says of its answer that are shown."""
+CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie"})
+UNENCODED = {"accept-encoding": "identity"}
+NOT_TO_BE_SET = frozenset({"host", "transfer-encoding"})
+"""Headers that could say another host than the URL does, or another end of the request."""
+BODY_HEADERS = frozenset({"content-type", "content-length", "content-encoding", "content-language"})
+
+CheckUrl: TypeAlias = Callable[[str], "Awaitable[None] | None"]
+
+
+class WebFetchInput(BaseModel):
+    """What to request."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: Annotated[str, Field(description="The http or https URL to fetch.")]
+    method: Annotated[str, Field(description="HTTP method.")] = "GET"
+    headers: Annotated[dict[str, str] | None, Field(description="Request headers.")] = None
+    body: Annotated[str | None, Field(description="Request body.")] = None
+
+
+def create_web_fetch_tool(
+    *,
+    check_url: CheckUrl | None = None,
+    timeout: float = TIMEOUT_SECONDS,
+    max_bytes: int = MAX_BYTES,
+    follow_redirects: bool = False,
+    private: bool = False,
+) -> ModelTool:
+    """The tool with limits of its own.
+
+    `check_url` sees every URL before it is requested, redirects included, and refuses one by raising.
+    `timeout` is in seconds for everything together. Without `follow_redirects` the model is told where a
+    redirect leads and has to call again, so that a gate sees every URL that is requested. With `private`
+    requests may go to this machine and its network, too, not only to the public internet (A-127).
+    """
+
+    terms = _Terms(check_url, max_bytes, MAX_REDIRECTS if follow_redirects else 0, private)
+
+    async def fetch(given: WebFetchInput, ctx: ToolContext) -> ToolOutput:
+        try:
+            async with asyncio.timeout(timeout):
+                return await _fetch(given, terms)
+        except TimeoutError as error:
+            raise ToolError(f"Request timed out after {timeout:g}s: {given.url}") from error
+
+    return define_tool("web_fetch", "Fetch a URL and return the response.", WebFetchInput, fetch)
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What a tool may do."""
+
+    check_url: CheckUrl | None
+    max_bytes: int
+    redirects: int
+    private: bool
+
+
+async def _fetch(given: WebFetchInput, terms: _Terms) -> ToolOutput:
+    import httpx
+
+    from .public_transport import PublicTransport
+
+    for name in given.headers or ():
+        if name.strip().lower() in NOT_TO_BE_SET:
+            raise ToolError(f"The header '{name}' follows from the URL and the body; leave it out")
+    transport = None if terms.private else PublicTransport()
+    try:
+        async with httpx.AsyncClient(
+            transport=transport, headers=UNENCODED, follow_redirects=False, timeout=None
+        ) as client:
+            request = client.build_request(
+                given.method.upper(), given.url, headers=given.headers, content=given.body
+            )
+            for _ in range(terms.redirects + 1):
+                await _check(request.url, terms.check_url)
+                response = await client.send(request, stream=True)
+                try:
+                    location = response.headers.get("location")
+                    if not response.has_redirect_location or location is None:
+                        return await _output(response, terms.max_bytes)
+                    if not terms.redirects:
+                        return _elsewhere(response, location)
+                    request = _redirected(client, request, response.status_code, location)
+                finally:
+                    await response.aclose()
+    except httpx.InvalidURL as error:
+        raise ToolError(f"Invalid URL {given.url!r}: {error}") from error
+    except httpx.HTTPError as error:
+        raise ToolError(f"Request failed: {describe(error)}") from error
+    except UnicodeError as error:
+        raise ToolError(f"The request holds a character that HTTP cannot send: {error}") from error
+    raise ToolError(f"More than {terms.redirects} redirects: {given.url}")
+
+
+async def _check(url: httpx.URL, check_url: CheckUrl | None) -> None:
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ToolError(f"Only http and https URLs can be fetched, got '{url}'")
+    if check_url is not None:
+        waiting = check_url(str(url))
+        if inspect.isawaitable(waiting):
+            await waiting
+
+
+def _redirected(
+    client: httpx.AsyncClient, request: httpx.Request, status: int, location: str
+) -> httpx.Request:
+    """The next request, as browsers make it: credentials stay with their origin, a POST becomes a GET."""
+    url = request.url.join(location)
+    method = request.method
+    dropped = {"host"}
+    same_origin = (url.scheme, url.host, url.port) == (
+        request.url.scheme,
+        request.url.host,
+        request.url.port,
+    )
+    if not same_origin:
+        dropped |= CREDENTIALS
+    content: bytes | None = request.content
+    if (status == 303 and method not in ("GET", "HEAD")) or (status in (301, 302) and method == "POST"):
+        method, content = "GET", None
+        dropped |= BODY_HEADERS
+    headers = {key: value for key, value in request.headers.items() if key.lower() not in dropped}
+    return client.build_request(method, url, headers=headers, content=content or None)
+
+
+def _elsewhere(response: httpx.Response, location: str) -> ToolOutput:
+    """A redirect as the model is told of it."""
+    url = response.request.url.join(location)
+    return ToolOutput(
+        f"Status: {_status(response)}\nLocation: {url}\n\n"
+        "[The redirect was not followed. Call web_fetch with this URL if that is what is wanted.]",
+        metadata={"status": response.status_code, "url": str(response.url), "location": str(url)},
+    )
+
+
+def _status(response: httpx.Response) -> str:
+    return f"{response.status_code} {response.reason_phrase[:MOST_OF_A_HEADER]}".rstrip()
+
+
+async def _output(response: httpx.Response, max_bytes: int) -> ToolOutput:
+    body = await body_start(response, max_bytes + 1)
+    text = body[:max_bytes]
+    if len(body) > max_bytes:
+        shown = whole_characters(text).decode(errors="replace")
+        shown += f"\n\n[Output truncated at {kilobytes(max_bytes)}.]"
+    else:
+        shown = text.decode(errors="replace")
+    content_type = response.headers.get("content-type", "unknown")[:MOST_OF_A_HEADER]
+    return ToolOutput(
+        f"Status: {_status(response)}\nContent-Type: {content_type}\n\n{shown}",
+        metadata={"status": response.status_code, "url": str(response.url)},
+    )
+
+
+WebFetchTool = create_web_fetch_tool()

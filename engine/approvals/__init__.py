@@ -1,0 +1,1 @@
+"""Approval requests that wait: queue, digest, limits, withdrawal."""

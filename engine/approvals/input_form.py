@@ -1,0 +1,143 @@
+"""The answer that a request asks for besides an approval: its JSON Schema, and what makes one unfit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from ..core.sanitize import visible
+
+NOTHING = "This request wants an answer: fill it in"
+DEEPEST = 40
+"""Levels of a schema that are followed; what lies deeper is left to whoever takes the answer."""
+_NUMBERS = {"integer": "a whole number", "number": "a number"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An answer to fill in: its JSON Schema, and what says why a given one is `unfit`, or `None`.
+
+    `title` and `message` are what the request says.
+    """
+
+    title: str
+    message: str
+    schema: dict[str, JsonValue]
+    unfit: Callable[[dict[str, JsonValue]], str | None]
+
+    def problem(self, answer: dict[str, JsonValue] | None) -> str | None:
+        """Reason why an answer cannot be taken; `None` when it can.
+
+        What would be dropped or taken for something else is refused: a field that the schema does not
+        name, and a truth value in the place of a number.
+        """
+        if answer is None:
+            return NOTHING
+        found = next(misread(self.schema, answer), None)
+        return self.unfit(answer) if found is None else found
+
+
+def misread(schema: dict[str, JsonValue], value: JsonValue) -> Iterator[str]:
+    """What in `value` a lenient reader of `schema` would drop or convert, each as a sentence."""
+    return _misread(schema, value, "", schema, DEEPEST)
+
+
+def _misread(
+    schema: JsonValue, value: JsonValue, path: str, root: dict[str, JsonValue], left: int
+) -> Iterator[str]:
+    if not isinstance(schema, dict) or left <= 0:
+        return
+    schema = _resolved(schema, root)
+    for name in ("anyOf", "oneOf"):
+        options = schema.get(name)
+        if isinstance(options, list) and options:
+            fitting = [each for each in options if _may_be(each, value, root)] or options
+            faults = [list(_misread(each, value, path, root, left - 1)) for each in fitting]
+            if all(faults):
+                yield faults[0][0]
+    match value:
+        case bool():
+            kinds = schema.get("type")
+            kinds = kinds if isinstance(kinds, list) else [kinds]
+            wanted = next((_NUMBERS[str(kind)] for kind in kinds if kind in _NUMBERS), None)
+            if wanted is not None and "boolean" not in kinds:
+                yield f"{path or 'the answer'}: expected {wanted}, found {'true' if value else 'false'}"
+        case dict():
+            yield from _in_object(schema, value, path, root, left)
+        case list():
+            first = schema.get("prefixItems")
+            for index, each in enumerate(value):
+                of_its_own = isinstance(first, list) and index < len(first)
+                inner = first[index] if isinstance(first, list) and of_its_own else schema.get("items")
+                yield from _misread(inner, each, f"{path}[{index}]", root, left - 1)
+        case _:
+            pass
+
+
+def _may_be(schema: JsonValue, value: JsonValue, root: dict[str, JsonValue]) -> bool:
+    """Whether an alternative is for values of this kind at all; a number is for truth values, too."""
+    kinds = _resolved(schema, root).get("type") if isinstance(schema, dict) else None
+    if kinds is None:
+        return True
+    own = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
+    return any(
+        isinstance(value, own.get(str(kind), int | float))
+        for kind in (kinds if isinstance(kinds, list) else [kinds])
+    )
+
+
+def _in_object(
+    schema: dict[str, JsonValue],
+    value: dict[str, JsonValue],
+    path: str,
+    root: dict[str, JsonValue],
+    left: int,
+) -> Iterator[str]:
+    """The same, of an object's fields. Those that no part of the schema names are unknown."""
+    named = _properties(schema, root, left)
+    more = schema.get("additionalProperties")
+    combined = any(name in schema for name in ("patternProperties", "anyOf", "oneOf"))
+    free = combined or (not named and "properties" not in schema)
+    for name, each in value.items():
+        inner = f"{path}.{visible(name)}" if path else visible(name)
+        if name in named:
+            yield from _misread(named[name], each, inner, root, left - 1)
+        elif isinstance(more, dict):
+            yield from _misread(more, each, inner, root, left - 1)
+        elif more is False or (more is None and not free):
+            yield f"{inner}: there is no such field to fill in"
+
+
+def _properties(
+    schema: dict[str, JsonValue], root: dict[str, JsonValue], left: int
+) -> dict[str, JsonValue]:
+    """The fields that a schema names, with those of its `allOf`."""
+    named = schema.get("properties")
+    found = {**named} if isinstance(named, dict) else {}
+    parts = schema.get("allOf")
+    for part in parts if isinstance(parts, list) and left > 0 else ():
+        if isinstance(part, dict):
+            found = {**_properties(_resolved(part, root), root, left - 1), **found}
+    return found
+
+
+def _resolved(schema: dict[str, JsonValue], root: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """A schema with what it refers to in `root`; a reference that leads nowhere allows anything."""
+    seen: set[str] = set()
+    while isinstance(reference := schema.get("$ref"), str) and reference not in seen:
+        seen.add(reference)
+        rest = {name: each for name, each in schema.items() if name != "$ref"}
+        schema = {**_target(reference, root), **rest}
+    return schema
+
+
+def _target(reference: str, root: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    found = root
+    for step in filter(None, reference.removeprefix("#").split("/")):
+        inner = found.get(step.replace("~1", "/").replace("~0", "~"))
+        if not isinstance(inner, dict):
+            return {}
+        found = inner
+    return found

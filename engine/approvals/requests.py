@@ -1,0 +1,712 @@
+"""The open requests of one hosted session: asked, answered, extended, expired, withdrawn.
+
+Each of these is in the record before anybody acts on it. An answer counts for what was shown and for
+nothing else: every request has a digest, and when what it stands for has changed, the request is void and
+the call is judged anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import zip_longest
+from typing import Literal, Protocol, TypeAlias
+from uuid import uuid4
+
+from pydantic import JsonValue
+
+from ..core.durations import lasting
+from ..core.people import is_among, not_another, same_person
+from ..core.rule import people_to_loosen
+from ..gate import GateManager
+from ..gate.classify import exact_only, marked_commands, uninspectable
+from ..gate.grants.net import from_subagent
+from ..gate.reasons import EDITED_EFFECTS
+from ..gate.types import ApprovalAnswer, ApprovalRequest, GrantTerms
+from ..history.errors import JournalError
+from ..history.model.events import (
+    ApprovalDecided,
+    ApprovalExpired,
+    ApprovalExtended,
+    ApprovalGiven,
+    ApprovalRequested,
+    ApprovalRevealed,
+    ApprovalWithdrawn,
+    EventBody,
+)
+from ..history.model.records import ExtensionRecord
+from ..history.model.state import ApprovalState, SessionState
+from ..recording.records import json_input, rule_record
+from ..recording.resume import Deadline
+from .digest import digest_of
+from .input_form import Wanted
+from .request_limits import OpenRequests
+from .withdrawals import RETRY, Tasks, Withdrawals
+from .wording import expired, more_needed, ungrantable
+
+CHANGED = "what was shown has changed"
+AGAIN = "asked again"
+JUDGED = "judged again"
+"""Consequences for a call whose request is withdrawn."""
+FILE_CHANGED = "the file has changed since it was shown"
+
+_End: TypeAlias = ApprovalDecided | ApprovalExpired | ApprovalWithdrawn
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalPolicy:
+    """What holds for requests where no rule says otherwise.
+
+    `expire` is after how many seconds a request is denied; `None` lets it wait for ever. With
+    `own_approvals` whoever started a session may be one of several people who approve its calls.
+    """
+
+    expire: float | None = None
+    own_approvals: bool = False
+
+
+TokenCheck: TypeAlias = Callable[[str, Literal["decide", "administer"]], bool]
+"""Whether an operator's token, by its id, may be used now for deciding, or for administering."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """The token an operator came with, by its id, and which tokens are in force now (G-77)."""
+
+    token: str
+    in_force: TokenCheck
+
+
+@dataclass(slots=True)
+class OperatorTokens:
+    """The tokens of operators in force, for a hub that a server lets them reach (G-77).
+
+    The server sets `check`; without one no token can be looked up, and none is in force.
+    """
+
+    check: TokenCheck | None = None
+
+    def in_force(
+        self,
+        token: str | None,
+        credential: Credential | None,
+        needed: Literal["decide", "administer"] = "decide",
+    ) -> bool:
+        """Tell whether what a person did with a token still counts, for one who comes with `credential`.
+
+        Without a token it was done here, where the name alone counts.
+        """
+        if token is None:
+            return True
+        if credential is not None:
+            return credential.in_force(token, needed)
+        return self.check is not None and self.check(token, needed)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The outcome of an operator's answer; `ended` says that the request is no longer open.
+
+    `needs_reason` says that it was refused only because no reason was given.
+    """
+
+    ok: bool
+    message: str
+    ended: bool = False
+    needs_reason: bool = False
+
+
+class Host(Protocol):
+    """The session whose requests these are; see `HostedSession`."""
+
+    id: str
+    manager: GateManager
+
+    @property
+    def state(self) -> SessionState: ...
+
+    @property
+    def shown(self) -> SessionState: ...
+
+    @property
+    def bounded_by(self) -> str | None:
+        """Whose open requests the session's are counted with."""
+        ...
+
+    async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None: ...
+
+    def hand_over(self, *bodies: EventBody) -> asyncio.Future[None]: ...
+
+    def sessions_of(self, call_id: str) -> tuple[SessionState, ...]: ...
+
+    def why_left(self, call_id: str) -> str: ...
+
+
+@dataclass(slots=True)
+class _Open:
+    request: ApprovalRequest
+    digest: str
+    wanted: Wanted | None
+    answered: asyncio.Future[ApprovalAnswer]
+    # One answer at a time: who comes second learns what the first one did.
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # Something that ends the request is being recorded.
+    ending: bool = False
+    # Why nobody waits for an answer any more, once that is so.
+    left: str | None = None
+    # The request itself could not be recorded: there is nothing to withdraw.
+    unasked: bool = False
+    timer: asyncio.TimerHandle | None = None
+    # When people were first asked.
+    since: datetime | None = None
+    # What one person cannot lengthen where several must approve.
+    due: datetime | None = None
+    # Whether the files that its preview shows are as they were.
+    stands: Callable[[], Awaitable[bool]] | None = None
+
+    def note(self, written: bool) -> None:
+        """Whether the record has the request."""
+        self.unasked = not written
+
+    @property
+    def over(self) -> bool:
+        """It has its answer, or something that ends it is being recorded."""
+        return self.ending or self.answered.done()
+
+
+class Questions:
+    """See the module. `clock` is what requests expire by, the journal's."""
+
+    def __init__(
+        self,
+        host: Host,
+        policy: ApprovalPolicy,
+        clock: Callable[[], datetime],
+        tokens: OperatorTokens | None = None,
+        requests: OpenRequests | None = None,
+    ) -> None:
+        self._host = host
+        self._requests = requests or OpenRequests()
+        self._policy = policy
+        self._tokens = tokens or OperatorTokens()
+        self._clock = clock
+        self._open: dict[str, _Open] = {}
+        # Of requests that are asked anew, by call and net.
+        self._deadlines: dict[tuple[str, str], Deadline] = {}
+        # Which of them were void here: no agent can have that done to them.
+        self._voided: set[tuple[str, str]] = set()
+        self._tasks = Tasks()
+        self._looks = False
+        self.withdrawals = Withdrawals(host, self._tasks, self._open)
+
+    async def ask(
+        self,
+        request: ApprovalRequest,
+        *,
+        preview: str | None,
+        via: str | None,
+        wanted: Wanted | None = None,
+        stands: Callable[[], Awaitable[bool]] | None = None,
+    ) -> ApprovalAnswer:
+        """Record a request and wait for its end. Cancelling withdraws it.
+
+        What is `wanted` stands in the recorded answer; the call itself is not changed by it. `stands`
+        tells, when somebody approves, whether what the `preview` shows still holds; else all are asked
+        anew. Nobody is asked while too many requests of the same opener wait, but for what was void here.
+        """
+        approval_id = uuid4().hex[:12]
+        call_id = request.call.tool_call_id
+        digest = digest_of(self._host.id, self._host.manager, request)
+        about = call_id, request.net
+        time = self._deadlines.pop(about, None) or self._deadline(request)
+        opener = self._host.bounded_by
+        if about in self._voided:
+            self._voided.discard(about)
+        elif (refusal := self._requests.refusal(opener)) is not None:
+            return ApprovalAnswer(False, refusal, asked=False)
+        commands, marked = marked_commands(request.skill_net, request.call)
+        asked = ApprovalRequested(
+            approval_id=approval_id,
+            call_id=call_id,
+            tool=request.tool,
+            called=request.call.tool_name,
+            input=json_input(request.call.input),
+            names=request.names,
+            net=request.net,
+            transition=request.transition.name,
+            title=(wanted or request).title,
+            message=(wanted or request).message,
+            marking=dict(request.marking),
+            rule=rule_record(request.rule),
+            uninspectable=uninspectable(request.skill_net, request.call),
+            preview=preview,
+            via=via,
+            digest=digest,
+            risk=request.risk,
+            people=request.people,
+            expires=time.expires,
+            may_grant=request.may_grant and wanted is None,
+            exact_only=exact_only(request.skill_net, request.call),
+            beyond=request.beyond,
+            note=self._note_on(request),
+            wants=None if wanted is None else wanted.schema,
+            commands=commands,
+            marked=marked,
+            edited=request.edit is not None,
+            edited_by=None if request.edit is None else request.edit.by,
+        )
+        waits = _Open(request, digest, wanted, asyncio.get_running_loop().create_future())
+        waits.since, waits.due, waits.stands = time.since, time.due, stands
+        self._open[approval_id] = waits
+        try:
+            with self._requests.counted(opener):
+                await self._host.record(asked, then=waits.note)
+                self._arm(approval_id, waits)
+                return await waits.answered
+        except asyncio.CancelledError:
+            # An answer that is being recorded ends the request by itself. From here on nobody can
+            # answer: an answer must not follow the withdrawal.
+            waits.left = self._host.why_left(call_id)
+            if not waits.ending and not waits.unasked:
+                waits.ending = True
+                await self.withdrawals.withdraw(approval_id, call_id, waits.left)
+            raise
+        finally:
+            self._open.pop(approval_id, None)
+            if waits.timer is not None:
+                waits.timer.cancel()
+
+    async def answer(
+        self,
+        approval_id: str,
+        *,
+        approved: bool,
+        by: str,
+        reason: str | None = None,
+        edited: dict[str, JsonValue] | None = None,
+        digest: str | None = None,
+        grant: GrantTerms | None = None,
+        credential: Credential | None = None,
+    ) -> Reply | None:
+        """Record a person's answer, then release the call; `None` when nobody waits for it any more.
+
+        Whoever comes first decides. Where several must, each must still be another person when the last
+        of them approves (G-77), or all are asked anew. Raises `JournalError` when the answer could not be
+        recorded: the request then stays open.
+        """
+        by = by.strip()
+        waits = self._open.get(approval_id)
+        if waits is None:
+            return None
+        async with waits.turn:
+            # First, for it takes a while: nothing comes between the looks below and what is recorded.
+            same_file = not approved or waits.stands is None or await waits.stands()
+            shown = self._shown(approval_id, waits)
+            if shown is None:
+                return None
+            if not same_file:
+                await self._void(approval_id, waits, FILE_CHANGED)
+                return Reply(False, "The file has changed since it was shown: it is asked again", True)
+            if not self._stands(waits):
+                await self._void(approval_id, waits, CHANGED)
+                return Reply(False, "The request has changed since it was shown and is asked again", True)
+            blocked = self._blocked(waits)
+            if blocked is not None:
+                await self._void(approval_id, waits, blocked, then=JUDGED)
+                return Reply(False, f"Not decided: {blocked}", True)
+            problem = self._unfit(waits, shown, approved, by, digest, grant)
+            if problem is None and grant is not None:
+                problem = self._ungrantable(waits, shown, edited, grant, by, reason)
+            if problem is None and approved and waits.wanted is not None:
+                problem = waits.wanted.problem(edited)
+            if problem is not None:
+                return Reply(False, problem)
+            if credential is not None and not credential.in_force(credential.token, "decide"):
+                return Reply(False, f"The token of {by} is no longer in force")
+            lapsed = self._lapsed(shown, credential) if approved else None
+            if lapsed is not None:
+                await self._void(approval_id, waits, lapsed)
+                return Reply(False, f"{lapsed}: everybody is asked anew", True)
+            if approved and shown.people > 1 and edited is not None and waits.wanted is None:
+                return await self._edited(approval_id, waits, edited, by)
+            missing = shown.people - len(shown.given) - 1
+            if approved and missing > 0:
+                given = ApprovalGiven(
+                    approval_id=approval_id,
+                    call_id=shown.call_id,
+                    by=by,
+                    digest=waits.digest,
+                    token=None if credential is None else credential.token,
+                )
+                await self._note(given)
+                return Reply(True, more_needed(shown, by, missing))
+            ran = edited if waits.wanted is None else None
+            answer = ApprovalAnswer(approved, reason, ran, by, shown.given, grant)
+            body = ApprovalDecided(
+                approval_id=approval_id,
+                call_id=shown.call_id,
+                approved=approved,
+                by=by,
+                reason=reason,
+                input=edited,
+                others=shown.given if approved else (),
+                digest=waits.digest,
+            )
+            if not await self._end(waits, body, answer):
+                return None
+        return Reply(True, f"{shown.tool} {'approved' if approved else 'denied'} by {by}", True)
+
+    async def reveal(self, approval_id: str, by: str) -> Reply | None:
+        """Record that somebody looks at the masked text of a request that may be more than secrets."""
+        by = by.strip()
+        waits = self._open.get(approval_id)
+        if waits is None:
+            return None
+        async with waits.turn:
+            shown = self._shown(approval_id, waits)
+            if shown is None:
+                return None
+            if not by:
+                return Reply(False, "Nobody has asked: this needs the name of an operator")
+            if not is_among(by, shown.revealed):
+                seen = ApprovalRevealed(approval_id=approval_id, call_id=shown.call_id, by=by)
+                await self._note(seen)
+        return Reply(True, f"The masked text of {shown.tool} is shown to {by}")
+
+    async def extend(
+        self, approval_id: str, seconds: float | None, by: str, credential: Credential | None = None
+    ) -> Reply | None:
+        """Give a request `seconds` from now on, or let it wait for ever.
+
+        Where several must approve, two other people have to want it to wait beyond the time it had when
+        it was asked (G-77); the shorter of their times counts.
+        """
+        waits = self._open.get(approval_id)
+        if waits is None:
+            return None
+        async with waits.turn:
+            shown = self._shown(approval_id, waits)
+            if shown is None:
+                return None
+            if shown.expires is not None and self._clock() >= shown.expires:
+                return Reply(False, "The time for this request is over")
+            until = None if seconds is None else self._clock() + timedelta(seconds=seconds)
+            others: tuple[str, ...] = ()
+            if shown.people > 1 and waits.due is not None and (until is None or until > waits.due):
+                by = by.strip()
+                same = self._same(shown, by)
+                if not by or same is not None:
+                    why = same or "Nobody has asked: this needs the name of an operator"
+                    return Reply(False, f"{why}: two other people must lengthen this request")
+                first = self._first(shown, by, credential)
+                if first is None:
+                    token = None if credential is None else credential.token
+                    proposed = ExtensionRecord(until=until, by=by, token=token)
+                    await self._note(
+                        ApprovalExtended(
+                            approval_id=approval_id,
+                            call_id=shown.call_id,
+                            until=shown.expires,
+                            by=by,
+                            proposed=proposed,
+                        )
+                    )
+                    return Reply(True, f"{shown.tool}: a second person must lengthen it as well")
+                others = (first.by,)
+                until = min((each for each in (until, first.until) if each is not None), default=None)
+            extended = ApprovalExtended(
+                approval_id=approval_id, call_id=shown.call_id, until=until, by=by, others=others
+            )
+            await self._note(extended)
+            if others:
+                waits.due = until
+            self._arm(approval_id, waits)
+        if until is None:
+            rest = "waits for ever"
+        else:
+            rest = f"has {lasting((until - self._clock()).total_seconds())} from now"
+        return Reply(True, f"{shown.tool} {rest}")
+
+    async def ask_again(self, why: str = CHANGED) -> None:
+        """Void the requests whose digest has changed: their calls are judged, and asked about, anew.
+
+        `why` says what has changed, and by whom (G-67). A request whose withdrawal cannot be recorded
+        stays, and no answer to it counts.
+        """
+        for approval_id, waits in list(self._open.items()):
+            async with waits.turn:
+                if not waits.over and not self._stands(waits):
+                    try:
+                        await self._void(approval_id, waits, why)
+                    except JournalError:
+                        log.exception("Request '%s' is void, and the journal refused it", approval_id)
+
+    def look_soon(self) -> None:
+        """Void, in a moment, the requests of calls that a net blocks by now (G-68)."""
+        if self._open and not self._looks:
+            self._looks = True
+            self._tasks.start(self._look())
+
+    async def _look(self) -> None:
+        self._looks = False
+        for approval_id, waits in list(self._open.items()):
+            async with waits.turn:
+                blocked = None if self._shown(approval_id, waits) is None else self._blocked(waits)
+                if blocked is None:
+                    continue
+                try:
+                    await self._void(approval_id, waits, blocked, then=JUDGED)
+                except JournalError:
+                    log.exception("Request '%s' is void, and the journal refused it", approval_id)
+
+    def _blocked(self, waits: _Open) -> str | None:
+        """Tell why no answer is needed: a net blocks the call by now. A flow's question is no call."""
+        if waits.wanted is not None:
+            return None
+        reason = self._host.manager.block_reason(waits.request.call)
+        return None if reason is None else f"the call is blocked by now: {reason.rstrip('.')}"
+
+    def keep(self, deadlines: Mapping[tuple[str, str], Deadline]) -> None:
+        """Have requests that an earlier host had asked keep their deadlines, by call and net (G-67)."""
+        self._deadlines.update(deadlines)
+
+    def _deadline(self, request: ApprovalRequest) -> Deadline:
+        """Until when a request that was not asked before has to be answered."""
+        lasts, now = self._policy.expire if request.within is None else request.within, self._clock()
+        due = None if lasts is None else now + timedelta(seconds=lasts)
+        return Deadline(now, due, due)
+
+    def _note_on(self, request: ApprovalRequest) -> str | None:
+        """Tell why a rule asks although it is off, in shadow mode or passed by (G-67); else its note."""
+        manager = self._host.manager
+        if request.net and request.net in manager.nets and request.net not in manager.active:
+            return "the call was made before the rule was turned off"
+        if manager.mode == "shadow":
+            return "the call was made before the session was switched to shadow mode"
+        if (
+            request.net
+            and request.edit is not None
+            and not manager.concerned(request.call, [request.net])
+        ):
+            return "the call was edited after the rule had asked"
+        return request.note
+
+    def _shown(self, approval_id: str, waits: _Open) -> ApprovalState | None:
+        """A request as it stands, for who has its turn; `None` when nothing counts for it any more."""
+        return None if waits.over else self._host.state.approvals.get(approval_id)
+
+    def _stands(self, waits: _Open) -> bool:
+        """Whether all is still as it was when the request was shown."""
+        return digest_of(self._host.id, self._host.manager, waits.request) == waits.digest
+
+    # How requests end
+
+    async def _note(self, body: EventBody) -> None:
+        """Record something after which a request stays open.
+
+        The turn of whoever cancels this lasts until that is in the record: the next answer counts on it.
+        """
+        cut_off: asyncio.CancelledError | None = None
+        # Handed over here and now: nothing comes between what was looked at and what is recorded.
+        record = self._host.hand_over(body)
+        while not record.done():
+            try:
+                await asyncio.wait([record])
+            except asyncio.CancelledError as error:
+                cut_off = error
+        if cut_off is not None and record.exception() is None:
+            raise cut_off
+        record.result()
+
+    async def _end(self, waits: _Open, body: _End, answer: ApprovalAnswer) -> bool:
+        """Record the end of a request, then release who waits. False when that one has gone.
+
+        Released in the moment in which the record has it, whatever becomes of whoever calls this.
+        """
+        released: list[bool] = []
+
+        def release(written: bool) -> None:
+            waits.ending = written
+            if written and not waits.answered.done():
+                waits.answered.set_result(answer)
+                released.append(True)
+            elif not written and waits.left is not None:
+                self.withdrawals.later(body.approval_id, body.call_id, waits.left)
+
+        waits.ending = True
+        try:
+            await self._host.record(body, then=release)
+        except JournalError:
+            waits.ending = False
+            raise
+        return bool(released)
+
+    async def _void(
+        self,
+        approval_id: str,
+        waits: _Open,
+        why: str,
+        edit: tuple[dict[str, JsonValue], str] | None = None,
+        then: str = AGAIN,
+    ) -> bool:
+        """Withdraw a request whose call is to be judged anew; it keeps its time (G-67).
+
+        An `edit` is another input, and who has chosen it (G-75).
+        """
+        call_id = waits.request.call.tool_call_id
+        shown = self._host.state.approvals.get(approval_id)
+        if shown is not None:
+            since = waits.since or shown.since
+            about = call_id, waits.request.net
+            self._deadlines[about] = Deadline(since, shown.expires, waits.due)
+            self._voided.add(about)
+        gone = ApprovalWithdrawn(
+            approval_id=approval_id,
+            call_id=call_id,
+            reason=f"{why}; {then}",
+            again=True,
+            input=None if edit is None else edit[0],
+            by=None if edit is None else edit[1],
+        )
+        chosen, by = edit or (None, None)
+        return await self._end(waits, gone, replace(_AGAIN, input=chosen, by=by))
+
+    async def _edited(
+        self, approval_id: str, waits: _Open, edited: dict[str, JsonValue], by: str
+    ) -> Reply | None:
+        """Where several people must approve, an edit makes another request: all approve that one."""
+        if not await self._void(approval_id, waits, f"edited by {by}", (edited, by)):
+            return None
+        return Reply(True, "The edited call is asked about anew: everybody approves that one", True)
+
+    def _arm(self, approval_id: str, waits: _Open) -> None:
+        """Have the request expire when its time is over."""
+        if waits.timer is not None:
+            waits.timer.cancel()
+            waits.timer = None
+        shown = self._host.state.approvals.get(approval_id)
+        if shown is None or shown.expires is None:
+            return
+        left = (shown.expires - self._clock()).total_seconds()
+        loop = asyncio.get_running_loop()
+        waits.timer = loop.call_later(max(0.0, left), self._expire_soon, approval_id, waits)
+
+    def _expire_soon(self, approval_id: str, waits: _Open) -> None:
+        self._tasks.start(self._expire(approval_id, waits))
+
+    async def _expire(self, approval_id: str, waits: _Open) -> None:
+        async with waits.turn:
+            shown = self._shown(approval_id, waits)
+            if shown is None or shown.expires is None:
+                return
+            if self._clock() < shown.expires:
+                # The machine slept, or its clock was set back.
+                self._arm(approval_id, waits)
+                return
+            reason = expired(shown, waits.since)
+            body = ApprovalExpired(approval_id=approval_id, call_id=shown.call_id, reason=reason)
+            try:
+                await self._end(waits, body, ApprovalAnswer(False, reason))
+            except JournalError:
+                log.exception("Request '%s' has expired, and the journal refused it", approval_id)
+                loop = asyncio.get_running_loop()
+                waits.timer = loop.call_later(RETRY, self._expire_soon, approval_id, waits)
+
+    # What makes an answer fit
+
+    def _unfit(
+        self,
+        waits: _Open,
+        shown: ApprovalState,
+        approved: bool,
+        by: str,
+        digest: str | None,
+        grant: GrantTerms | None,
+    ) -> str | None:
+        """Why an answer cannot be taken; `None` when it can."""
+        if digest is not None and digest != waits.digest:
+            return "This is not the request that was shown: look again"
+        if shown.expires is not None and self._clock() >= shown.expires:
+            return f"Too late: {expired(shown, waits.since)}"
+        if not by:
+            return "Nobody has decided: an answer needs the name of an operator"
+        if not approved:
+            return None if grant is None else "A denial grants nothing"
+        unseen = self._unseen(shown, by)
+        if unseen is not None:
+            return unseen
+        if shown.people > 1:
+            same = self._same(shown, by)
+            if same is not None:
+                return f"{same}: {shown.people} other people must approve"
+            if is_among(by, shown.given):
+                return f"{by} has approved already: somebody else must approve too"
+        return None
+
+    def _ungrantable(
+        self,
+        waits: _Open,
+        shown: ApprovalState,
+        edited: dict[str, JsonValue] | None,
+        grant: GrantTerms,
+        by: str,
+        reason: str | None,
+    ) -> str | None:
+        """Reason why an approval with these terms cannot be taken; `None` when it can.
+
+        Where it takes others to turn the rule off, one of them must give the grant (G-67).
+        """
+        why = ungrantable(shown, grant)
+        if why is None and not (reason or "").strip():
+            return "Nothing granted: say why, the reason is recorded with the grant"
+        if why is None and people_to_loosen(waits.request.rule):
+            same = self._same(shown, by)
+            if same is not None:
+                return f"{same}: another person must grant what has a high risk"
+        if why is None and from_subagent(waits.request.call) and not grant.subagents:
+            return f"A subagent made this call of {shown.called}: the grant must say that it reaches them"
+        if why is None and edited is not None and waits.wanted is None:
+            call = replace(waits.request.call, input=edited)
+            if set(self._host.manager.names_of(call)) != set(shown.names):
+                return f"Nothing can be granted with this edit: {EDITED_EFFECTS}"
+        return why
+
+    def _unseen(self, shown: ApprovalState, by: str) -> str | None:
+        """Why somebody cannot approve yet: text that may be more than a secret is masked for them."""
+        found = self._host.shown.approvals.get(shown.id)
+        if found is None or not found.hidden or is_among(by, found.revealed):
+            return None
+        places = ", ".join(dict.fromkeys(hidden.place for hidden in found.hidden))
+        return f"What is masked in {places} may be more than a secret: look at it first"
+
+    def _same(self, shown: ApprovalState, name: str) -> str | None:
+        """Reason why somebody is no other person than those behind the call of a request."""
+        sessions = self._host.sessions_of(shown.call_id)
+        return not_another(name, *sessions, own_approvals=self._policy.own_approvals)
+
+    def _first(
+        self, shown: ApprovalState, by: str, credential: Credential | None
+    ) -> ExtensionRecord | None:
+        """What another person wants who may be the first of two to lengthen a request."""
+        first = shown.extension
+        if first is None or same_person(first.by, by) or self._same(shown, first.by) is not None:
+            return None
+        return first if self._tokens.in_force(first.token, credential) else None
+
+    def _lapsed(self, shown: ApprovalState, credential: Credential | None) -> str | None:
+        """Reason why an approval that was given before does not count any more; `None` when all do."""
+        for name, token in zip_longest(shown.given, shown.tokens):
+            why = self._same(shown, name)
+            if why is None and not self._tokens.in_force(token, credential):
+                why = f"the token of {name} is no longer in force"
+            if why is not None:
+                return f"The approval of {name} no longer counts, {why}"
+        return None
+
+
+_AGAIN = ApprovalAnswer(False, again=True)

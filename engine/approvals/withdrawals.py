@@ -1,0 +1,91 @@
+"""Questions that nobody waits for any more: out of the queue now, or as soon as the journal takes it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Container, Coroutine
+from typing import Protocol
+
+from ..history.errors import JournalError
+from ..history.model.events import ApprovalWithdrawn, EventBody
+from ..history.model.state import SessionState
+
+INTERRUPTED = "the agent was interrupted"
+"""Why a question leaves the queue, where nothing more is known."""
+RETRY = 1.0
+"""Seconds until the end of a request that could not be recorded is tried again."""
+
+log = logging.getLogger(__name__)
+
+
+class Recording(Protocol):
+    """The session whose questions these are."""
+
+    @property
+    def state(self) -> SessionState: ...
+
+    def why_left(self, call_id: str) -> str: ...
+
+    async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None: ...
+
+
+class Tasks:
+    """Work that nobody awaits, kept until it is done."""
+
+    def __init__(self) -> None:
+        self._working: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
+
+
+class Withdrawals:
+    """See the module. `waited_for` are the questions that somebody waits for."""
+
+    def __init__(self, host: Recording, tasks: Tasks, waited_for: Container[str]) -> None:
+        self._host = host
+        self._tasks = tasks
+        self._waited_for = waited_for
+        self._later: dict[str, asyncio.TimerHandle] = {}
+
+    async def withdraw(self, approval_id: str, call_id: str, reason: str) -> None:
+        """Record that nobody waits, and why; when that cannot be written, try again until it can."""
+
+        def then(written: bool) -> None:
+            if not written:
+                self.later(approval_id, call_id, reason)
+
+        gone = ApprovalWithdrawn(approval_id=approval_id, call_id=call_id, reason=reason)
+        try:
+            await self._host.record(gone, then=then)
+        except JournalError:
+            log.exception("Nobody waits for request '%s', and the journal refused it", approval_id)
+            self.later(approval_id, call_id, reason)
+
+    def later(self, approval_id: str, call_id: str, reason: str) -> None:
+        """Withdraw a question after a while, if it is still open then."""
+
+        def again() -> None:
+            self._later.pop(approval_id, None)
+            if approval_id in self._host.state.approvals:
+                self._tasks.start(self.withdraw(approval_id, call_id, reason))
+
+        if approval_id not in self._later:
+            loop = asyncio.get_running_loop()
+            self._later[approval_id] = loop.call_later(RETRY, again)
+
+    async def pause(self) -> None:
+        """Begin nothing from here on, as the session is being closed, and let the record catch up."""
+        for timer in self._later.values():
+            timer.cancel()
+        self._later.clear()
+        await self._host.record()
+
+    def resume(self) -> None:
+        """Go on: the session could not be closed."""
+        for approval_id, shown in self._host.state.approvals.items():
+            if approval_id not in self._waited_for:
+                self.later(approval_id, shown.call_id, self._host.why_left(shown.call_id))

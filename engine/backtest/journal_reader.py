@@ -1,0 +1,294 @@
+"""Recorded sessions of a journal, read page by page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import cast
+
+from pydantic_core import from_json
+
+from ..core.frozen import maker
+from ..history.decisions.call_pages import CallRow, call_pages
+from ..history.decisions.index import IN_TIME
+from ..history.journal.rows import event_of
+from ..history.model.events import (
+    ApprovalDecided,
+    ApprovalExpired,
+    ApprovalRequested,
+    CallDecided,
+    CallResult,
+    JournalEvent,
+    NetToggled,
+    SessionOpened,
+    SessionResumed,
+)
+from ..history.model.records import RuleRecord
+from ..history.model.times import to_ms
+from .recording import (
+    Recorded,
+    RecordedCall,
+    RecordedOpening,
+    RecordedQuestion,
+    RecordedResult,
+    RecordedResumption,
+    RecordedSwitch,
+    Recording,
+    Then,
+)
+
+# Rows of nearly all that a journal holds about calls, read without parsing them.
+#
+# A decision or result as this version writes it has its fields in a fixed order and no blanks. Within
+# a text every quote has a backslash before it, so a mark like `","is_error":` is found nowhere in
+# what an agent or a tool wrote, but for an input, which is JSON itself: its end is looked for from
+# behind. What looks any different is not read here, and goes the long way. Parsing takes longer than
+# judging does.
+
+
+_call = maker(RecordedCall)
+_result = maker(RecordedResult)
+_ALLOWED = Then()
+_ALLOWED_IN_SHADOW = Then(shadow=True)
+
+_WORD = r'"([^"\\]*)"'
+_HEAD = rf'\{{"type":"call\.decided","call_id":{_WORD},"tool":{_WORD},"input":'
+_DECIDED = re.compile(rf"{_HEAD}\{{")
+_OUTCOME = ',"outcome":"'
+_ENFORCED = ',"outcome":"allow","mode":"enforce","reason":null,"net":null,"rule":null,'
+_IN_SHADOW = ',"outcome":"allow","mode":"shadow","reason":null,"net":null,"rule":null,'
+_NAMES = '},"names":['
+_UNASKED = re.compile(
+    r',"approved_by":\[\],"edited":(?:true|false)(?:,"granted":\[\],"clock":null)?,"via":'
+)
+"""Neither a person nor a grant let it pass, and no net looked at the time."""
+_COMMON = re.compile(rf'{_HEAD}(\{{[^{{}}\\]*\}}),"names":\[{_WORD}\]{re.escape(_ENFORCED)}')
+"""One name, and no object within the input: the first brace that closes is the input's own."""
+_COMMON_END = ',"approved_by":[],"edited":false,"granted":[],"clock":null,"via":null'
+_PLAIN = CallDecided(call_id="", tool="", input={}, names=(), outcome="allow", mode="enforce")
+_COMMON_ENDS = (
+    _PLAIN.model_dump_json().partition('"steps":[]')[2],
+    f'{_COMMON_END},"uninspectable":null,"judged_as":[]}}',
+    f"{_COMMON_END}}}",
+)
+"""As records end now, as they did before they said who edited, and before they said what was unclear."""
+_UNCLEAR = '"uninspectable":"'
+_RESULT = re.compile(rf'\{{"type":"call\.result","call_id":{_WORD},"tool":{_WORD},"output":"')
+_ERROR = '","is_error":'
+_UNDONE = ',"undone":['
+_RESULT_END = ',"undone":[],"clock":null,"arrived":{}}'
+
+
+class JsonInput(Mapping[str, object]):
+    """A call's input that is read when somebody looks into it; `text` is its JSON.
+
+    Looking raises `ValueError` where the text is not what it should be.
+    """
+
+    __slots__ = ("_read", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._read: dict[str, object] | None = None
+
+    @property
+    def _values(self) -> dict[str, object]:
+        if self._read is None:
+            self._read = cast("dict[str, object]", from_json(self.text))
+        return self._read
+
+    def __getitem__(self, key: str) -> object:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+def plain_call(row: CallRow) -> RecordedCall | None:
+    """A decision that allowed a call and asked nobody; `None` for any other row."""
+    text = row[3]
+    common = _COMMON.match(text)
+    if common is not None and text.endswith(_COMMON_ENDS):
+        call_id, tool, arguments, name = common.groups()
+        return _call(row[0], call_id, tool, JsonInput(arguments), _ALLOWED, row[1], (name,))
+    head = _DECIDED.match(text)
+    outcome = text.rfind(_OUTCOME)
+    if head is None or outcome < 0:
+        return None
+    start = head.end() - 1
+    names = text.rfind(_NAMES, start, outcome)
+    if names < 0 or _UNASKED.search(text, outcome) is None or text.find(_UNCLEAR, outcome) >= 0:
+        return None
+    if text.startswith(_ENFORCED, outcome):
+        then = _ALLOWED
+    elif text.startswith(_IN_SHADOW, outcome):
+        then = _ALLOWED_IN_SHADOW
+    else:
+        return None
+    call_id, tool = head.groups()
+    written = text[names + len(_NAMES) : outcome - 1]
+    known = (tool,) if written and written[1:-1] == tool else tuple(from_json(f"[{written}]"))
+    return _call(row[0], call_id, tool, JsonInput(text[start : names + 1]), then, row[1], known)
+
+
+def result(row: CallRow) -> RecordedResult | None:
+    """How a call that ran ended; `None` for any other row."""
+    text = row[3]
+    head = _RESULT.match(text)
+    at = -1 if head is None else text.find(_ERROR, head.end() - 1)
+    if head is None or at < 0:
+        return None
+    at += len(_ERROR)
+    if not text.startswith(("true,", "false,"), at):
+        return None
+    if not text.endswith(_RESULT_END):
+        undone = text.rfind(_UNDONE, at)
+        if undone >= 0 and not text.startswith("]", undone + len(_UNDONE)):
+            return None
+    return _result(head[1], head[2], text[at] == "t")
+
+
+# From a journal's events to what a judge reads.
+
+
+OPENINGS = 32
+
+
+class Items:
+    """The items of one session, event by event: which rule asked about a call, and who denied it, is
+    remembered until it is decided.
+
+    A step of a flow that a person takes is no call: no rule has a say in it, then or now.
+
+    `openings` are those of sessions read before, by their text: many begin alike, and with all their
+    nets that text is the longest there is.
+    """
+
+    def __init__(self, openings: dict[str, RecordedOpening] | None = None) -> None:
+        self._denied: dict[str, str] = {}
+        self._asked: dict[str, tuple[str, RuleRecord | None]] = {}
+        self._steps: set[str] = set()
+        self._openings = {} if openings is None else openings
+
+    def of_rows(self, session: str, rows: Iterable[CallRow], path: Path) -> Iterator[Recorded]:
+        """The items in rows of the journal at `path`. Raises `JournalError` for an unreadable one."""
+        steps, asked = self._steps, self._asked
+        for row in rows:
+            kind = row[2]
+            if kind == "call.decided":
+                item = plain_call(row)
+                if item is not None and asked:
+                    asked.pop(item.call_id, None)
+            elif kind == "call.result":
+                item = result(row)
+                if item is not None and item.call_id in steps:
+                    continue
+            else:
+                item = None
+            if item is not None or (item := self._of_row(session, row, path)) is not None:
+                yield item
+
+    def _of_row(self, session: str, row: CallRow, path: Path) -> Recorded | None:
+        seq, at, kind, text = row
+        known = self._openings.get(text) if kind == "session.opened" else None
+        if known is not None:
+            return known
+        # Where it stands in the whole file is not read: nothing here asks.
+        item = self.of(event_of((0, session, seq, at, kind, text), path))
+        if isinstance(item, RecordedOpening) and item.branch is None:
+            if len(self._openings) >= OPENINGS:
+                self._openings.clear()
+            self._openings[text] = item
+        return item
+
+    def of(self, event: JournalEvent) -> Recorded | None:
+        """The item in an event, if it has one."""
+        match event.body:
+            case CallDecided(call_id=call_id) | CallResult(call_id=call_id) if call_id in self._steps:
+                return None
+            case CallDecided() as body:
+                then = self._then(body)
+                at = to_ms(event.at)
+                return RecordedCall(
+                    event.seq,
+                    body.call_id,
+                    body.tool,
+                    body.input,
+                    then,
+                    at,
+                    body.names,
+                    body.clock,
+                    body.uninspectable,
+                )
+            case CallResult() as body:
+                return RecordedResult(body.call_id, body.tool, body.is_error, body.undone, body.arrived)
+            case ApprovalRequested(wants=dict()) as body:
+                self._steps.add(body.call_id)
+                return None
+            case ApprovalRequested() as body:
+                at = event.at.timestamp()
+                self._asked.setdefault(body.call_id, (body.net, body.rule))
+                return RecordedQuestion(body.call_id, body.called, body.input, body.names, at)
+            case ApprovalDecided(approved=False) as body:
+                self._denied[body.call_id] = body.by
+                return None
+            case ApprovalExpired() as body:
+                self._denied[body.call_id] = IN_TIME
+                return None
+            case NetToggled(net=net, active=active):
+                return RecordedSwitch(net, active)
+            case SessionOpened() as body:
+                known = frozenset(net.key for net in body.nets)
+                branch = event if body.kind == "branch" else None
+                return RecordedOpening(known, body.active, branch, body.workdir, body.shell)
+            case SessionResumed() as body:
+                self._asked.clear()
+                added = tuple(net.key for net in body.nets)
+                return RecordedResumption(added, body.dropped, body.active, body.workdir, body.shell)
+            case _:
+                return None
+
+    def _then(self, body: CallDecided) -> Then:
+        own = body.outcome == "block" and body.net is None
+        net, rule = body.net, body.rule
+        asked = None if own else self._asked.pop(body.call_id, None)
+        denied_by = None if own else self._denied.pop(body.call_id, None)
+        shadow = body.mode == "shadow"
+        if denied_by is not None and body.outcome == "block":
+            by, outcome = (denied_by,), "ask"
+        else:
+            # What a grant let pass a person had approved before.
+            by = body.approved_by or body.granted
+            outcome = "ask" if body.outcome == "allow" and by else body.outcome
+        if outcome == "ask" and net is None and asked is not None:
+            net, rule = asked
+        return Then(
+            outcome=outcome,
+            ran=shadow or body.outcome == "allow",
+            shadow=shadow,
+            denied=outcome == "ask" and body.outcome == "block",
+            by=by,
+            net=net,
+            rule=rule,
+            reason=body.reason,
+            own=own,
+        )
+
+
+def recordings(path: Path, sessions: Iterable[str]) -> Iterator[Recording]:
+    """The sessions of these ids, whole, one after the other.
+
+    Raises `JournalError` for a file or an event that cannot be read.
+    """
+    openings: dict[str, RecordedOpening] = {}
+    for session, pages in groupby(call_pages(path, sessions), key=itemgetter(0)):
+        items = Items(openings)
+        yield Recording(
+            session, chain.from_iterable(items.of_rows(session, rows, path) for _, rows in pages)
+        )

@@ -1,0 +1,1 @@
+"""Readers of logs that other programs wrote."""

@@ -1,0 +1,94 @@
+"""What stands in a log of another program: calls, results, and what people answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ...core.frozen import frozen
+from ...core.sanitize import visible
+from ...gate.wrapping.messages import as_mapping
+from ...net.net import Input
+
+Fields: TypeAlias = Mapping[str, object]
+
+
+class LogError(ValueError):
+    """A log that cannot be read: the message says where, what was found and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands in a log; `number` is its message's, or its line's where that is one."""
+
+    file: str
+    number: int = 1
+    counted: bool = False
+
+    def at(self, number: int) -> Place:
+        """Its message of that number, counted from 1."""
+        return Place(self.file, number, counted=True)
+
+    def error(self, found: str, remedy: str) -> LogError:
+        message = f": message {self.number}" if self.counted else ""
+        return LogError(visible(f"{self.file}{message}: {found}; {remedy}"))
+
+
+@frozen
+class LoggedCall:
+    """A call; `number` is its message's."""
+
+    number: int
+    call_id: str
+    tool: str
+    input: Input
+
+
+@frozen
+class LoggedResult:
+    """How a call ended; `tool` is `None` where the log does not say it again."""
+
+    call_id: str
+    tool: str | None
+    is_error: bool
+    denied: bool = False
+
+
+@frozen
+class LoggedQuestion:
+    """A person was asked about a call; `approved` is the answer, `None` where there is none.
+
+    With an `approval_id` the answer goes by it, and leaves out whose call it is.
+    """
+
+    call_id: str
+    approved: bool | None
+    approval_id: str | None = None
+
+
+Logged: TypeAlias = LoggedCall | LoggedResult | LoggedQuestion
+
+
+def text_of(fields: Fields, name: str, place: Place) -> str:
+    """The text that `fields` must have under a name. Raises `LogError`."""
+    value = fields.get(name)
+    if not isinstance(value, str) or not value:
+        raise place.error(f"has a call or result without a '{name}'", f"expected '{name}' as a text")
+    return value
+
+
+def input_of(given: object) -> Input:
+    """A call's input; what a model wrote in place of an object counts as none given (G-32)."""
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except (ValueError, RecursionError):
+            return {}
+    return as_mapping(given) or {}
+
+
+def is_list(value: object) -> bool:
+    """Whether a value is a JSON array."""
+    return isinstance(value, list)

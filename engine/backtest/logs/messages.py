@@ -1,0 +1,243 @@
+"""The calls of a conversation that another program recorded, as OpenAI and the Vercel AI SDK write them.
+
+OpenAI's `tool_calls` and `role: "tool"`, and the items of its Responses API; the AI SDK's parts
+`tool-call` and `tool-result`, also under the older names `args`, `result` and `isError`, and the messages
+of its user interfaces. No gate decided in them: a call that has a result was allowed, unless the log says
+that a person was asked about it, and one without a result moves no net, as in a replay (G-62). A failed
+result drops what waited for it. Of results that have no call, or another tool's, nothing is known; of
+calls that share an id before its result the first counts (G-62).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from ...gate.wrapping.messages import as_list, as_mapping
+from ...net.net import Input
+from ..recording import Recorded, RecordedCall, RecordedResult, Then
+from .items import (
+    Fields,
+    LogError,
+    Logged,
+    LoggedCall,
+    LoggedQuestion,
+    LoggedResult,
+    Place,
+    input_of,
+    is_list,
+    text_of,
+)
+from .ui_messages import is_ui_message, ui_items
+
+# Items of OpenAI's Responses API, which stand beside its messages: calls and outputs by themselves.
+
+
+_CALL, _OUTPUT = "_call", "_call_output"
+_OTHER = frozenset(
+    {
+        "compaction",
+        "function_call",
+        "function_call_output",
+        "item_reference",
+        "mcp_list_tools",
+        "reasoning",
+    }
+)
+_MCP = ("mcp_approval_request", "mcp_approval_response")
+_FAILED = ("failed", "incomplete")
+
+
+def is_response_item(fields: Fields) -> bool:
+    """Whether an object without a role is such an item, or one that holds no call."""
+    kind = fields.get("type")
+    return isinstance(kind, str) and (kind in _OTHER or kind in _MCP or kind.endswith((_CALL, _OUTPUT)))
+
+
+def response_item(item: Fields, place: Place) -> Iterator[Logged]:
+    """What an item says. Raises `LogError`.
+
+    A call without a `call_id` was run by the provider itself, as a search of the web: no gate could have
+    judged it, except that of a tool on an MCP server, which is named. Nothing in an output says that a
+    function failed.
+    """
+    kind = str(item.get("type"))
+    if kind == "mcp_call":
+        yield from _mcp(item, place)
+    elif kind == "mcp_approval_request":
+        call_id = text_of(item, "id", place)
+        tool = text_of(item, "name", place)
+        yield LoggedCall(place.number, call_id, tool, input_of(item.get("arguments")))
+        yield LoggedQuestion(call_id, approved=None)
+    elif kind == "mcp_approval_response":
+        call_id = text_of(item, "approval_request_id", place)
+        yield LoggedQuestion(call_id, approved=item.get("approve") is True)
+    elif kind.endswith(_OUTPUT):
+        yield LoggedResult(text_of(item, "call_id", place), None, item.get("status") in _FAILED)
+    elif kind in ("function_call", "custom_tool_call"):
+        call_id, tool = text_of(item, "call_id", place), text_of(item, "name", place)
+        yield LoggedCall(place.number, call_id, tool, _input(item))
+    elif kind.endswith(_CALL) and "call_id" in item:
+        call_id = text_of(item, "call_id", place)
+        yield LoggedCall(place.number, call_id, kind.removesuffix(_CALL), _input(item))
+
+
+def _mcp(item: Fields, place: Place) -> Iterator[Logged]:
+    """A call that a provider made for the model, with its result: another id when a person was asked."""
+    asked = item.get("approval_request_id")
+    call_id = asked if isinstance(asked, str) else text_of(item, "id", place)
+    tool = text_of(item, "name", place)
+    yield LoggedCall(place.number, call_id, tool, input_of(item.get("arguments")))
+    yield LoggedResult(call_id, tool, item.get("error") is not None or item.get("status") in _FAILED)
+
+
+def _input(item: Fields) -> Input:
+    """The object that a call has for its input, or a free text as one."""
+    if item.get("type") == "custom_tool_call":
+        return {"input": item.get("input")}
+    return input_of(next((item[k] for k in ("arguments", "action", "operation") if k in item), None))
+
+
+__all__ = ["LogError", "Place", "is_message", "items_of"]
+
+SOMEBODY = "an operator"
+"""Who answered, where a log says that somebody did."""
+
+_ALLOWED = Then()
+_ERRORS = ("error-text", "error-json", "execution-denied")
+
+
+def is_message(value: object) -> bool:
+    """Whether a value is one message, or what stands in the place of one."""
+    fields = as_mapping(value)
+    if fields is None or "messages" in fields:
+        return False
+    return "role" in fields or is_response_item(fields)
+
+
+def items_of(messages: Iterable[tuple[Place, object]]) -> Iterator[Recorded]:
+    """The calls and results of one conversation, in order. Raises `LogError`, before the first item."""
+    found = list(_answered(item for place, message in messages for item in _read(message, place)))
+    waiting: dict[str, int] = {}
+    ended: dict[int, LoggedResult] = {}
+    asked: dict[int, bool | None] = {}
+    judged: list[int] = []
+    for at, item in enumerate(found):
+        if isinstance(item, LoggedCall):
+            if item.call_id not in waiting:
+                waiting[item.call_id] = at
+                judged.append(at)
+            continue
+        call_at = waiting.get(item.call_id)
+        called = None if call_at is None else found[call_at]
+        if call_at is None or not isinstance(called, LoggedCall):
+            continue
+        if isinstance(item, LoggedQuestion):
+            asked[call_at] = item.approved
+        elif item.tool in (None, called.tool):
+            del waiting[item.call_id]
+            ended[call_at] = item
+            found[at] = replace(item, tool=called.tool)
+            judged.append(at)
+    for at in judged:
+        item = found[at]
+        if isinstance(item, LoggedCall):
+            then = _then(ended.get(at), at in asked, asked.get(at))
+            yield RecordedCall(item.number, item.call_id, item.tool, item.input, then)
+        elif isinstance(item, LoggedResult) and not item.denied:
+            yield RecordedResult(item.call_id, item.tool or "", item.is_error)
+
+
+def _answered(items: Iterable[Logged]) -> Iterator[Logged]:
+    """The same, an answer that goes by the id of its question put to the call that was asked about."""
+    asked: dict[str, str] = {}
+    for item in items:
+        if not isinstance(item, LoggedQuestion) or item.approval_id is None:
+            yield item
+        elif item.approved is None:
+            asked[item.approval_id] = item.call_id
+            yield item
+        else:
+            yield replace(item, call_id=asked.get(item.approval_id, ""))
+
+
+def _then(ended: LoggedResult | None, asked: bool, approved: bool | None) -> Then:
+    """What became of a call: how it `ended`, and what a person said who was `asked` about it."""
+    ran = ended is not None and not ended.denied
+    if (ended is not None and ended.denied) or (approved is False and not ran):
+        return Then("ask", ran=False, denied=True)
+    if asked:
+        return Then("ask", ran=ran, by=(SOMEBODY,) if approved or ran else ())
+    return _ALLOWED if ran else Then(ran=False)
+
+
+def _read(message: object, place: Place) -> Iterator[Logged]:
+    """The calls and results in one message, or in what stands in the place of one."""
+    fields = as_mapping(message)
+    role = None if fields is None else fields.get("role")
+    if fields is not None and role is None and is_response_item(fields):
+        yield from response_item(fields, place)
+        return
+    if fields is None or not isinstance(role, str):
+        raise place.error("is no message", "expected an object with a 'role'")
+    if is_ui_message(fields):
+        yield from ui_items(fields, place)
+        return
+    if fields.get("function_call") is not None:
+        raise place.error("has 'function_call', a call without an id", "expected 'tool_calls'")
+    content = fields.get("content")
+    for part in map(as_mapping, as_list(content)):
+        if part is not None:
+            yield from _part(part, place)
+    if role == "assistant":
+        calls = fields.get("tool_calls")
+        if calls is not None and not is_list(calls):
+            raise place.error("its 'tool_calls' are no list", "expected a list of calls")
+        yield from (_openai_call(as_mapping(call) or {}, place) for call in as_list(calls))
+    elif role == "tool" and "tool_call_id" in fields:
+        call_id, tool = text_of(fields, "tool_call_id", place), fields.get("name")
+        failed = fields.get("is_error") is True or fields.get("isError") is True
+        yield LoggedResult(call_id, tool if isinstance(tool, str) else None, failed)
+    elif role == "tool" and not is_list(content):
+        remedy = "expected a 'tool_call_id', or parts of type 'tool-result'"
+        raise place.error("does not say which call it answers", remedy)
+
+
+def _part(part: Fields, place: Place) -> Iterator[Logged]:
+    match part.get("type"):
+        case "tool-call":
+            given = part["input"] if "input" in part else part.get("args")
+            tool = text_of(part, "toolName", place)
+            yield LoggedCall(place.number, text_of(part, "toolCallId", place), tool, input_of(given))
+        case "tool-result":
+            output = as_mapping(part["output"] if "output" in part else part.get("result")) or {}
+            kind = output.get("type")
+            yield LoggedResult(
+                text_of(part, "toolCallId", place),
+                text_of(part, "toolName", place),
+                kind in _ERRORS or part.get("isError") is True,
+                kind == "execution-denied",
+            )
+        case "tool-approval-request":
+            call_id, question = text_of(part, "toolCallId", place), text_of(part, "approvalId", place)
+            yield LoggedQuestion(call_id, None, question)
+        case "tool-approval-response":
+            approved = part.get("approved") is True
+            yield LoggedQuestion("", approved, text_of(part, "approvalId", place))
+        case "tool_use" | "tool_result" as other:
+            remedy = "expected OpenAI's 'tool_calls', or 'tool-call' and 'tool-result' parts"
+            raise place.error(f"has a part of type '{other}'", remedy)
+        case _:
+            pass
+
+
+def _openai_call(call: Fields, place: Place) -> LoggedCall:
+    custom = as_mapping(call.get("custom"))
+    if custom is not None:  # a tool that takes a free text
+        given = {"input": custom.get("input")}
+        return LoggedCall(place.number, text_of(call, "id", place), text_of(custom, "name", place), given)
+    function = as_mapping(call.get("function"))
+    if function is None:
+        raise place.error("has a tool call without a 'function'", "expected its 'name' and 'arguments'")
+    tool = text_of(function, "name", place)
+    return LoggedCall(place.number, text_of(call, "id", place), tool, input_of(function.get("arguments")))

@@ -1,0 +1,142 @@
+"""Message logs that other programs recorded: which conversations a file holds.
+
+A file is one JSON value, or JSON lines. An array of messages is one conversation, and so are lines that
+are one message each; an object with `messages`, or an array inside the array or on a line, is a
+conversation of its own. So is a request to OpenAI's Responses API with its `input`, a response with its
+`output`, an object with both, a response of its chat API with its `choices`, and a line of its batches.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+from ...gate.wrapping.messages import as_list, as_mapping
+from ..recording import Recording
+from .items import Fields, LogError, Place, is_list
+from .messages import is_message, items_of
+
+_LINES = (".jsonl", ".ndjson")
+_EXPECTED = (
+    "expected a message (an object with 'role'), a list of messages, "
+    "or an object with 'messages', 'input', 'output' or 'choices'"
+)
+
+__all__ = ["LogError", "conversations"]
+
+
+def conversations(path: Path) -> Iterator[Recording]:
+    """The conversations of a log, one after the other. Raises `LogError`.
+
+    Lines are read as they are needed, an array at once.
+    """
+    place = Place(str(path))
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            lines = path.suffix.lower() in _LINES or _is_lines(file)
+            file.seek(0)
+            yield from _of_lines(file, place) if lines else _of_document(file.read(), place)
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror or error}"
+        raise place.error(reason, "check the path and its permissions") from error
+    except UnicodeDecodeError as error:
+        raise place.error("is not UTF-8 text", "save the file as UTF-8") from error
+
+
+def _is_lines(file: TextIO) -> bool:
+    """Whether the first line says something by itself and is not all."""
+    written = (line for line in file if line.strip())
+    try:
+        json.loads(next(written, ""))
+    except (ValueError, RecursionError):
+        return False
+    return next(written, None) is not None
+
+
+def _of_document(text: str, place: Place) -> Iterator[Recording]:
+    value = _parsed(text, place)
+    if is_message(value):
+        yield _conversation(place, [(place, value)])
+    elif is_list(value):
+        items = as_list(value)
+        if not items or any(map(is_message, items)):
+            yield _conversation(place, [(place.at(n), item) for n, item in enumerate(items, 1)])
+            return
+        for number, item in enumerate(items, 1):
+            yield _held(item, Place(f"{place.file}: conversation {number}"))
+    else:
+        yield _held(value, place)
+
+
+def _of_lines(file: TextIO, place: Place) -> Iterator[Recording]:
+    messages: list[tuple[Place, object]] = []
+    for number, line in enumerate(file, 1):
+        if not line.strip():
+            continue
+        here = Place(f"{place.file}:{number}")
+        value = _parsed(line, here, single=True)
+        if is_message(value):
+            messages.append((Place(here.file, number), value))
+        elif messages:
+            remedy = "put messages and whole conversations into files of their own"
+            raise here.error("a conversation after single messages", remedy)
+        else:
+            yield _held(value, here)
+    if messages:
+        yield _conversation(place, messages)
+
+
+def _held(value: object, place: Place) -> Recording:
+    """The conversation that a value holds."""
+    fields = as_mapping(value)
+    held = value if fields is None else _in(fields)
+    if not is_list(held):
+        raise place.error(f"holds {_kind(value)}", _EXPECTED)
+    return _conversation(place, [(place.at(n), item) for n, item in enumerate(as_list(held), 1)])
+
+
+def _in(fields: Fields) -> object:
+    """The messages in an object; `None` where it has none."""
+    answer = as_mapping(fields.get("response"))
+    of_batch = as_mapping((fields if answer is None else answer).get("body"))
+    fields = fields if of_batch is None else of_batch
+    if "messages" in fields:
+        return fields["messages"]
+    if is_list(fields.get("choices")):
+        chosen = next(map(as_mapping, as_list(fields["choices"])), None)
+        return [] if chosen is None else [chosen.get("message")]
+    if is_list(fields.get("input")) or is_list(fields.get("output")):
+        return [*as_list(fields.get("input")), *as_list(fields.get("output"))]
+    return None
+
+
+def _conversation(place: Place, messages: list[tuple[Place, object]]) -> Recording:
+    return Recording(place.file, items_of(messages), unit="message")
+
+
+def _parsed(text: str, place: Place, *, single: bool = False) -> object:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        where = f"column {error.colno}" if single else f"line {error.lineno}, column {error.colno}"
+        remedy = "expected one JSON value a line" if single else "expected one JSON value, or JSON lines"
+        raise place.error(f"is not JSON at {where}: {error.msg}", remedy) from error
+    except RecursionError as error:
+        raise place.error("is nested too deeply", "is this a log of messages?") from error
+
+
+def _kind(value: object) -> str:
+    """What a value is, in JSON's words."""
+    match value:
+        case dict():
+            return "an object that is no message and has none"
+        case list():
+            return "a list"
+        case str():
+            return "a text"
+        case None:
+            return "null"
+        case _:
+            return json.dumps(value)

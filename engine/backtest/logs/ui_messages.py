@@ -1,0 +1,79 @@
+"""Messages as a Vercel user interface keeps them: a call and what became of it are one part.
+
+Today's have `tool-<name>` and `dynamic-tool` among their `parts`, older ones `tool-invocation`, the
+oldest `toolInvocations` beside their text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from ...gate.wrapping.messages import as_list, as_mapping
+from .items import Fields, Logged, LoggedCall, LoggedQuestion, LoggedResult, Place, input_of, text_of
+
+_PREFIX = "tool-"
+_UNFINISHED = ("partial-call", "input-streaming")
+_ENDED = ("result", "output-available", "output-error")
+
+
+def is_ui_message(message: Fields) -> bool:
+    """Whether a message keeps its calls as a user interface does."""
+    return "parts" in message or "toolInvocations" in message
+
+
+def ui_items(message: Fields, place: Place) -> Iterator[Logged]:
+    """What the message holds: of every step first its calls, then their results. Raises `LogError`."""
+    for _, parts in groupby(_invocations(message, place), key=lambda found: found[0]):
+        calls: list[Logged] = []
+        ended: list[Logged] = []
+        for _, part, tool in parts:
+            for item in _invocation(part, tool, place):
+                (ended if isinstance(item, LoggedResult) else calls).append(item)
+        yield from (*calls, *ended)
+
+
+def _invocations(message: Fields, place: Place) -> Iterator[tuple[object, Fields, str]]:
+    """The calls of a message, each with its step and its tool."""
+    step, found = 0, False
+    for each in as_list(message.get("parts")):
+        part = as_mapping(each)
+        kind = None if part is None else part.get("type")
+        if part is None or not isinstance(kind, str):
+            raise place.error("has a part without a 'type'", "expected a message of the Vercel AI SDK")
+        if kind == "step-start":
+            step += 1
+        elif kind == "tool-invocation":
+            found = True
+            held = as_mapping(part.get("toolInvocation"))
+            if held is None:
+                raise place.error("has a part without its 'toolInvocation'", "expected an object there")
+            yield (step, held.get("step")), held, text_of(held, "toolName", place)
+        elif kind == "dynamic-tool":
+            found = True
+            yield step, part, text_of(part, "toolName", place)
+        elif kind.startswith(_PREFIX):
+            found = True
+            yield step, part, kind.removeprefix(_PREFIX)
+    for each in as_list(message.get("toolInvocations")) if not found else ():
+        held = as_mapping(each)
+        if held is None:
+            raise place.error("its 'toolInvocations' hold what is no object", "expected calls there")
+        yield held.get("step"), held, text_of(held, "toolName", place)
+
+
+def _invocation(part: Fields, tool: str, place: Place) -> Iterator[Logged]:
+    """A call with what is known of it."""
+    state = part.get("state", "result" if "result" in part else "call")
+    if state in _UNFINISHED:
+        return
+    call_id = text_of(part, "toolCallId", place)
+    yield LoggedCall(place.number, call_id, tool, input_of(part.get("input", part.get("args"))))
+    approval = as_mapping(part.get("approval"))
+    if approval is not None:
+        approved = approval.get("approved")
+        yield LoggedQuestion(call_id, approved if isinstance(approved, bool) else None)
+    if state in _ENDED:
+        yield LoggedResult(call_id, tool, state == "output-error")
+    elif state == "output-denied":
+        yield LoggedResult(call_id, tool, is_error=True, denied=True)

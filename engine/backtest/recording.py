@@ -1,0 +1,178 @@
+"""What a record holds for judging its calls again: one value for each event that counts.
+
+Sources turn rows of a journal and messages of a log into these; `judge` reads nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from ..core.condition import Shell
+from ..core.frozen import frozen
+from ..gate.types import Outcome
+from ..history.model.events import JournalEvent
+from ..history.model.records import RuleRecord, StepRecord
+from ..history.model.times import from_ms
+from ..net.net import Input, Marking, Since, ToolCall
+
+Unit: TypeAlias = Literal["event", "message"]
+"""What the numbers of a recording count."""
+
+
+@frozen
+class Then:
+    """What became of a call when it was recorded.
+
+    `outcome` is the nets' verdict: `ask` when a person was asked, whatever the answer, or, in shadow
+    mode, would have been. `ran` says whether the call ran, `denied` that a person said no, `by` who
+    answered. `own` marks a block in no net's name, such as an id in use: the gate's own, which no rule
+    would change. In a message log, where no gate decided, every call that has a result was allowed.
+    """
+
+    outcome: Outcome = "allow"
+    ran: bool = True
+    shadow: bool = False
+    denied: bool = False
+    by: tuple[str, ...] = ()
+    net: str | None = None
+    rule: RuleRecord | None = None
+    reason: str | None = None
+    own: bool = False
+
+
+@frozen
+class RecordedCall:
+    """A decided call; `seq` is its event's or message's number, `at` in UTC milliseconds if known.
+
+    `input` is what was decided about, as a person may have edited it. `names` are those the record has,
+    none in a message log, and `unclear` is why there may be more to the call than they tell. `clock` is
+    the time the gate judged it by, in seconds since 1970, where the record says.
+    """
+
+    seq: int
+    call_id: str
+    tool: str
+    input: Input
+    then: Then
+    at: int | None = None
+    names: tuple[str, ...] = ()
+    clock: float | None = None
+    unclear: str | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """The time by which it is judged, in seconds since 1970."""
+        return self.at / 1000 if self.clock is None and self.at is not None else self.clock
+
+    @property
+    def time(self) -> datetime | None:
+        return None if self.at is None else from_ms(self.at)
+
+
+@frozen
+class RecordedResult:
+    """How a call ended; an unknown outcome is an error, as it was for the nets.
+
+    `undone` are the steps that were taken back, last first, because it never ran, `arrived` when those
+    tokens came that went with them or returned, where they age.
+    """
+
+    call_id: str
+    tool: str
+    is_error: bool
+    undone: tuple[StepRecord, ...] = ()
+    arrived: Mapping[str, Since] = field(default_factory=dict[str, Since])
+
+
+@frozen
+class RecordedQuestion:
+    """A call was put to a person; nothing has moved yet. `seconds` is the time, since 1970."""
+
+    call_id: str
+    tool: str
+    input: Input
+    names: tuple[str, ...] = ()
+    seconds: float | None = None
+
+
+@frozen
+class RecordedSwitch:
+    """An operator switched a net on or off."""
+
+    net: str
+    active: bool
+
+
+@frozen
+class RecordedOpening:
+    """A session began under the nets `known`, of which `active` were active.
+
+    `branch` is the event itself where nets began elsewhere than at their initial markings, `workdir`
+    where its calls ran, `shell` what ran the commands in them.
+    """
+
+    known: frozenset[str]
+    active: tuple[str, ...]
+    branch: JournalEvent | None = None
+    workdir: str | None = None
+    shell: Shell | None = None
+
+
+@frozen
+class RecordedResumption:
+    """A session went on with the nets `added` and without those `dropped`; `active` are active now."""
+
+    added: tuple[str, ...]
+    dropped: tuple[str, ...]
+    active: tuple[str, ...]
+    workdir: str | None = None
+    shell: Shell | None = None
+
+
+Recorded: TypeAlias = (
+    RecordedCall
+    | RecordedResult
+    | RecordedQuestion
+    | RecordedSwitch
+    | RecordedOpening
+    | RecordedResumption
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where judging begins: nets elsewhere than at their initial markings, and what waits there.
+
+    `known` are the nets that the record has so far, `pending` what waits for results (net, transition,
+    tool, call). The calls of the ids `asked` had been put to a person before. `since` is when tokens came
+    that age, `workdir` where the calls run, `shell` what runs their commands.
+    """
+
+    markings: Mapping[str, Marking] = field(default_factory=dict[str, Marking])
+    active: tuple[str, ...] | None = None
+    known: frozenset[str] = frozenset()
+    pending: tuple[tuple[str, str, str, ToolCall], ...] = ()
+    asked: frozenset[str] = frozenset()
+    since: Mapping[str, Since] = field(default_factory=dict[str, Since])
+    workdir: str | None = None
+    shell: Shell | None = None
+
+
+BEGINNING = Start()
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One session of a journal, or one conversation of a log.
+
+    `name` is the session's id, or file and place of the conversation. `items` can be read once, before
+    the next recording of the same source is asked for.
+    """
+
+    name: str
+    items: Iterable[Recorded]
+    unit: Unit = "event"
+    start: Start = BEGINNING

@@ -1,0 +1,212 @@
+"""Questions that were always answered with yes: how many would have been saved, and by what.
+
+The recorded calls are judged again under the nets they were judged by, once without the rule that asks
+and once with a condition that lets the most common value pass. A question counts as saved when the call
+would have been allowed, so not where another rule asks as well. What would have been saved in a history
+says nothing of calls that are not in it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from math import ceil
+from pathlib import Path
+from re import compile as pattern
+from typing import TypeAlias, cast
+
+from pydantic import JsonValue
+
+from ..core.condition import And, Compare, Scalar, written
+from ..history.decisions.approval_stats import RuleFatigue, nets_of
+from ..history.fold.markings import skill_net
+from ..history.model.records import NetRecord, Record
+from ..history.model.times import to_ms
+from ..history.redaction.redaction import Redaction
+from ..net.net import NetError, SkillNet
+from .journal_reader import recordings
+from .judge import Judge
+from .recording import RecordedCall
+from .trial import ReadCondition, RecordedNames, Trial
+
+USES = (1, 3, 5, 10)
+"""Uses of a grant that are tried."""
+
+WORTH = 0.8
+"""The share of what a grant without a number would save that fewer uses have to reach."""
+
+COMMON = 10
+"""Questions that have to share a value before it says something."""
+
+LONGEST = 80
+FIELDS = 20_000
+DEPTH = 3
+_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
+_CLEAN = pattern(r"[^\x00-\x1f\x7f-\x9f]*")
+
+_Field: TypeAlias = tuple[tuple[str, ...], type, Scalar]
+
+
+class Saved(Record):
+    """What would have saved questions of one rule, in the sessions that were looked at.
+
+    `asked` is how many it asked there, `alone` how many of these calls nothing else asked about or
+    blocked. `uses` of a grant at each question would have saved `by_grant`. `when` is the condition that
+    the rule would need, which would have saved `by_condition`.
+    """
+
+    sessions: int
+    asked: int
+    alone: int
+    uses: int | None = None
+    by_grant: int = 0
+    when: str | None = None
+    by_condition: int = 0
+
+
+def saved(
+    path: Path,
+    rule: RuleFatigue,
+    *,
+    since: datetime | None = None,
+    conditions: ReadCondition,
+    redaction: Redaction,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Saved | None:
+    """What would have saved questions of a rule; `None` when nothing would, or once `cancelled`.
+
+    `conditions` reads those of recorded nets. A value that `redaction`
+    hides is none to write into a rule. Raises `JournalError`.
+    """
+    if not rule.always:
+        return None
+    trials = _Trials(path, rule.net, conditions)
+    first = to_ms(since) if since is not None else 0
+    groups: Counter[tuple[str, str, tuple[str, ...]]] = Counter()
+    fields: Counter[_Field] = Counter()
+    for session, call in _freed(path, rule, trials, None, first):
+        if cancelled():
+            return None
+        groups[session, call.tool, call.names] += 1
+        fields.update(_fields(call.input) if len(fields) < FIELDS else ())
+    alone = sum(groups.values())
+    result = Saved(sessions=len(rule.sessions), asked=sum(rule.sessions.values()), alone=alone)
+    if rule.grants:
+        result = result.model_copy(update=_grant(groups.values()))
+    chosen = _common(fields, redaction)
+    if chosen is not None:
+        compare = Compare(chosen[0], "!=", chosen[2])
+        count = 0
+        for _ in _freed(path, rule, trials, compare, first):
+            if cancelled():
+                return None
+            count += 1
+        if count:
+            result = result.model_copy(update={"when": written(compare), "by_condition": count})
+    return result if result.by_grant or result.by_condition else None
+
+
+def _grant(groups: Collection[int]) -> dict[str, int]:
+    """The fewest uses that save nearly all that a grant for the session would, and what they save."""
+    most = sum(count - 1 for count in groups)
+    for uses in USES if most else ():
+        found = sum(count - ceil(count / (uses + 1)) for count in groups)
+        if found >= WORTH * most or uses == USES[-1]:
+            return {"uses": uses, "by_grant": found}
+    return {}
+
+
+def _freed(
+    path: Path, rule: RuleFatigue, trials: _Trials, compare: Compare | None, since: int
+) -> Iterator[tuple[str, RecordedCall]]:
+    """The calls that people approved and that would have been allowed without them."""
+    for recording in recordings(path, rule.sessions):
+        judge = trials.judge(recording.name, compare)
+        if judge is None:
+            continue
+        for judgement in judge.judge(recording.items, recording.start):
+            call = judgement.call
+            asked = call.then.outcome == "ask" and call.then.ran and call.then.by
+            if asked and judgement.now.outcome == "allow" and (call.at or 0) >= since:
+                yield recording.name, call
+
+
+class _Trials:
+    """Judges of sessions under their own nets, but for one; sessions of the same nets share them."""
+
+    def __init__(self, path: Path, net: str, conditions: ReadCondition) -> None:
+        self._path = path
+        self._net = net
+        self._conditions = conditions
+        self._last: tuple[dict[str, NetRecord], Compare | None, Judge | None] | None = None
+
+    def judge(self, session: str, compare: Compare | None) -> Judge | None:
+        """Without the net or, with `compare`, where that holds too; `None` for nets nobody can make."""
+        records = nets_of(self._path, session)
+        if self._last is None or self._last[:2] != (records, compare):
+            self._last = records, compare, self._make(records, compare)
+        return self._last[2]
+
+    def _make(self, records: dict[str, NetRecord], compare: Compare | None) -> Judge | None:
+        names = RecordedNames()
+        nets: dict[str, SkillNet] = {}
+        for key, record in records.items():
+            if key == self._net and compare is None:
+                continue
+            try:
+                nets[key] = self._net_of(record, compare if key == self._net else None, names)
+            except NetError:
+                return None
+        rules = {key: records[key].rule for key in nets}
+        return Judge(Trial(nets, rules, None, names))
+
+    def _net_of(self, record: NetRecord, compare: Compare | None, names: RecordedNames) -> SkillNet:
+        """A recorded net with its condition, and `compare` besides.
+
+        One whose condition nobody can read any more applies always; then none can be added. Raises
+        `NetError`.
+        """
+        made = None if record.when is None else self._conditions(record.when)
+        governs = record.governs if made is not None else ()
+        if compare is not None:
+            if record.when is not None and made is None:
+                raise NetError(f"the condition of net '{record.key}' cannot be read")
+            made = compare if made is None else And((made, compare))
+            governs = governs or tuple(dict.fromkeys(n for t in record.transitions for n in t.tools))
+        return replace(skill_net(record), call_names=names, condition=made, governs=governs)
+
+
+def _fields(values: Mapping[str, object], above: tuple[str, ...] = ()) -> Iterator[_Field]:
+    """The fields of an input that a condition can name, with short plain values."""
+    for name, value in values.items():
+        path = (*above, name)
+        if not _NAME.fullmatch(name):
+            continue
+        if isinstance(value, str):
+            if 0 < len(value) <= LONGEST and _CLEAN.fullmatch(value):
+                yield path, str, value
+        elif isinstance(value, bool | int):
+            yield path, type(value), value
+        elif isinstance(value, Mapping) and len(path) < DEPTH:
+            yield from _fields(cast("Mapping[str, object]", value), path)
+
+
+def _common(fields: Counter[_Field], redaction: Redaction) -> _Field | None:
+    """The field and value that most questions share, the plainest of those that are as common."""
+    found = [each for each in fields.items() if each[1] >= COMMON]
+    found.sort(key=lambda each: (-each[1], len(each[0][0]), len(str(each[0][2])), each[0][0]))
+    for field, _ in found:
+        if not _hidden(field, redaction):
+            return field
+    return None
+
+
+def _hidden(field: _Field, redaction: Redaction) -> bool:
+    path, _, value = field
+    held: JsonValue = value
+    for name in reversed(path):
+        held = {name: held}
+    whole = cast("dict[str, JsonValue]", held)
+    return redaction.fields(whole) != whole

@@ -1,0 +1,359 @@
+"""When a rule applies: a condition on a call's input, `input.env = "prod" and not input.dry = true`.
+
+Pure, over plain data. A condition holds, does not hold, or cannot be told: a field is missing, or holds
+something that the comparison has no answer for. `and`, `or` and `not` go by Kleene's three values: what
+cannot be told stays so unless the rest decides. Who asks treats it as closed: the rule applies.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import isnan
+from types import UnionType
+from typing import Literal, Protocol, TypeAlias, assert_never, cast
+
+from .sanitize import folded_name
+
+Input: TypeAlias = Mapping[str, object]
+Scalar: TypeAlias = str | int | float | bool | None
+Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">=", "in", "contains", "matches", "under"]
+
+MISSING = object()
+DOUBLED = object()
+"""Stands for a field beside which another one differs from it only in looks."""
+_PLAIN_NAME = re.compile(r'[^\s.#()\[\]"=<>!,\ufeff]+')
+
+
+class Matcher(Protocol):
+    """What `matches` looks for: a compiled pattern. Equal `text`s are equal patterns."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def search(self) -> Callable[[str], bool]: ...
+
+
+Shell: TypeAlias = Literal["bash", "sh", "zsh"]
+"""A shell that runs commands; `sh` stands for dash and other plain POSIX shells."""
+
+
+def shell_named(program: str | None) -> Shell | None:
+    """The shell that a program's path names, such as `$SHELL`; `None` for one that is not known."""
+    match (program or "").rpartition("/")[2]:
+        case "bash":
+            return "bash"
+        case "zsh":
+            return "zsh"
+        case "sh" | "dash" | "ash":
+            return "sh"
+        case _:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where a session's calls run, as far as `under` and the reading of shell commands need to know.
+
+    `workdir` is what relative paths start from, `home` what `~` stands for. `real` follows symbolic links
+    on the machine where the tools run; `None` where nobody can tell, and raising `OSError` for a path
+    that cannot be followed. `shell` is what runs the shell commands in calls, `None` where nobody knows.
+    """
+
+    workdir: str | None = None
+    home: str | None = None
+    real: Callable[[str], str] | None = None
+    shell: Shell | None = None
+
+
+NOWHERE = Surroundings()
+
+_OF_ONE_PROCESS = re.compile(
+    r"//?(?:proc/(?:self|thread-self|[0-9]+)|dev/(?:fd|stdin|stdout|stderr))(?:/|\Z)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """One comparison of the field at `path` (`("env",)` for `input.env`).
+
+    `value` is a tuple of scalars for `in`, a matcher for `matches`, a string for `under`. `start` and
+    `end` are where it stands in its line, and do not make conditions differ.
+    """
+
+    path: tuple[str, ...]
+    operator: Operator
+    value: Scalar | tuple[Scalar, ...] | Matcher
+    start: int = field(default=0, compare=False)
+    end: int = field(default=0, compare=False)
+    kinds: tuple[bool, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # To Python `true` equals 1; conditions that differ in that are different.
+        values = self.value if isinstance(self.value, tuple) else (self.value,)
+        object.__setattr__(self, "kinds", tuple(isinstance(value, bool) for value in values))
+
+    @property
+    def field_name(self) -> str:
+        """`input.env`, the form people are shown; `input."a.b"` where a name is no plain word."""
+        return ".".join(("input", *map(_written_name, self.path)))
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    inner: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    parts: tuple[Condition, ...]
+
+
+Condition: TypeAlias = Compare | Not | And | Or
+
+
+def holds(condition: Condition, value: Input, around: Surroundings = NOWHERE) -> bool | None:
+    """Whether `condition` holds for a call's input; `None` when that cannot be told."""
+    match condition:
+        case Compare():
+            return _compared(condition, value, around)
+        case Not(inner=inner):
+            answer = holds(inner, value, around)
+            return None if answer is None else not answer
+        case And(parts=parts):
+            return _joined([holds(part, value, around) for part in parts], decisive=False)
+        case Or(parts=parts):
+            return _joined([holds(part, value, around) for part in parts], decisive=True)
+        case _:
+            assert_never(condition)
+
+
+def _joined(answers: list[bool | None], *, decisive: bool) -> bool | None:
+    if decisive in answers:
+        return decisive
+    return None if None in answers else not decisive
+
+
+def untold(condition: Condition, value: Input, around: Surroundings = NOWHERE) -> str | None:
+    """Why it cannot be told whether `condition` holds, in words; `None` when it can."""
+    if holds(condition, value, around) is not None:
+        return None
+    match condition:
+        case Compare():
+            found = _at(value, condition.path)
+            if found is MISSING:
+                return f"the call has no {condition.field_name}"
+            if found is DOUBLED:
+                return f"another field differs from {condition.field_name} only in looks"
+            return f"{condition.field_name} cannot be compared by '{condition.operator}'"
+        case Not(inner=inner):
+            return untold(inner, value, around)
+        case And(parts=parts) | Or(parts=parts):
+            # What the others say does not decide it, so the first that cannot be told is a reason.
+            return next(why for part in parts if (why := untold(part, value, around)) is not None)
+        case _:
+            assert_never(condition)
+
+
+def comparisons(condition: Condition) -> Iterator[Compare]:
+    """Every comparison in a condition, from left to right."""
+    match condition:
+        case Compare():
+            yield condition
+        case Not(inner=inner):
+            yield from comparisons(inner)
+        case And(parts=parts) | Or(parts=parts):
+            for part in parts:
+                yield from comparisons(part)
+        case _:
+            assert_never(condition)
+
+
+def written(condition: Condition) -> str:
+    """A condition as the rules language writes it, with no more parentheses than it needs."""
+    match condition:
+        case Compare(operator=operator, value=value):
+            return f"{condition.field_name} {operator} {_written_value(value)}"
+        case Not(inner=Compare(operator="in" | "contains" | "matches" | "under") as inner):
+            return f"{inner.field_name} not {inner.operator} {_written_value(inner.value)}"
+        case Not(inner=inner):
+            return f"not {_part(inner, And | Or)}"
+        case And(parts=parts):
+            return " and ".join(_part(part, And | Or) for part in parts)
+        case Or(parts=parts):
+            return " or ".join(_part(part, Or) for part in parts)
+        case _:
+            assert_never(condition)
+
+
+def _part(part: Condition, loose: type[Or] | UnionType) -> str:
+    """A part of a condition, in parentheses where it would fall apart without."""
+    return f"({written(part)})" if isinstance(part, loose) else written(part)
+
+
+def _written_name(name: str) -> str:
+    """A field's name, in quotes where it needs them; what cannot be seen is written as an escape."""
+    if _PLAIN_NAME.fullmatch(name) and name.isprintable():
+        return name
+    quoted = json.dumps(name, ensure_ascii=False)
+    return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in quoted)
+
+
+def _written_value(value: Scalar | tuple[Scalar, ...] | Matcher) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(_written_value(item) for item in value)}]"
+    if value is None or isinstance(value, str | int | float):
+        return json.dumps(value, ensure_ascii=False)
+    return value.text
+
+
+def _at(value: object, path: tuple[str, ...]) -> object:
+    for name in path:
+        if not isinstance(value, Mapping):
+            return MISSING
+        fields = cast("Mapping[str, object]", value)
+        value = fields.get(name, MISSING)
+        if value is MISSING:
+            return MISSING
+        if len(fields) > 1 and _is_doubled(fields, name):
+            return DOUBLED
+    return value
+
+
+def _is_doubled(fields: Mapping[str, object], name: str) -> bool:
+    """Tell whether another field folds to the same name: which of them counts is the tool's matter."""
+    folded = folded_name(name)
+    return any(other != name and folded_name(other) == folded for other in fields)
+
+
+def _compared(part: Compare, value: Input, around: Surroundings) -> bool | None:
+    found = _at(value, part.path)
+    if found is MISSING or found is DOUBLED:
+        return None
+    match part.operator:
+        case "=" | "!=":
+            answer = _same(found, part.value)
+            return None if answer is None else answer is (part.operator == "=")
+        case "<" | "<=" | ">" | ">=":
+            return _ordered(found, part.operator, part.value)
+        case "in":
+            choices = part.value if isinstance(part.value, tuple) else ()
+            return _joined([_same(found, choice) for choice in choices], decisive=True)
+        case "contains":
+            return _contains(found, part.value)
+        case "matches":
+            return _matches(found, part.value)
+        case "under":
+            return _under(found, part.value, around)
+        case _:
+            assert_never(part.operator)
+
+
+def _equal(found: object, value: object) -> bool:
+    """Equal as JSON has it: `true` is not 1, but 1 is 1.0."""
+    if isinstance(found, bool) or isinstance(value, bool):
+        return found is value
+    return found == value
+
+
+def _same(found: object, value: object) -> bool | None:
+    """Whether they are equal; a list or object and a text, a number, true or false cannot be compared.
+
+    A tool may take `["prod"]` for `prod`.
+    """
+    if isinstance(found, list | tuple | Mapping) and value is not None:
+        return None
+    return _equal(cast("object", found), value)
+
+
+def _number(value: object) -> bool:
+    """Whether it has a size. A very large integer is none that `isnan` could look at."""
+    if isinstance(value, float):
+        return not isnan(value)
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _ordered(found: object, operator: Literal["<", "<=", ">", ">="], value: object) -> bool | None:
+    """Numbers by size, texts by code points; anything else cannot be told."""
+    both_texts = isinstance(found, str) and isinstance(value, str)
+    if not both_texts and not (_number(found) and _number(value)):
+        return None
+    left, right = cast("float", found), cast("float", value)
+    match operator:
+        case "<":
+            return left < right
+        case "<=":
+            return left <= right
+        case ">":
+            return left > right
+        case ">=":
+            return left >= right
+
+
+def _contains(found: object, value: object) -> bool | None:
+    if isinstance(found, str):
+        return value in found if isinstance(value, str) else None
+    if isinstance(found, list | tuple):
+        return _joined([_same(item, value) for item in cast("list[object]", found)], decisive=True)
+    return None
+
+
+def _matches(found: object, value: object) -> bool | None:
+    search = getattr(value, "search", None)
+    if not isinstance(found, str) or not callable(search):
+        return None
+    return bool(search(found))
+
+
+def _under(found: object, value: object, around: Surroundings) -> bool | None:
+    """Whether a path lies in a folder, or is it.
+
+    Where links can be followed, what they lead to counts and not how the path looks; elsewhere `..` is
+    taken by name. Where a path leads that means something else to each process nobody can tell.
+    """
+    if not isinstance(found, str) or not isinstance(value, str) or not found or "\0" in found:
+        return None
+    path, folder = _placed(found, around), _placed(value, around)
+    if path is None or folder is None or of_one_process(posixpath.normpath(path)):
+        return None
+    if around.real is not None and path.startswith("/") and folder.startswith("/"):
+        try:
+            return _within(around.real(path), around.real(folder))
+        except (OSError, ValueError):
+            return None
+    path, folder = posixpath.normpath(path), posixpath.normpath(folder)
+    absolute = path.startswith("/"), folder.startswith("/")
+    above = ".." in (path.split("/")[0], folder.split("/")[0])
+    if absolute[0] != absolute[1] or above:
+        # Relative to, or above, a folder that nobody has named: where that is cannot be told.
+        return None
+    return _within(path.replace("//", "/", 1), folder.replace("//", "/", 1))
+
+
+def of_one_process(path: str) -> bool:
+    """Whether an absolute path without `..` leads each process elsewhere, as `/proc/self/cwd` does."""
+    return _OF_ONE_PROCESS.match(path) is not None
+
+
+def _within(path: str, folder: str) -> bool:
+    return folder in (".", path) or path.startswith(folder.rstrip("/") + "/")
+
+
+def _placed(path: str, around: Surroundings) -> str | None:
+    """A path with `~` replaced, from the working directory where that is known."""
+    if path == "~" or path.startswith("~/"):
+        return None if around.home is None else around.home + path[1:]
+    if path.startswith("~"):
+        return None
+    if not path.startswith("/") and around.workdir is not None:
+        return posixpath.join(around.workdir, path)
+    return path

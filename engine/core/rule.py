@@ -1,0 +1,151 @@
+"""Rules as they were written: what a net was made of, and where that stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from .condition import Condition
+from .sanitize import folded_name
+
+Risk: TypeAlias = Literal["low", "medium", "high"]
+
+UNCLEAR = "unclear"
+"""The name of every call of which a mapped field cannot be read to its end (G-64)."""
+
+ANYTHING_ELSE = "anything-else"
+"""The name of every call that no rule, map or free list of the active nets names (G-66)."""
+
+RESERVED = frozenset({UNCLEAR, ANYTHING_ELSE})
+"""Names that calls get from the gate: neither a tool nor a map can have them."""
+
+
+def check_tool_name(name: str) -> None:
+    """Raises `ValueError` for the definition of a tool under a reserved name, or one that folds to it."""
+    folded = folded_name(name)
+    if folded in RESERVED:
+        raise ValueError(
+            f"Tool {name!r}: '{folded}' is a reserved name, which rules use for calls of other tools; "
+            "give the tool another name"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSource:
+    """Where a rule was written: file (or `<rules>`), line and column from 1, and the line's own text.
+
+    An `implied` rule was not written: it follows from the map that stands there, and `text` says so.
+    """
+
+    file: str
+    line: int
+    column: int
+    text: str
+    implied: bool = False
+
+    @property
+    def where(self) -> str:
+        """`deploy.rules:4`, the form people are shown."""
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceRule:
+    """`require A before B`; `when` is about calls of B."""
+
+    prerequisite: str
+    dependent: str
+    source: RuleSource | None = None
+    when: Condition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRule:
+    """`require human-approval before B`.
+
+    `people` is how many different ones must approve, `within` the seconds they have, `grants` whether
+    one answer may let later calls pass as well.
+    """
+
+    tool: str
+    source: RuleSource | None = None
+    when: Condition | None = None
+    people: int = 1
+    within: float | None = None
+    risk: Risk | None = None
+    grants: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRule:
+    """`block A`."""
+
+    tool: str
+    source: RuleSource | None = None
+    when: Condition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRule:
+    """`limit A to N per session`, or per another tool's success: then `scope` is that tool's name.
+
+    With `window`, in seconds, uses come back one by one so long after they were made, and `scope` is the
+    time as it was written. `when` is about calls of A.
+    """
+
+    tool: str
+    limit: int
+    scope: str
+    source: RuleSource | None = None
+    when: Condition | None = None
+    window: float | None = None
+
+
+Rule: TypeAlias = SequenceRule | ApprovalRule | BlockRule | LimitRule
+
+
+def restricted(rule: Rule) -> str:
+    """The tool whose calls a rule restricts."""
+    return rule.dependent if isinstance(rule, SequenceRule) else rule.tool
+
+
+RISKS: tuple[Risk | None, ...] = (None, "low", "medium", "high")
+"""Risks in their order; a rule that says nothing of it comes first."""
+
+
+def strictest(rules: Iterable[Rule | None]) -> ApprovalRule | None:
+    """The strictest of each term on which approval rules among `rules` ask, whatever their conditions.
+
+    `None` where none of them asks. Its tool is that of the first.
+    """
+    asking = [rule for rule in rules if isinstance(rule, ApprovalRule)]
+    if not asking:
+        return None
+    return ApprovalRule(
+        asking[0].tool,
+        people=max(rule.people for rule in asking),
+        within=min((rule.within for rule in asking if rule.within is not None), default=None),
+        risk=RISKS[max(RISKS.index(rule.risk) for rule in asking)],
+        grants=all(rule.grants for rule in asking),
+    )
+
+
+def asks_less(rule: ApprovalRule | None, other: ApprovalRule) -> bool:
+    """Tell whether `rule` asks fewer people than `other`, or lets one answer do more.
+
+    `None` asks nobody.
+    """
+    return (
+        rule is None
+        or rule.people < other.people
+        or (rule.grants and not other.grants)
+        or (other.risk == "high" != rule.risk)
+    )
+
+
+def people_to_loosen(rule: Rule | None) -> int:
+    """How many other people it takes to turn a rule off; 0 where anybody may for a reason (G-67)."""
+    if isinstance(rule, ApprovalRule) and (rule.people > 1 or not rule.grants or rule.risk == "high"):
+        return rule.people
+    return 0

@@ -1,0 +1,156 @@
+"""Untrusted text made safe to look at: what a terminal would obey or hide is shown as an escape.
+
+Agents, models, tools, rules files and wires write text that a person reads before deciding. A control
+character could move the cursor, a bidi mark could swap what stands left and right, an invisible letter
+could hide what a command does. Hundreds of combining marks on one letter paint over the lines above and
+below, or hide a text in one cell; a mark at the start of a text stands on what is ours beside it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from functools import lru_cache
+
+from .confusables import mark_mixed, mark_words
+
+MOST_MARKS = 4
+"""Characters without a cell of their own that stay on one letter; languages get along with these."""
+_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+
+# Letters and marks by their category, yet nothing to see: fillers, joiners, variation selectors, blanks.
+_HIDDEN_RANGES = (
+    (0x034F, 0x034F),
+    (0x115F, 0x1160),
+    (0x17B4, 0x17B5),
+    (0x180B, 0x180F),
+    (0x2800, 0x2800),
+    (0x3164, 0x3164),
+    (0xFE00, 0xFE0F),
+    (0xFFA0, 0xFFA0),
+    (0xE0100, 0xE01EF),
+)
+# Vowels and final consonants of old Hangul are letters, drawn into the cell of the consonant before them.
+_HANGUL_PARTS = ((0x1161, 0x11FF), (0xD7B0, 0xD7FB))
+_FIRST_MARK = 0x300
+_CIRCLE = "◌"
+"""Shows a mark by itself."""
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def _is_hidden(character: str) -> bool:
+    code = ord(character)
+    return unicodedata.category(character) in _HIDDEN_CATEGORIES or any(
+        first <= code <= last for first, last in _HIDDEN_RANGES
+    )
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if character in _SHORT:
+        return _SHORT[character]
+    return f"\\x{code:02x}" if code <= 0xFF else spelt(character)
+
+
+def spelt(text: str) -> str:
+    r"""Every character as a long escape: `\u0301`, `\U000e0041`."""
+    return "".join(f"\\u{ord(c):04x}" if ord(c) <= 0xFFFF else f"\\U{ord(c):08x}" for c in text)
+
+
+def json_spelt(text: str) -> str:
+    r"""Every character as an escape that JSON has: `\u0080`, and two of them beyond `\uffff`."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+class _Visible(dict[int, str]):
+    """A table for `str.translate` that learns characters as they come, and how hidden ones are shown."""
+
+    def __init__(self, escape: Callable[[str], str], kept: str = "") -> None:
+        super().__init__({ord(character): character for character in kept})
+        self._escape = escape
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        shown = self._escape(character) if _is_hidden(character) else character
+        self[code] = shown
+        return shown
+
+
+_one_line = _Visible(_escape)
+_with_newlines = _Visible(_escape, "\n\t")
+_as_json = _Visible(json_spelt, "\n")
+
+
+@lru_cache(maxsize=4096)
+def folded_name(name: str) -> str:
+    """What is left of a name without the differences that nobody sees or that few systems make (G-66).
+
+    NFKC, without case, without invisible and control characters, without blanks around it. Equal for
+    `Deploy`, `deploy` in full-width letters and `deploy` with a zero-width space in it.
+    """
+    if name.isascii() and name.isprintable():
+        return name.strip().casefold()
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    seen = "".join(c for c in folded if c.isspace() or not _is_hidden(c))
+    return unicodedata.normalize("NFKC", seen).strip().casefold()
+
+
+def visible(text: str, *, keep_newlines: bool = False) -> str:
+    r"""`text` with control, format, bidi, private-use, unassigned and invisible characters as escapes.
+
+    An escape looks as in Python source: `\x1b`, `\u202e`. So are marks that are too many on one letter or
+    have none to stand on, see `few_marks`, and letters that look like Latin ones in a word that has such,
+    see `look_alikes`. `keep_newlines` leaves newlines and tabs, the layout of a text of several lines, as
+    they are; a carriage return is always shown.
+    """
+    safe = few_marks(mark_mixed(text, spelt))
+    return safe.translate(_with_newlines if keep_newlines else _one_line)
+
+
+def visible_words(text: str, *, keep_newlines: bool = False) -> str:
+    r"""What `visible` makes of a name or a command, in which whole words must not look like ASCII either.
+
+    A tool that is called `сору` in Cyrillic letters is shown as `\u0441\u043e\u0440\u0443`.
+    """
+    return visible(mark_words(text, spelt), keep_newlines=keep_newlines)
+
+
+def visible_json(text: str) -> str:
+    r"""What `visible` makes of JSON, with the escapes that JSON has: it stays JSON, of the same value.
+
+    Newlines stay, since they stand between its parts; in a string of it they are escaped anyway.
+    """
+    return few_marks(mark_mixed(text, json_spelt), json_spelt).translate(_as_json)
+
+
+def few_marks(text: str, escape: Callable[[str], str] = spelt) -> str:
+    """`text` with escapes for the marks that are too many on one letter or have none to stand on."""
+    if text.isascii():
+        return text
+    marks = "".join(c for c in set(text) if ord(c) >= _FIRST_MARK and _is_mark(c))
+    if not marks:
+        return text
+
+    def kept(run: re.Match[str]) -> str:
+        most = MOST_MARKS if _carries(text[run.start() - 1 : run.start()]) else 0
+        return run[0][:most] + escape(run[0][most:])
+
+    return re.sub(f"[{re.escape(marks)}]+", kept, text)
+
+
+@lru_cache(maxsize=4096)
+def _is_mark(character: str) -> bool:
+    """Whether it goes into the cell of the character before it. What is hidden does not."""
+    joins = unicodedata.category(character)[0] == "M" or any(
+        first <= ord(character) <= last for first, last in _HANGUL_PARTS
+    )
+    return joins and not _is_hidden(character)
+
+
+def _carries(character: str) -> bool:
+    """Whether marks belong on it: on letters, digits and the circle that shows them by themselves."""
+    if not character or _is_hidden(character):
+        return False
+    return unicodedata.category(character)[0] in "LMN" or character == _CIRCLE

@@ -1,0 +1,114 @@
+"""What an agent node needs of a model: one reply to a conversation. Any model of the agents gives it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, cast
+
+from pydantic import BaseModel, JsonValue
+
+from ...agents.errors import ModelError
+from ...agents.events import Usage
+from ...agents.messages import Message, ProposedCall
+from ...agents.models.base import CallChunk, Finish, Model, ModelRequest, TextChunk, ToolSpec
+from ...agents.models.litellm_model import LitellmModel
+from ...agents.models.model_url import parse_model_name
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from ...agents.models.base import Chunk
+
+NATIVE_SCHEMA = frozenset({"openai", "anthropic", "gemini", "ollama_chat"})
+"""Providers that take a schema for the reply; others are told of it in words (P-139)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOptions:
+    """What goes with every call: the system prompt, and either tools or the model of the reply."""
+
+    preamble: str
+    tools: tuple[ToolSpec, ...] = ()
+    output: type[BaseModel] | None = None
+    session_id: str = ""
+
+    @property
+    def output_schema(self) -> dict[str, JsonValue] | None:
+        """The JSON Schema of the reply, where it is to be JSON."""
+        return None if self.output is None else self.output.model_json_schema()
+
+
+@dataclass(frozen=True, slots=True)
+class ClientReply:
+    """What the model said, and the calls it wants made."""
+
+    text: str = ""
+    calls: tuple[ProposedCall, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+
+
+class Client(Protocol):
+    """A model as one agent sees it. `execute` raises whatever goes wrong."""
+
+    async def execute(self, messages: Sequence[Message]) -> ClientReply: ...
+
+
+class ClientFactory(Protocol):
+    """Makes clients; a flow's own replaces the models that its agents name (P-59)."""
+
+    def create(self, model_url: str, options: ClientOptions) -> Client: ...
+
+
+class ModelClients:
+    """The factory without which a flow gets litellm's models, by URL. Raises `InvalidModelUrlError`."""
+
+    def create(self, model_url: str, options: ClientOptions) -> Client:
+        target = parse_model_name(model_url)
+        native = target.model.partition("/")[0] in NATIVE_SCHEMA
+        if options.output is None or not native:
+            return ModelClient(LitellmModel(model_url), options)
+        # litellm takes the class itself and makes of it what each provider wants.
+        model = LitellmModel(model_url, response_format=cast("JsonValue", options.output))
+        return ModelClient(model, options, told=False)
+
+
+class ModelClient:
+    """A client over any model of the agents; with `told` it learns the reply's schema in words."""
+
+    def __init__(self, model: Model, options: ClientOptions, *, told: bool = True) -> None:
+        self._model = model
+        self._options = options
+        self._prompt = options.preamble
+        if told and options.output is not None:
+            schema = json.dumps(options.output_schema, ensure_ascii=False)
+            self._prompt += f"\n\nAnswer with nothing but JSON that fits this JSON Schema:\n{schema}"
+
+    async def execute(self, messages: Sequence[Message]) -> ClientReply:
+        """One call of the model. Raises what the model raises."""
+        request = ModelRequest(
+            messages=tuple(messages),
+            system_prompt=self._prompt,
+            tools=self._options.tools,
+            session_id=self._options.session_id,
+        )
+        text = ""
+        calls: list[ProposedCall] = []
+        finish: Finish | None = None
+        stream = cast("AsyncGenerator[Chunk, None]", self._model.stream(request))
+        async with aclosing(stream) as chunks:
+            async for chunk in chunks:
+                match chunk:
+                    case TextChunk():
+                        text += chunk.text
+                    case CallChunk():
+                        calls.append(chunk.call)
+                    case Finish():
+                        finish = chunk
+                    case _:
+                        pass
+        if finish is None:
+            raise ModelError(f"{self._model.name}: the reply ended before it was complete")
+        return ClientReply(text, tuple(calls), finish.usage)

@@ -1,0 +1,168 @@
+"""The gate in front of the tools of a flow's agents: a question to a person suspends the flow (P-82)."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Protocol, TypeAlias, cast, runtime_checkable
+
+from pydantic import JsonValue
+
+from ...agents.decisions import Allow, Deny, Override
+from ...agents.gating import MakesManagers, ManagesCalls, as_call_gate
+from ...agents.tool import Tool
+from ...gate.types import ApprovalRequest, CallGate, GateContext, GateDecision, ResultRecord, ToolResult
+from ...net.net import ToolCall
+from ..errors import DeserializeError
+
+Approve = Allow
+"""Let the call run as it was shown."""
+
+Answer: TypeAlias = Allow | Deny | Override
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a person is asked about a call; `key` is that of this question about this input."""
+
+    request: ApprovalRequest
+
+    @property
+    def asks(self) -> tuple[str, str]:
+        """Who asks: the net and its transition."""
+        return self.request.net, self.request.transition.name
+
+    @property
+    def key(self) -> str:
+        return question_key(self.asks, self.request.call.input)
+
+    def shown(self) -> dict[str, JsonValue]:
+        """The call, why it is asked about, and where the net that asks stands."""
+        request = self.request
+        return {
+            "tool": request.call.tool_name,
+            "args": cast("JsonValue", dict(request.call.input)),
+            "reason": request.message,
+            "net": request.net,
+            "marking": dict(request.marking),
+        }
+
+
+def question_key(asks: tuple[str, str], args: Mapping[str, object]) -> str:
+    """What one question about one input has in common, and no other."""
+    text = json.dumps([*asks, dict(args)], sort_keys=True, default=repr)
+    return sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+class FlowGate(Protocol):
+    """What an agent's call passes before it runs.
+
+    `check` gives the decision, or the question that has to be answered first: `approved` holds the keys
+    of those that people have said yes to. It asks nobody itself. `settle` is told how the call ended.
+    """
+
+    async def check(self, call: ToolCall, approved: Collection[str]) -> GateDecision | Question: ...
+
+    async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord: ...
+
+
+@runtime_checkable
+class HearsWords(Protocol):
+    """A gate that is also told what a model says beside its calls, before any of them is checked."""
+
+    async def said(self, text: str) -> None: ...
+
+
+@runtime_checkable
+class SeesTools(Protocol):
+    """A gate that is also told which tools an agent has, before any call of them is checked."""
+
+    def offered(self, tools: Sequence[Tool]) -> None: ...
+
+
+class ManagedFlowGate:
+    """A gate manager's nets. A question that nobody has answered yet leaves them where they were."""
+
+    def __init__(self, manager: ManagesCalls, maker: MakesManagers | None = None) -> None:
+        self._manager = manager
+        self._maker = maker
+
+    async def check(self, call: ToolCall, approved: Collection[str]) -> GateDecision | Question:
+        asked: list[Question] = []
+
+        def confirm(request: ApprovalRequest) -> bool:
+            question = Question(request)
+            if question.key in approved:
+                return True
+            asked.append(question)
+            return False
+
+        decision = await self._manager.handle_tool_call(call, GateContext(confirm))
+        if asked:
+            return asked[0]
+        if self._maker is not None and decision.block and decision.reason is not None:
+            return replace(decision, reason=self._maker.worded(call.tool_name, decision.reason))
+        return decision
+
+    async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
+        if self._maker is not None and not result.is_error:
+            result = replace(result, is_error=self._maker.failed(result.tool_name, output))
+        record = self._manager.handle_tool_result(result)
+        if inspect.isawaitable(record):
+            record = cast("object", await record)
+        return record if isinstance(record, ResultRecord) else ResultRecord()
+
+
+class AskingFlowGate:
+    """A gate that asks people itself, as a session's does: the step waits meanwhile."""
+
+    def __init__(self, gate: CallGate) -> None:
+        self._gate = gate
+
+    async def check(self, call: ToolCall, approved: Collection[str]) -> GateDecision | Question:
+        return await self._gate.decide(call)
+
+    async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
+        return await self._gate.settle(result, output, seconds)
+
+
+def as_flow_gate(gate: object) -> FlowGate:
+    """A flow gate, a manager, what `create_gate` returns, or any gate of a session.
+
+    Raises `TypeError` for anything else.
+    """
+    if callable(getattr(gate, "check", None)) and callable(getattr(gate, "settle", None)):
+        return cast("FlowGate", gate)
+    if isinstance(gate, ManagesCalls):
+        return ManagedFlowGate(gate)
+    if isinstance(gate, MakesManagers):
+        return ManagedFlowGate(gate.new_manager(), gate)
+    return AskingFlowGate(as_call_gate(gate))
+
+
+def approval_answer(payload: object, node: str) -> Answer:
+    """What a person decided: `Approve()`, `Deny(reason=…)`, `Override(args=…)` or their JSON.
+
+    As JSON `{"approve": true}`, `{"deny": "why"}` or `{"args": {…}}`. Raises `DeserializeError` for
+    anything else: nothing is approved by mistake.
+    """
+    if isinstance(payload, Allow | Deny | Override):
+        return payload
+    given: dict[str, object] = {}
+    if isinstance(payload, dict) and len(cast("dict[str, object]", payload)) == 1:
+        given = cast("dict[str, object]", payload)
+    reason, args = given.get("deny"), given.get("args")
+    if given.get("approve") is True:
+        return Allow()
+    if isinstance(reason, str):
+        return Deny(reason=reason)
+    if isinstance(args, dict):
+        return Override(args=cast("dict[str, JsonValue]", args))
+    raise DeserializeError(
+        f'{node}: the answer is {payload!r}, expected {{"approve": true}}, {{"deny": "…"}} '
+        'or {"args": {…}}',
+        node,
+    )

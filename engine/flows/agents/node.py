@@ -1,0 +1,100 @@
+"""Agents as nodes: what a model is told, and with which tools (sections 8 and 9 of the specification)."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Generic, Literal, TypeVar, cast
+
+from pydantic import BaseModel
+
+from ...agents.models.base import Model
+from ...agents.tool import Tool
+from ..context import Context
+from ..errors import BuildError
+
+I = TypeVar("I", bound=BaseModel)  # noqa: E741 - input and output, as in the specification
+O = TypeVar("O", bound=BaseModel)  # noqa: E741
+
+
+@dataclass(frozen=True)
+class AgentConfig:
+    """What an agent works with.
+
+    `model` is a URL (`openai://gpt-4o`), a name as litellm knows it, or a model of its own. Without
+    `tools` the model answers with the output as JSON; with tools it hands it to one more, named
+    `exit_name`. `on_text` says what becomes of plain text in place of a call: the model is reminded, or
+    the step fails. With `tool_errors="raise"` a tool's failure ends the step instead of going to the
+    model. An output that does not fit goes back to the model `max_output_retries` times; so does text.
+    After `turn_budget` model calls there is one more, in which it can only hand in its result;
+    `tool_budget` says of tools how often each runs.
+    """
+
+    preamble: str
+    model: str | Model
+    tools: Sequence[Tool] = ()
+    on_text: Literal["retry", "error"] = "retry"
+    tool_errors: Literal["result", "raise"] = "result"
+    exit_name: str = "submit"
+    max_output_retries: int = 2
+    turn_budget: int | None = None
+    tool_budget: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def problems(self) -> list[str]:
+        """What cannot be: no model, a tool with the name of the exit, two of one name (P-40, P-41)."""
+        names = [tool.name for tool in self.tools]
+        unknown = [name for name in self.tool_budget if name not in names]
+        return [
+            *([] if self.model else ["model is empty"]),
+            *([f"tool name '{self.exit_name}' is reserved"] if self.exit_name in names else []),
+            *(f"duplicate tool name '{n}'" for n in dict.fromkeys(names) if names.count(n) > 1),
+            *(f"tool_budget names '{n}', which is none of its tools" for n in unknown),
+            *(
+                f"tool_budget of '{n}' is {most}, expected a number from 0"
+                for n, most in self.tool_budget.items()
+                if most < 0
+            ),
+            *(
+                [f"turn_budget is {self.turn_budget}, expected a number from 1"]
+                if self.turn_budget is not None and self.turn_budget < 1
+                else []
+            ),
+        ]
+
+
+class AgentNode(Generic[I, O]):
+    """A node whose work a model does; its key is the name of its input.
+
+    `class Summarise(AgentNode[Request, Points])` with a `config`, or with a `configure` that makes one
+    from the value at hand. It is asked before every model call and should give the same each time.
+    """
+
+    config: ClassVar[AgentConfig | None] = None
+
+    def configure(self, value: I, ctx: Context) -> AgentConfig:
+        """The config for this value."""
+        assert self.config is not None
+        return self.config
+
+    @classmethod
+    def types(cls) -> tuple[type[I], type[O]]:
+        """Its input and output, from `AgentNode[…, …]` in its bases. Raises `BuildError`."""
+        for base in cls.__mro__:
+            for written in getattr(base, "__orig_bases__", ()):
+                given = typing.get_args(written)
+                made = typing.get_origin(written) is AgentNode
+                if made and not any(isinstance(each, TypeVar) for each in given):
+                    return cast("tuple[type[I], type[O]]", given)
+        raise BuildError(f"agent '{cls.__name__}': write its types, as in AgentNode[Request, Points]")
+
+    @classmethod
+    def configures(cls) -> bool:
+        """Whether its config is known only once it has its value."""
+        return any("configure" in vars(base) for base in cls.__mro__ if base is not AgentNode)
+
+    @classmethod
+    def check_config(cls) -> None:
+        """Raises `BuildError` for an agent that says neither way how it works."""
+        if cls.config is None and not cls.configures():
+            raise BuildError(f"agent '{cls.__name__}': has neither config nor configure(value, ctx)")

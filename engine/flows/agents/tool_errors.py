@@ -1,0 +1,120 @@
+"""What a tool of a flow may raise. All but one of them the model reads as the call's result (P-137).
+
+They are the agents' own `ToolError`s, so the same tools serve in sessions.
+"""
+# ruff: noqa: N818 - the names are the specification's
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+
+from ...agents.errors import ToolError as AgentsToolError
+from ...agents.errors import ToolInputError
+from ..run.values import own_json
+
+
+class ToolError(AgentsToolError):
+    """Base of what tools raise; `kind` is what the record calls it."""
+
+    kind = "failed"
+
+    @staticmethod
+    def suspend(value: object) -> SuspendSignal | ToolSerializeError:
+        """What to raise to wait for somebody: `raise ToolError.suspend({"reason": …})` (P-80).
+
+        `value` is shown to whoever answers; the answer becomes the tool's result. For a value that JSON
+        cannot hold it is a `ToolSerializeError`.
+        """
+        try:
+            return SuspendSignal(own_json(value))
+        except ValueError as error:
+            problem = ToolSerializeError(f"the value to suspend with is no JSON: {error}")
+            problem.__cause__ = error
+            return problem
+
+
+class SuspendSignal(Exception):
+    """A tool wants to wait. No `ToolError`, so that `except ToolError` in a tool does not swallow it.
+
+    `except Exception` does: let it pass there. It never leaves `next` or `resume`.
+    """
+
+    def __init__(self, value: JsonValue) -> None:
+        super().__init__("a tool wants to wait for an answer; only the tool of an agent node can")
+        self.value = value
+
+
+class ToolIoError(ToolError, OSError):
+    """A file or a device failed."""
+
+    kind = "io"
+
+
+class ToolSerializeError(ToolError):
+    """A tool's value that JSON cannot hold."""
+
+    kind = "serialize"
+
+
+class ToolDeserializeError(ToolError, ToolInputError):
+    """A call's arguments do not fit the tool."""
+
+    kind = "arguments"
+
+
+class UnknownTool(ToolError):
+    """The agent has no such tool."""
+
+    kind = "unknown_tool"
+
+
+class PathEscape(ToolError):
+    """A path leads out of the working directory (P-151)."""
+
+    kind = "path_escape"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"path '{path}' escapes the working directory")
+        self.path = path
+
+
+class ForbiddenCommand(ToolError):
+    """A command is not in the allowed list (P-158)."""
+
+    kind = "forbidden_command"
+
+    def __init__(self, command: str) -> None:
+        super().__init__(f"command '{command}' is not in the allowed list")
+        self.command = command
+
+
+class ToolHttpError(ToolError):
+    """A request over HTTP failed."""
+
+    kind = "http"
+
+
+class MissingDependency(ToolError):
+    """The context has nothing of that type (P-159)."""
+
+    kind = "missing_dependency"
+
+    def __init__(self, wanted: type) -> None:
+        super().__init__(
+            f"the context has no {wanted.__name__}; give it in the flow's deps(), or with Context(deps=…)"
+        )
+        self.wanted = wanted
+
+
+class ToolFailure(ToolError):
+    """Any other failure; the cause says which."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(str(cause) or type(cause).__name__)
+        self.__cause__ = cause
+
+
+class ToolFatal(ToolError):
+    """A failure that ends the step with an `AgentError` instead of going to the model."""
+
+    kind = "fatal"

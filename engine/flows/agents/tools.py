@@ -1,0 +1,222 @@
+"""Running one call of an agent's tool: checked, gated, and its end told to the gate."""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields
+from typing import cast
+
+from pydantic import JsonValue, TypeAdapter
+from pydantic_core import to_json
+
+from ...agents.edit_notice import changed_by_a_person
+from ...agents.errors import ToolInputError, describe
+from ...agents.loop.abort import AbortSignal
+from ...agents.messages import ProposedCall, ToolMessage
+from ...agents.runtime.local.runtime import LocalRuntime
+from ...agents.tool import Tool, ToolContext, ToolOutput, as_output, input_problem, outcome
+from ...gate.types import GateDecision, ToolResult
+from ...net.net import ToolCall
+from ..context import Context
+from ..errors import AgentError
+from ..run.values import own_json
+from ..trace import ToolRan, Trace, tell
+from .gate import FlowGate, HearsWords, Question, SeesTools
+from .node import AgentConfig
+from .tool_errors import SuspendSignal, ToolError, ToolFailure, ToolFatal
+
+_json_object: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallContext(ToolContext, Context):
+    """What a tool of an agent node works with: the flow's context, and what tools of sessions have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asks:
+    """The tool itself wants to wait, with this value; `args` are those it ran with."""
+
+    value: JsonValue
+    args: dict[str, JsonValue]
+
+
+def answer(call: ProposedCall, text: str, *, is_error: bool = False) -> ToolMessage:
+    """The result of a call as the model reads it."""
+    return ToolMessage(call_id=call.call_id, name=call.name, text=text, is_error=is_error)
+
+
+def failure(call: ProposedCall, error: str, kind: str) -> ToolMessage:
+    """A failed call as the model reads it (P-137)."""
+    return answer(
+        call, json.dumps({"error": error, "error_kind": kind}, ensure_ascii=False), is_error=True
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The tools of one agent in one step; `ran` are the calls that were executed."""
+
+    agent: str
+    session: str
+    config: AgentConfig
+    ctx: Context
+    gate: FlowGate | None
+    trace: Trace | None = None
+    ran: list[str] = field(default_factory=list[str])
+
+    @property
+    def table(self) -> Mapping[str, Tool]:
+        return {tool.name: tool for tool in self.config.tools}
+
+    async def run(
+        self,
+        call: ProposedCall,
+        approved: Collection[str] = (),
+        written: Mapping[str, JsonValue] | None = None,
+    ) -> ToolMessage | Asks | Question:
+        """Run a call that the gate lets pass; `written` are the arguments before a person changed them.
+
+        Gives the result, the question that a person has to answer first, or that the tool asks. Raises
+        `AgentError` for what ends the step.
+        """
+        tool = self.table.get(call.name)
+        if tool is None:
+            known = ", ".join(self.table)
+            return self._failed(call, f"unknown tool '{call.name}'; there are {known}", "unknown_tool")
+        if call.malformed is not None:
+            problem: str | None = f"expected a JSON object, got {call.malformed[:200]!r}"
+        else:
+            problem = input_problem(tool, call.args)
+        if problem is not None:
+            return self._failed(call, problem, "arguments")
+        if self.gate is None:
+            return await self._executed(tool, call, call.args, None)
+        decided = await self._decided(self.gate, tool, call, approved)
+        if not isinstance(decided, dict):
+            return decided
+        note = changed_by_a_person(written or call.args, decided)
+        return await self._executed(tool, call, decided, note)
+
+    def offer(self) -> None:
+        """Tell the gate which they are, where it wants to know."""
+        if isinstance(self.gate, SeesTools):
+            self.gate.offered(self.config.tools)
+
+    async def said(self, text: str) -> None:
+        """Tell the gate what the model said, where it wants to know."""
+        if isinstance(self.gate, HearsWords):
+            await self.gate.said(text)
+
+    async def settled(self, call: ProposedCall, args: Mapping[str, JsonValue], text: str) -> None:
+        """Tell the gate of a call whose tool asked and has its answer."""
+        if self.gate is not None:
+            result = ToolResult(call.call_id, call.name, copy.deepcopy(dict(args)))
+            await self.gate.settle(result, text, 0.0)
+
+    async def _decided(
+        self, gate: FlowGate, tool: Tool, call: ProposedCall, approved: Collection[str]
+    ) -> dict[str, JsonValue] | Question | ToolMessage:
+        """The arguments that may run. A gate that breaks, or means another call, lets nothing pass."""
+        asked = ToolCall(call.call_id, call.name, copy.deepcopy(call.args))
+        try:
+            decision = cast("object", await gate.check(asked, approved))
+        except Exception as error:
+            return failure(call, f"The gate failed: {describe(error)}", "blocked")
+        if isinstance(decision, Question):
+            return decision
+        if not isinstance(decision, GateDecision):
+            found = type(decision).__name__
+            return failure(call, f"The gate failed: it answered with {found}", "blocked")
+        if decision.block:
+            return failure(call, decision.reason or f"{call.name} is blocked.", "blocked")
+        try:
+            args = _json_object.validate_python(copy.deepcopy(dict(decision.call.input)))
+            problem = input_problem(tool, args)
+        except ValueError as error:
+            args, problem = call.args, f"The approved arguments are no JSON object: {error}"
+        if (decision.call.tool_call_id, decision.call.tool_name) != (call.call_id, call.name):
+            problem = "The gate failed: it answered for another call"
+        if problem is None:
+            return args
+        # It does not run, certainly: what it spent comes back.
+        result = ToolResult(call.call_id, call.name, dict(args), True, decision.steps)
+        await gate.settle(result, problem, 0.0)
+        return failure(call, problem, "blocked")
+
+    async def _executed(
+        self, tool: Tool, call: ProposedCall, args: dict[str, JsonValue], note: str | None
+    ) -> ToolMessage | Asks:
+        began = time.perf_counter()
+        self.ran.append(call.call_id)
+
+        def ended(*, is_error: bool = False, asks: bool = False) -> None:
+            seconds = time.perf_counter() - began
+            tell(self.trace, ToolRan(self.agent, call.name, call.call_id, is_error, asks, seconds))
+
+        try:
+            ctx = self._context(call)
+            output = as_output(
+                await outcome(tool.execute(copy.deepcopy(args), ctx), ctx.progress, ToolOutput)
+            )
+        except SuspendSignal as signal:
+            ended(asks=True)
+            return Asks(signal.value, args)
+        except (Exception, SystemExit) as raised:
+            ended(is_error=True)
+            error = ToolFailure(raised) if isinstance(raised, SystemExit) else raised
+            await self._tell(call, args, ToolOutput(describe(error), is_error=True), began)
+            if isinstance(error, ToolFatal):
+                raise AgentError(
+                    f"agent '{self.agent}': tool '{call.name}': {error}", self.agent
+                ) from error
+            return self._failed(call, describe(error), _kind(error), error)
+        except BaseException:
+            ended(is_error=True)
+            await self._tell(call, args, ToolOutput("The call was cancelled", is_error=True), began)
+            raise
+        ended(is_error=output.failed)
+        await self._tell(call, args, output, began)
+        text = output.text if note is None else f"{note} before it ran.\n{output.text}"
+        if note is not None or not output.is_json:
+            text = json.dumps(text, ensure_ascii=False)  # P-98: text is quoted
+        return answer(call, text, is_error=output.is_error)
+
+    async def _tell(
+        self, call: ProposedCall, args: dict[str, JsonValue], output: ToolOutput, began: float
+    ) -> None:
+        if self.gate is not None:
+            result = ToolResult(call.call_id, call.name, copy.deepcopy(args), output.failed)
+            await self.gate.settle(result, output.text, time.perf_counter() - began)
+
+    def _failed(
+        self, call: ProposedCall, text: str, kind: str, cause: Exception | None = None
+    ) -> ToolMessage:
+        if self.config.tool_errors == "raise":
+            raise AgentError(f"agent '{self.agent}': Tool error: {text}", self.agent) from cause
+        return failure(call, text, kind)
+
+    def _context(self, call: ProposedCall) -> CallContext:
+        given = {field.name: getattr(self.ctx, field.name) for field in fields(Context)}
+        given["runtime"] = self.ctx.runtime or LocalRuntime(self.ctx.working_dir)
+        return CallContext(**given, abort=AbortSignal(), session_id=self.session, call_id=call.call_id)
+
+
+def as_text(payload: object) -> str:
+    """A payload as the text of a tool's result (P-72). Raises `ValueError` for what is no JSON."""
+    return to_json(own_json(payload)).decode()
+
+
+def _kind(error: Exception) -> str:
+    match error:
+        case ToolError():
+            return error.kind
+        case ToolInputError():
+            return "arguments"
+        case OSError():
+            return "io"
+        case _:
+            return "failed"

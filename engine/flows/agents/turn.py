@@ -1,0 +1,398 @@
+"""One step of an agent: a model call with its whole batch of calls, or the rest of a batch (P-51)."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from pydantic import BaseModel, JsonValue, ValidationError
+
+from ...agents.decisions import Deny, Override
+from ...agents.errors import InvalidModelUrlError, describe
+from ...agents.messages import AssistantMessage, Message, ProposedCall, ToolMessage, UserMessage
+from ...agents.models.base import ToolSpec
+from ..build.nodes import Agent, label
+from ..context import Context
+from ..errors import AgentError, DeserializeError, SnapLoadError
+from ..run.snapshot import AgentProgress, History, HistoryEntry, PendingSuspension
+from ..run.state import Standing
+from ..run.steps import check_free, taken_value, written
+from ..run.values import dumped, problems_of
+from ..trace import ModelCalled, Trace, tell
+from .client import Client, ClientFactory, ClientOptions, ClientReply, ModelClient, ModelClients
+from .gate import FlowGate, Question, approval_answer, question_key
+from .node import AgentConfig
+from .tools import Asks, Tools, answer, as_text, failure
+
+SUBMIT = "Submit your final result. Call this only when the task is complete."
+REMINDER = "Call {exit_name} with your final result."
+CONCLUDE = "You have used all your turns. Hand in your final result now; nothing else can be done."
+BEFORE_ANSWER = "submitted_before_answer"
+
+Came: TypeAlias = tuple[Standing, History]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the agents of a run share: who makes clients, the gate their calls pass, who traces them."""
+
+    factory: ClientFactory | None = None
+    gate: FlowGate | None = None
+    trace: Trace | None = None
+
+    def client(self, config: AgentConfig, options: ClientOptions) -> Client:
+        """The client of an agent. Raises what the factory raises."""
+        if isinstance(config.model, str):
+            return (self.factory or ModelClients()).create(config.model, options)
+        if self.factory is None:
+            return ModelClient(config.model, options)
+        return self.factory.create(config.model.name, options)
+
+
+def options_of(
+    config: AgentConfig, output: type[BaseModel], session: str = "", *, last: bool = False
+) -> ClientOptions:
+    """What goes with every model call of an agent: the schema of its output, as a tool's or its own.
+
+    In its `last` one no other tool is offered.
+    """
+    if not config.tools:
+        return ClientOptions(config.preamble, output=output, session_id=session)
+    tools = [ToolSpec(t.name, t.description, t.parameters) for t in config.tools]
+    submit = ToolSpec(config.exit_name, SUBMIT, output.model_json_schema())
+    offered = (submit,) if last else (*tools, submit)
+    return ClientOptions(config.preamble, offered, session_id=session)
+
+
+async def agent_step(
+    standing: Standing, history: History, node: Agent, ctx: Context, around: Surroundings
+) -> Came:
+    """Where the run stands, and what was said, after the agent's next step.
+
+    Raises `AgentError` for a model that fails or whose replies come to nothing.
+    """
+    check_free(node, standing, [node.gives.key])
+    turn = _turn(standing, history, node, ctx, around)
+    reply = await turn.asked(around)
+    if turn.config.tools:
+        return await turn.called(reply)
+    return turn.said_output(reply)
+
+
+async def agent_answered(
+    standing: Standing,
+    history: History,
+    node: Agent,
+    payload: JsonValue | BaseModel,
+    ctx: Context,
+    around: Surroundings,
+) -> Came:
+    """The same after an answer to the call that waits; the calls after it run too (P-72)."""
+    turn = _turn(standing, history, node, ctx, around)
+    waits = standing.suspended
+    assert waits is not None
+    first, *rest = standing.pending
+    if waits.kind == "tool":
+        try:
+            text = as_text(payload)
+        except ValueError as error:
+            raise DeserializeError(
+                f"{label(node)}: the answer is no JSON: {error}", node.takes.key
+            ) from error
+        await turn.tools.settled(first, waits.args or {}, text)
+        turn.say(answer(first, text))
+        return await turn.batch(rest, resumed=True)
+    decided = approval_answer(payload, label(node))
+    asks = waits.asks or ("", "")
+    approved = (*waits.approved, question_key(asks, first.args))
+    before = waits.written
+    match decided:
+        case Deny(reason=reason):
+            turn.say(answer(first, reason or f"{first.name} was denied.", is_error=True))
+            return await turn.batch(rest, resumed=True, denied=True)
+        case Override(args=args):
+            before = first.args if before is None else before
+            first = first.model_copy(update={"args": args})
+            # Whoever edits approves the edited call, which is judged anew; others have not.
+            approved = (question_key(asks, args),)
+        case _:
+            pass
+    return await turn.batch([first, *rest], resumed=True, approved=approved, before=before)
+
+
+def config_of(standing: Standing, node: Agent, ctx: Context) -> AgentConfig:
+    """What an agent whose turn it is works with. Raises `AgentError` for what it cannot work with."""
+    config = node.node().configure(taken_value(node, node.takes, standing), ctx)
+    problems = config.problems()
+    if problems:
+        raise AgentError(f"{label(node)}: {'; '.join(problems)}", node.takes.key)
+    return config
+
+
+def _turn(standing: Standing, history: History, node: Agent, ctx: Context, around: Surroundings) -> _Turn:
+    key, config = node.takes.key, config_of(standing, node, ctx)
+    progress = standing.agent
+    begins: list[HistoryEntry] = []
+    if progress is None:
+        progress = AgentProgress(agent=key, session=f"{key}#{len(history.sessions(key)) + 1}")
+        first = UserMessage(text=standing.live[key].decode())
+        begins.append(HistoryEntry(session=progress.session, agent=key, message=first))
+    elif not history.messages(progress.session):
+        raise SnapLoadError(f"agent '{key}' is mid-conversation: restore its history with with_history()")
+    tools = Tools(key, progress.session, config, ctx, around.gate, around.trace)
+    tools.offer()
+    return _Turn(standing, history, node, config, progress, tools, begins)
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A step under way; `added` is what it adds to the history, nothing of which counts if it fails."""
+
+    standing: Standing
+    history: History
+    node: Agent
+    config: AgentConfig
+    progress: AgentProgress
+    tools: Tools
+    added: list[HistoryEntry] = field(default_factory=list[HistoryEntry])
+
+    @property
+    def key(self) -> str:
+        return self.node.takes.key
+
+    @property
+    def messages(self) -> list[Message]:
+        """What this agent has heard and said since it started."""
+        said = self.history.messages(self.progress.session)
+        return [*said, *(entry.message for entry in self.added)]
+
+    def say(self, message: Message, note: str | None = None) -> None:
+        """Add to what is said."""
+        entry = HistoryEntry(session=self.progress.session, agent=self.key, message=message, note=note)
+        self.added.append(entry)
+
+    def failed(self, text: str) -> AgentError:
+        return AgentError(f"agent '{self.key}': {text}", self.key)
+
+    async def asked(self, around: Surroundings) -> ClientReply:
+        """The model's reply. What goes wrong is an `AgentError` with its text (P-59, P-138)."""
+        last = self._turns_left() == 0
+        if last:
+            self.say(UserMessage(text=CONCLUDE))
+        output, session = self.node.gives.type, self.progress.session
+        options = options_of(self.config, output, session, last=last)
+        began, usage = time.perf_counter(), None
+        try:
+            reply = await around.client(self.config, options).execute(self.messages)
+            usage = reply.usage
+        except InvalidModelUrlError as error:
+            raise self.failed(f"invalid LLM URL: {error}") from error
+        except Exception as error:
+            raise self.failed(describe(error)) from error
+        finally:
+            tell(around.trace, ModelCalled(self.key, session, usage, time.perf_counter() - began))
+        return reply
+
+    def _turns_left(self) -> int | None:
+        """Model calls that are left before the last one; `None` where they are not counted.
+
+        Raises `AgentError` once the last one has been made too.
+        """
+        budget = self.config.turn_budget
+        if budget is None:
+            return None
+        left = budget - sum(isinstance(message, AssistantMessage) for message in self.messages)
+        if left < 0:
+            raise self.failed(f"no result after its turn budget of {budget} and one turn to conclude")
+        return left
+
+    def _over_budget(self, call: ProposedCall) -> ToolMessage | None:
+        """What the model reads of a call beyond its tool's budget."""
+        most = self.config.tool_budget.get(call.name)
+        if most is None or self.progress.used.get(call.name, 0) < most:
+            return None
+        return failure(call, f"{call.name} has run {most} times, which is its budget", "budget")
+
+    def _count(self, name: str) -> None:
+        if name in self.config.tool_budget:
+            used = {**self.progress.used, name: self.progress.used.get(name, 0) + 1}
+            self.progress = self.progress.model_copy(update={"used": used})
+
+    # Ends of a step
+
+    def goes_on(self) -> Came:
+        """Another step of the same agent follows."""
+        standing = replace(self.standing, agent=self.progress, pending=(), suspended=None)
+        return standing, self.history.extended(self.added)
+
+    def ends(self, output: BaseModel) -> Came:
+        """The agent is done."""
+        text = dumped(output, self.node.gives, self.key, label(self.node))
+        standing = replace(self.standing, agent=None, pending=(), suspended=None)
+        given = {self.node.gives.key: text}
+        return written(standing, self.node, given), self.history.extended(self.added)
+
+    def waits(self, pending: Sequence[ProposedCall], waits: PendingSuspension) -> Came:
+        """The first of `pending` waits for somebody."""
+        standing = replace(self.standing, agent=self.progress, pending=tuple(pending), suspended=waits)
+        return standing, self.history.extended(self.added)
+
+    # Replies
+
+    def said_output(self, reply: ClientReply) -> Came:
+        """A reply that is the output as JSON (P-130, P-136)."""
+        if reply.calls:
+            raise self.failed(f"the model called '{reply.calls[0].name}', but has no tools")
+        if not reply.text.strip():
+            raise self.failed("LLM returned an empty response")
+        self.say(AssistantMessage(text=reply.text))
+        try:
+            json.loads(reply.text)
+        except ValueError as error:
+            raise self.failed(f"failed to deserialize output: {error}: {reply.text}") from error
+        try:
+            return self.ends(self._output(reply.text))
+        except ValidationError as error:
+            self._count_output(error)
+            self.say(UserMessage(text=f"The answer does not fit: {problems_of(error)}. Answer again."))
+            return self.goes_on()
+
+    async def called(self, reply: ClientReply) -> Came:
+        """A reply with calls of tools, of which the exit is one (P-131 … P-135)."""
+        calls = self._own_ids(reply.calls)
+        if not calls:
+            return self._plain(reply.text)
+        self.say(AssistantMessage(text=reply.text, tool_calls=calls))
+        await self.tools.said(reply.text)
+        return await self.batch(calls)
+
+    async def batch(
+        self,
+        calls: Sequence[ProposedCall],
+        *,
+        resumed: bool = False,
+        denied: bool = False,
+        approved: Sequence[str] = (),
+        before: dict[str, JsonValue] | None = None,
+    ) -> Came:
+        """Run calls one after the other, up to the exit or to one that waits.
+
+        `approved` and `before` are about the first of them. After a denial nothing is submitted that was
+        written before the model knew of it (P-78).
+        """
+        for at, call in enumerate(calls):
+            rest = calls[at:]
+            if call.name == self.config.exit_name:
+                if denied:
+                    self.say(answer(call, "cancelled", is_error=True))
+                    continue
+                output = self._submitted(call)
+                if output is None:
+                    continue
+                self.say(answer(call, "accepted"), note=BEFORE_ANSWER if resumed else None)
+                for other in rest[1:]:
+                    self.say(answer(other, "cancelled", is_error=True))
+                return self.ends(output)
+            if (spent := self._over_budget(call)) is not None:
+                self.say(spent)
+                continue
+            first = at == 0
+            came = await self.tools.run(call, approved if first else (), before if first else None)
+            if self.tools.ran and self.tools.ran[-1] == call.call_id:
+                self._count(call.name)
+            match came:
+                case ToolMessage():
+                    self.say(came)
+                case Asks(value=value, args=args):
+                    return self.waits(rest, self._waiting(call, "tool", value, args))
+                case Question():
+                    waiting = self._waiting(call, "approval", came.shown(), call.args)
+                    more = {
+                        "asks": came.asks,
+                        "approved": tuple(approved) if first else (),
+                        "written": before if first else None,
+                    }
+                    return self.waits(rest, waiting.model_copy(update=more))
+        return self.goes_on()
+
+    def _waiting(
+        self, call: ProposedCall, kind: str, value: JsonValue, args: dict[str, JsonValue]
+    ) -> PendingSuspension:
+        return PendingSuspension.model_validate(
+            {
+                "value": value,
+                "tool_id": f"{self.key}::{call.name}",
+                "kind": kind,
+                "agent": self.key,
+                "call_id": call.call_id,
+                "args": args,
+            }
+        )
+
+    def _submitted(self, call: ProposedCall) -> BaseModel | None:
+        """The output that is handed in; `None` when it does not fit, which the model is told (P-134)."""
+        if call.malformed is not None:
+            text = f"expected a JSON object, got {call.malformed[:200]!r}"
+            self._count_output(text)
+        else:
+            try:
+                return self._output(json.dumps(call.args))
+            except ValidationError as error:
+                self._count_output(error)
+                text = problems_of(error)
+        self.say(answer(call, f"The result does not fit: {text}", is_error=True))
+        return None
+
+    def _plain(self, text: str) -> Came:
+        """Text in place of a call (P-135)."""
+        self.say(AssistantMessage(text=text))
+        try:
+            return self.ends(self._output(text))
+        except ValidationError:
+            pass
+        bad = self.progress.bad_texts + 1
+        if self.config.on_text == "error" or bad > self.config.max_output_retries:
+            raise self.failed(f"No tool calls found: {text!r}")
+        self.progress = self.progress.model_copy(update={"bad_texts": bad})
+        self.say(UserMessage(text=REMINDER.format(exit_name=self.config.exit_name)))
+        return self.goes_on()
+
+    def _output(self, text: str) -> BaseModel:
+        return self.node.gives.type.model_validate_json(text)
+
+    def _count_output(self, problem: ValidationError | str) -> None:
+        """Another output that does not fit. Raises `AgentError` once there are too many."""
+        bad = self.progress.bad_outputs + 1
+        if bad > self.config.max_output_retries:
+            text = problem if isinstance(problem, str) else problems_of(problem)
+            cause = problem if isinstance(problem, ValidationError) else None
+            raise self.failed(f"{bad} outputs in a row did not fit: {text}") from cause
+        self.progress = self.progress.model_copy(update={"bad_outputs": bad})
+
+    def _own_ids(self, calls: Sequence[ProposedCall]) -> tuple[ProposedCall, ...]:
+        """The calls, each with an id that this conversation has not seen.
+
+        Raises `AgentError` for two of one id in a reply: nobody could tell their results apart (P-140).
+        """
+        given = [call.call_id for call in calls if call.call_id]
+        for call in calls:
+            if call.call_id and given.count(call.call_id) > 1:
+                raise self.failed(f"two calls of '{call.name}' have the id '{call.call_id}'")
+        used = {
+            call.call_id
+            for message in self.messages
+            if isinstance(message, AssistantMessage)
+            for call in message.tool_calls
+        }
+        own: list[ProposedCall] = []
+        for call in calls:
+            base, number, call_id = call.call_id or "call", 1, call.call_id or "call"
+            while call_id in used:
+                number += 1
+                call_id = f"{base}-{number}"
+            used.add(call_id)
+            own.append(call if call_id == call.call_id else call.model_copy(update={"call_id": call_id}))
+        return tuple(own)

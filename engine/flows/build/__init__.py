@@ -1,0 +1,1 @@
+"""Flow graphs: built, checked, drawn."""

@@ -1,0 +1,255 @@
+"""Building a flow node by node: `FlowBuilder(A, Z).work(f).either(g).build()`."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from .checks import distinct
+from .nodes import Node
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, Self, TypeVar, cast, runtime_checkable
+from pydantic import BaseModel
+from ..agents.node import AgentNode
+from .checks import Registered, check
+from ..errors import BuildError, Invalid
+from .graph import FlowGraph
+from .handlers import handler
+from ..run.human import HumanAnswer, HumanInput
+from .nodes import by_item, filled, list_field
+from .naming import State, node_id, state_of
+from .nodes import Agent, Each, Either, Fork, Human, Join, Node, Suspend, Work
+
+
+
+# A flow put into another: its inner keys get the entry's name before them (P-100 … P-109).
+
+
+def put_inside(outer: str, nodes: Mapping[str, Node]) -> list[Node]:
+    """The nodes, all of their keys behind that of the node they work for."""
+    return [node.renamed(lambda key: f"{outer}::{key}") for node in distinct(nodes)]
+
+
+def inlined(
+    entry: str, output: str, nodes: Mapping[str, Node], taken: Container[str]
+) -> tuple[list[Node], list[str]]:
+    """The nodes under their new keys; and why they cannot stand beside those whose keys are `taken`."""
+
+    def rename(key: str) -> str:
+        return key if key in (entry, output) else f"{entry}::{key}"
+
+    if entry in taken:
+        return [], [f"flow '{entry}': duplicate node key"]
+    clashes = [
+        f"flow '{entry}': inner node '{key}' conflicts with outer node after rename to '{rename(key)}'"
+        for key in nodes
+        if rename(key) in taken
+    ]
+    return [] if clashes else [node.renamed(rename) for node in distinct(nodes)], clashes
+
+
+
+I = TypeVar("I", bound=BaseModel)  # noqa: E741 - input and output, as in the specification
+O = TypeVar("O", bound=BaseModel)  # noqa: E741
+A = TypeVar("A", bound=BaseModel)
+B = TypeVar("B", bound=BaseModel)
+
+
+class RecursiveInlining(Invalid):
+    """A flow contains itself (P-111); `flow` is the one it came back to."""
+
+    def __init__(self, flow: object, chain: tuple[str, ...]) -> None:
+        super().__init__([f"flow '{chain[0]}': recursive inlining {' → '.join(chain)}"])
+        self.flow = flow
+
+
+@runtime_checkable
+class Drafts(Protocol[I, O]):
+    """A `Flow` class, or a builder of its own: what can be run, and used as a node of another flow.
+
+    `inside` are the flows that this one is being inlined in, outermost first, each with its name.
+    """
+
+    def draft(self, inside: tuple[tuple[object, str], ...] = ()) -> FlowBuilder[I, O]: ...
+
+    def entry_key(self) -> str: ...
+
+
+class FlowBuilder(Generic[I, O]):
+    """Takes nodes in any order; each method gives the builder back. `build` checks it all.
+
+    The types of a node are read from its function's annotations. Raises `BuildError` at once for those
+    that are missing or no models, naming the method.
+    """
+
+    def __init__(
+        self, takes: type[I], gives: type[O], *, inside: tuple[tuple[object, str], ...] = ()
+    ) -> None:
+        self.takes = state_of(takes, "flow input")
+        self.gives = state_of(gives, "flow output")
+        self._inside = inside or ((self, self.takes.key),)
+        self._registered: list[Registered] = []
+
+    def work(self, fn: Callable[..., BaseModel | Awaitable[BaseModel]]) -> Self:
+        """`async (A, ctx) -> B`, or the same without async or ctx (P-10)."""
+        made = handler("work", fn, 1)
+        return self.add(Work(made.takes[0], made.one(), made))
+
+    def agent(self, node: type[AgentNode[A, B]]) -> Self:
+        """A model's work: with tools it submits its result, without it answers with it (P-11)."""
+        node.check_config()
+        takes, gives = node.types()
+        where = f"agent '{node.__name__}'"
+        made = cast("type[AgentNode[BaseModel, BaseModel]]", node)
+        return self.add(Agent(state_of(takes, where), state_of(gives, where), made))
+
+    def either(self, fn: Callable[..., BaseModel]) -> Self:
+        """`(A, ctx) -> B | C`: exactly one of the two appears (P-12); a union of more will do as well."""
+        made = handler("either", fn, 1, sync=True)
+        return self.add(Either(made.takes[0], made.either(), made))
+
+    def fork(self, fn: Callable[..., tuple[BaseModel, ...]]) -> Self:
+        """`(A, ctx) -> tuple[B, C]`: B and C appear, in this order (P-13)."""
+        made = handler("fork", fn, 1, sync=True)
+        return self.add(Fork(made.takes[0], made.each(), made))
+
+    def join(self, fn: Callable[..., BaseModel]) -> Self:
+        """`(B, C, ctx) -> D`, once both are live (P-14)."""
+        made = handler("join", fn, 2, sync=True)
+        return self.add(Join(made.takes, made.one(), made))
+
+    def suspend(self, a: type[A], b: type[B]) -> Self:
+        """Wait for somebody: a live A goes out, what comes back is a B (P-81)."""
+        return self.add(Suspend(state_of(a, "suspend"), state_of(b, "suspend")))
+
+    def human(self, question: Callable[..., HumanInput], answered: Callable[..., BaseModel]) -> Self:
+        """Ask a person: `question(A, ctx) -> HumanInput`, then `answered(A, HumanAnswer, ctx) -> B`."""
+        asks = handler("human", question, 1, sync=True)
+        takes = handler("human", answered, 2, sync=True)
+        if asks.gives is not HumanInput:
+            raise BuildError(f"{asks.where}: its return annotation must be HumanInput")
+        if takes.takes != (asks.takes[0], State(node_id(HumanAnswer), HumanAnswer)):
+            found = ", ".join(state.key for state in takes.takes)
+            raise BuildError(
+                f"{takes.where}: found parameters ({found}), expected ({asks.takes[0].key}, HumanAnswer)"
+            )
+        return self.add(Human(asks.takes[0], takes.one(), asks, takes))
+
+    def each(
+        self,
+        takes: type[A],
+        fn: Callable[..., BaseModel | Awaitable[BaseModel]] | Drafts[Any, Any],
+        gives: type[B],
+    ) -> Self:
+        """`fn` of each item of the one list in A; their results make the one list in B.
+
+        One item a step. Of an empty list comes an empty list, in one step. `fn` may be a flow too: it
+        takes its own steps with one item after the other, under keys that begin with that of A.
+        """
+        source, target = state_of(takes, "each"), state_of(gives, "each")
+        if isinstance(fn, Drafts):
+            flow = cast("Drafts[Any, Any]", fn)
+            self._registered.append(self._of_each(source, flow, target))
+            return self
+        made = handler("each", fn, 1)
+        item = made.one().type
+        field = list_field(source.type, made.takes[0].type, made.where)
+        into = filled(target, list_field(target.type, item, made.where), made.where)
+        return self.add(Each(source, target, made, field, into, item))
+
+    def flow(self, flow: Drafts[A, B]) -> Self:
+        """Inline a flow: entry and output keep their names, the rest becomes `Entry::Key` (P-100)."""
+        self._registered.append(self._inlined(flow))
+        return self
+
+    def add(self, node: Node) -> Self:
+        """Register a node that is made already."""
+        self._registered.append(Registered((node,)))
+        return self
+
+    def build(self) -> FlowGraph[I, O]:
+        """Check everything and end the chain. Raises `Invalid` with all problems."""
+        checked = check(self.takes, self.gives, self._registered)
+        if checked.problems:
+            raise Invalid(checked.problems)
+        assert checked.walk is not None
+        return FlowGraph(
+            takes=self.takes,
+            gives=self.gives,
+            nodes=checked.nodes,
+            findings=checked.walk.findings,
+            complete=checked.walk.complete,
+            output=cast("type[O]", self.gives.type),
+            draft_of=self,
+        )
+
+    def draft(self, inside: tuple[tuple[object, str], ...] = ()) -> Self:
+        """The builder itself; see `Drafts`."""
+        return self
+
+    def entry_key(self) -> str:
+        """The key of the input, by which the flow is known."""
+        return self.takes.key
+
+    def _inlined(self, flow: Drafts[A, B]) -> Registered:
+        inner = self._drafted(flow)
+        if isinstance(inner, Registered):
+            return inner
+        taken = {s.key for each in self._registered for node in each.nodes for s in node.inputs}
+        nodes, clashes = inlined(inner.takes.key, inner.gives.key, inner.nodes, taken)
+        return Registered(tuple(nodes), (*inner.problems, *clashes), inner.whole and not clashes)
+
+    def _of_each(self, source: State, flow: Drafts[Any, Any], target: State) -> Registered:
+        inner = self._drafted(flow)
+        if isinstance(inner, Registered):
+            return inner
+        item, result = (
+            State(f"{source.key}::{state.key}", state.type) for state in (inner.takes, inner.gives)
+        )
+        ends = by_item(source, target, item, result, _name(flow, inner.takes))
+        nodes = (ends[0], *put_inside(source.key, inner.nodes), ends[1])
+        return Registered(nodes, inner.problems, inner.whole)
+
+    def _drafted(self, flow: Drafts[A, B]) -> _Inner | Registered:
+        """A flow that is to work inside this one; where it cannot, what is wrong with it."""
+        for at, (outer, _) in enumerate(self._inside):
+            if outer is flow:
+                names = tuple(name for _, name in self._inside[at:])
+                raise RecursiveInlining(flow, (*names, names[0]))
+        try:
+            name = flow.entry_key()
+        except BuildError as error:
+            return Registered((), error.problems, whole=False)
+        try:
+            inner = flow.draft(self._inside)
+        except RecursiveInlining as error:
+            if error.flow is not flow:
+                raise
+            return Registered((), error.problems, whole=False)
+        except BuildError as error:
+            return Registered((), _prefixed(name, error.problems), whole=False)
+        alone = check(inner.takes, inner.gives, inner._registered)
+        whole = all(each.whole for each in inner._registered)
+        return _Inner(
+            inner.takes, inner.gives, alone.nodes, _prefixed(inner.takes.key, alone.problems), whole
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Inner:
+    """A flow inside another: its nodes, and what is wrong with them; see `Registered`."""
+
+    takes: State
+    gives: State
+    nodes: Mapping[str, Node]
+    problems: tuple[str, ...]
+    whole: bool
+
+
+def _name(flow: object, entry: State) -> str:
+    """A flow's own name; one without a class goes by its input."""
+    return flow.__name__ if isinstance(flow, type) else entry.key
+
+
+def _prefixed(name: str, problems: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"flow '{name}': {problem}" for problem in problems)
+

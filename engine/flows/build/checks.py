@@ -1,0 +1,207 @@
+"""What must hold of a flow graph (P-30 … P-46, P-58). All problems are found at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel
+
+from .naming import State, qualified
+from .nodes import Agent, Collect, Either, Fork, Join, Node, Nodes, label, states_of
+from .petri import never_fire, petri_net
+from .model_check import Walk, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """One call of the builder: the nodes it brought, and what was wrong with them.
+
+    `whole` says that nothing else it should have brought is missing.
+    """
+
+    nodes: tuple[Node, ...]
+    problems: tuple[str, ...] = ()
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The nodes of a graph by key, its problems, and, where it is sound enough, the ways it can go."""
+
+    nodes: Mapping[str, Node]
+    problems: tuple[str, ...]
+    walk: Walk | None
+
+
+def check(entry: State, output: State, registered: Sequence[Registered]) -> Checked:
+    """Check a whole graph; problems come in registration order, then what its net shows."""
+    nodes: dict[str, Node] = {}
+    named: dict[str, list[type[BaseModel]]] = {entry.key: [entry.type]}
+    listed = _other_type(named, [output])
+    found: list[tuple[Registered | Node, list[str]]] = []
+    for each in registered:
+        found.append((each, list(each.problems)))
+        for node in each.nodes:
+            own = _duplicates(node, nodes)
+            for state in node.inputs:
+                nodes.setdefault(state.key, node)
+            found.append((node, [*own, *_other_type(named, states_of(node))]))
+    if entry.key not in nodes:
+        listed.append(f"entry '{entry.key}' is not a registered node")
+    judged = all(each.whole for each in registered) and entry.key in nodes
+    reached, ending = _reached(entry.key, nodes), _ending(nodes)
+    sound = judged and not listed
+    for node, known in found:
+        problems = known
+        if not isinstance(node, Registered):
+            problems = [*known, *_local(node, nodes)]
+            keys = dict.fromkeys(state.key for state in node.inputs)
+            for key in [key for key in keys if judged and nodes[key] is node]:
+                if key not in reached:
+                    problems.append(f"node '{key}': unreachable from entry '{entry.key}'")
+                elif not problems and key not in ending:
+                    problems.append(f"node '{key}': has no path to any terminal — dead end")
+        sound = sound and not problems
+        listed += problems
+        if isinstance(node, Agent) and node.node.config is not None:
+            listed += [f"{label(node)}: {problem}" for problem in node.node.config.problems()]
+    if not sound:
+        return Checked(nodes, tuple(listed), None)
+    went = walk(entry.key, nodes)
+    return Checked(nodes, (*listed, *_of_the_net(entry.key, nodes, went)), went)
+
+
+def terminals(nodes: Nodes) -> list[str]:
+    """The states that are produced and that no node takes, sorted."""
+    produced = {state.key for node in nodes.values() for outcome in node.outcomes for state in outcome}
+    return sorted(produced - nodes.keys())
+
+
+def check_output(output: str, nodes: Nodes) -> list[str]:
+    """Whether the flow ends in its output alone; asked where it is to run (P-37, P-38)."""
+    match terminals(nodes):
+        case [end] if end == output:
+            return []
+        case [end]:
+            return [f"flow output '{output}' does not match terminal state id '{end}'"]
+        case ends:
+            found = ", ".join(ends)
+            return [
+                f"flow must have exactly one terminal state id matching output '{output}', found: {found}"
+            ]
+
+
+def distinct(nodes: Nodes) -> list[Node]:
+    """The nodes, each once: a join stands under every parent."""
+    return list({id(node): node for node in nodes.values()}.values())
+
+
+def _duplicates(node: Node, nodes: Nodes) -> list[str]:
+    taken = [key for key in dict.fromkeys(state.key for state in node.inputs) if key in nodes]
+    if isinstance(node, Join):
+        return [f"join: duplicate node key '{key}'" for key in taken]
+    return [f"{label(node)}: duplicate node key" for _ in taken]
+
+
+def _other_type(named: dict[str, list[type[BaseModel]]], states: Iterable[State]) -> list[str]:
+    """Two types of one name would be taken for each other (P-3)."""
+    problems: list[str] = []
+    for state in states:
+        types = named.setdefault(state.key, [state.type])
+        if state.type not in types:
+            types.append(state.type)
+            problems.append(
+                f"name '{state.key}' is used by two types: "
+                f"{qualified(types[0])} and {qualified(state.type)}"
+            )
+    return problems
+
+
+def _local(node: Node, nodes: Nodes) -> list[str]:
+    """What can be said of a node by itself."""
+    here = label(node)
+    match node:
+        case Either(branches=branches):
+            keys = [branch.key for branch in branches]
+            if len(set(keys)) < 2 or len(set(keys)) < len(keys):
+                twice = next(key for key in keys if len(keys) == 1 or keys.count(key) > 1)
+                return [f"{here}: both branches resolve to the same schema name '{twice}'"]
+            return []
+        case Fork(takes=takes, children=children):
+            problems: list[str] = []
+            keys = [child.key for child in children]
+            if len(keys) < 2:
+                problems.append(f"{here}: must have at least 2 children, found {len(keys)}")
+            problems += [f"{here}: duplicate child '{key}'" for key in _repeated(keys)]
+            if takes.key in keys:
+                problems.append(f"{here}: child equals input")
+            unknown = (key for key in dict.fromkeys(keys) if key not in nodes)
+            return problems + [f"{here}: child '{key}' is not a registered node" for key in unknown]
+        case Join(parents=parents, gives=gives):
+            keys = [parent.key for parent in parents]
+            here = f"join (target '{gives.key}')"
+            problems = []
+            if len(keys) != 2:
+                problems.append(f"{here}: must have exactly 2 parents, found {len(keys)}")
+            problems += [f"{here}: duplicate parent '{key}'" for key in _repeated(keys)]
+            if gives.key in keys:
+                problems.append(f"{here}: target matches parent '{gives.key}'")
+            return problems
+        case Collect():
+            return []
+        case _:
+            if node.takes.key == node.gives.key:
+                return [f"{here}: exit_name equals input name — node would overwrite its own input"]
+            return []
+
+
+def _repeated(keys: Sequence[str]) -> list[str]:
+    return [key for key in dict.fromkeys(keys) if keys.count(key) > 1]
+
+
+def _reached(entry: str, nodes: Nodes) -> set[str]:
+    """The states that some path from the entry leads to."""
+    reached = {entry}
+    queue = [entry]
+    for key in queue:
+        node = nodes.get(key)
+        for state in [] if node is None else [s for outcome in node.outcomes for s in outcome]:
+            if state.key not in reached:
+                reached.add(state.key)
+                queue.append(state.key)
+    return reached
+
+
+def _ending(nodes: Nodes) -> set[str]:
+    """The states from which some path leads to a terminal."""
+    before: dict[str, list[str]] = {}
+    for key, node in nodes.items():
+        for outcome in node.outcomes:
+            for state in outcome:
+                before.setdefault(state.key, []).append(key)
+    ending = {key for key in before if key not in nodes}
+    queue = list(ending)
+    for key in queue:
+        for earlier in before.get(key, ()):
+            if earlier not in ending:
+                ending.add(earlier)
+                queue.append(earlier)
+    return ending
+
+
+def _of_the_net(entry: str, nodes: Nodes, went: Walk) -> list[str]:
+    """Joins that can never fire (P-46); and where no run can end at all, why (P-58, P-63).
+
+    A fault on some ways only is no problem of the graph: it is a finding, and an error where it happens.
+    """
+    idle = [n for n in distinct(nodes) if isinstance(n, Join) and label(n) not in went.fired]
+    dead = never_fire(petri_net("flow", entry, distinct(nodes)), idle) if idle else []
+    problems = [
+        f"join (target '{join.gives.key}'): parents "
+        f"{' and '.join(f'{parent.key!r}' for parent in join.parents)} are never live together"
+        for join in dead
+    ]
+    if went.complete and not went.ends:
+        problems += map(str, went.findings)
+    return problems

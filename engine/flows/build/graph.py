@@ -1,0 +1,116 @@
+"""A flow that was checked: what runs, what is drawn, and the net it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from pydantic import BaseModel, JsonValue
+
+from ...net.net import SkillNet
+from .checks import check_output, distinct, terminals
+from ..errors import Invalid, NotFound
+from .mermaid import mermaid
+from .naming import State
+from .nodes import Node, Suspend, states_of
+from .petri import petri_net
+from .svg import svg
+from .model_check import Finding
+
+if TYPE_CHECKING:
+    from .builder import FlowBuilder
+
+I = TypeVar("I", bound=BaseModel)  # noqa: E741 - input and output, as in the specification
+O = TypeVar("O", bound=BaseModel)  # noqa: E741
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The nodes of a flow by the states they take; a join stands under each of its parents.
+
+    `findings` are faults that some runs meet and others do not, each with the shortest way there; with
+    `complete` there are no others.
+    """
+
+    takes: State
+    gives: State
+    nodes: Mapping[str, Node]
+    findings: tuple[Finding, ...]
+    complete: bool
+
+    @property
+    def distinct(self) -> list[Node]:
+        """The nodes, each once, in registration order."""
+        return distinct(self.nodes)
+
+    @property
+    def terminals(self) -> list[str]:
+        """The states that no node takes, sorted."""
+        return terminals(self.nodes)
+
+    @cached_property
+    def states(self) -> dict[str, type[BaseModel]]:
+        """Every state by key, with the model of its values."""
+        listed = (state for node in self.distinct for state in states_of(node))
+        return {self.takes.key: self.takes.type, **{state.key: state.type for state in listed}}
+
+    @cached_property
+    def answers(self) -> dict[str, dict[str, JsonValue]]:
+        """The JSON Schema of the answer that each suspend node waits for."""
+        waiting = (node for node in self.distinct if isinstance(node, Suspend))
+        return {node.takes.key: node.gives.type.model_json_schema() for node in waiting}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What two graphs of the same nodes and states have in common, and others do not."""
+        shape = [
+            [node.kind, [s.key for s in node.inputs], [[s.key for s in o] for o in node.outcomes]]
+            for node in self.distinct
+        ]
+        text = json.dumps([self.takes.key, self.gives.key, sorted(shape)], ensure_ascii=False)
+        return sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
+
+    def node(self, key: str) -> Node:
+        """The node that takes the state `key`. Raises `NotFound`."""
+        try:
+            return self.nodes[key]
+        except KeyError as error:
+            raise NotFound(key, f"flow '{self.takes.key}'") from error
+
+    def check_output(self) -> None:
+        """Raises `Invalid` unless the flow ends in its output and nowhere else (P-37, P-38)."""
+        problems = check_output(self.gives.key, self.nodes)
+        if problems:
+            raise Invalid(problems)
+
+    def to_petri_net(self) -> SkillNet:
+        """A place for each state, a transition for each way a node can end."""
+        return petri_net(f"flow {self.takes.key}", self.takes.key, self.distinct)
+
+    def mermaid(self, *, live: Collection[str] = (), named: bool = False) -> str:
+        """The flow as a Mermaid flowchart; `live` states stand out, nodes may be `named`."""
+        return mermaid(self.takes.key, self.distinct, live=live, named=named)
+
+    def svg(self, *, live: Collection[str] = (), named: bool = False) -> str:
+        """The flow as a drawing."""
+        return svg(self.takes.key, self.distinct, live=live, named=named)
+
+
+@dataclass(frozen=True)
+class FlowGraph(Graph, Generic[I, O]):
+    """A checked graph from I to O; can be run, and be a node of another flow, as a builder can."""
+
+    output: type[O] = field(repr=False)
+    draft_of: FlowBuilder[I, O] = field(repr=False, compare=False)
+
+    def draft(self, inside: tuple[tuple[object, str], ...] = ()) -> FlowBuilder[I, O]:
+        """The builder it came from; see `builder.Drafts`."""
+        return self.draft_of
+
+    def entry_key(self) -> str:
+        """The key of the input."""
+        return self.takes.key

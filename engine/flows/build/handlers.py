@@ -1,0 +1,138 @@
+"""The functions of a flow: what they take and give is read from their annotations."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+from pydantic import BaseModel
+
+from ..context import Context
+from ..errors import BuildError
+from .naming import State, state_of
+
+Function: TypeAlias = Callable[..., object]
+
+_COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A function of a flow: `takes` are the states of its values; the context it gets if it asks."""
+
+    function: Function
+    takes: tuple[State, ...]
+    gives: object
+    wants_context: bool
+    where: str
+
+    @property
+    def name(self) -> str:
+        """The function's own."""
+        return _name(self.function)
+
+    def call(self, values: Sequence[BaseModel], ctx: Context) -> object:
+        """What the function returns, not awaited. Raises what it raises."""
+        return self.function(*values, ctx) if self.wants_context else self.function(*values)
+
+    async def awaited(self, values: Sequence[BaseModel], ctx: Context) -> object:
+        """What it returns in the end, whether it is async or not."""
+        returned = self.call(values, ctx)
+        return await cast("Awaitable[object]", returned) if inspect.isawaitable(returned) else returned
+
+    def one(self) -> State:
+        """The one state it gives."""
+        return state_of(self.gives, f"{self.where}: the return annotation")
+
+    def either(self) -> tuple[State, ...]:
+        """The states of which it gives one: the members of a union, or the only one there is."""
+        found = typing.get_origin(self.gives)
+        union = found is types.UnionType or found is typing.Union
+        members = typing.get_args(self.gives) if union else (self.gives,)
+        return tuple(state_of(each, f"{self.where}: the return annotation") for each in members)
+
+    def each(self) -> tuple[State, ...]:
+        """The states it gives together: the members of a tuple."""
+        if typing.get_origin(self.gives) is not tuple or Ellipsis in typing.get_args(self.gives):
+            raise BuildError(
+                f"{self.where}: the return annotation is {_shown(self.gives)}, not tuple[B, C]"
+            )
+        members = typing.get_args(self.gives)
+        return tuple(state_of(member, f"{self.where}: the return annotation") for member in members)
+
+
+def handler(method: str, function: object, inputs: int, *, sync: bool = False) -> Handler:
+    """`function` as the handler of a node that takes so many states.
+
+    Raises `BuildError` for what cannot be called so, lacks an annotation, or is async where `sync`.
+    """
+    name = _name(function)
+    where = f"{method} '{name}'"
+    if not callable(function):
+        raise BuildError(f"{method}: {function!r} is no function")
+    if sync and _is_async(function):
+        raise BuildError(f"{where}: found 'async def', expected 'def'; only work may wait for something")
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except NameError as error:
+        raise BuildError(
+            f"{where}: the annotation '{error.name}' cannot be found; move it to the top of its module"
+        ) from error
+    except (TypeError, ValueError, SyntaxError) as error:
+        raise BuildError(f"{where}: its annotations cannot be read: {error}") from error
+    parameters = list(signature.parameters.values())
+    required = [
+        p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
+    given = [p for p in parameters if p.kind in _POSITIONAL]
+    takes = given[:inputs]
+    wants_context = len(given) > inputs and _is_context(given[inputs])
+    called_with = given[: inputs + wants_context]
+    if len(takes) < inputs or any(p not in called_with for p in required):
+        values = ", ".join("AB"[:inputs])
+        raise BuildError(f"{where}: found {name}{signature}, expected ({values}, ctx)")
+    if signature.return_annotation is signature.empty:
+        raise BuildError(f"{where}: no return annotation; write '-> …' with what it gives")
+    return Handler(
+        function=function,
+        takes=tuple(_taken(parameter, where) for parameter in takes),
+        gives=signature.return_annotation,
+        wants_context=wants_context,
+        where=where,
+    )
+
+
+def _taken(parameter: inspect.Parameter, where: str) -> State:
+    if parameter.annotation is parameter.empty:
+        raise BuildError(
+            f"{where}: parameter '{parameter.name}' has no annotation; name the model it takes"
+        )
+    return state_of(parameter.annotation, f"{where}: parameter '{parameter.name}'")
+
+
+def _is_context(parameter: inspect.Parameter) -> bool:
+    """Whether it gets the context. One with a default that is neither so named nor annotated does not."""
+    if parameter.default is parameter.empty:
+        return True
+    return parameter.name == "ctx" or parameter.annotation is Context
+
+
+def _is_async(function: Function) -> bool:
+    plain = function.func if isinstance(function, functools.partial) else function
+    own_call: object = getattr(plain, "__call__", None)  # noqa: B004 - it is looked at, not called
+    return any(map(inspect.iscoroutinefunction, (plain, own_call)))
+
+
+def _name(function: object) -> str:
+    plain = function.func if isinstance(function, functools.partial) else function
+    return getattr(plain, "__name__", None) or type(plain).__name__
+
+
+def _shown(annotation: object) -> str:
+    return getattr(annotation, "__name__", None) or repr(annotation)

@@ -1,0 +1,100 @@
+"""Every way a flow can go, in the order in which it really runs, and what goes wrong on some of them.
+
+The order of a run is fixed but for the choices of `either`, so this finds exactly what can happen: the
+net of the flow, which may fire in any order, would also find what the order rules out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from .nodes import Node, Nodes, label, outcome_label
+from ..run.scheduler import after, conflict, next_up, waiting
+
+MOST_STATES = 10_000
+
+Live: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What can go wrong: `states` would be overwritten, or wait for ever, after the steps of `path`.
+
+    No other way leads there in fewer steps.
+    """
+
+    kind: Literal["overwrite", "deadlock"]
+    states: tuple[str, ...]
+    node: str | None
+    path: tuple[str, ...]
+
+    def __str__(self) -> str:
+        way = f"after {' → '.join(self.path)}" if self.path else "from the start"
+        if self.kind == "overwrite":
+            return f"{self.node} would overwrite state '{self.states[0]}', {way}"
+        return f"deadlock: states [{', '.join(self.states)}] wait and no join is ready, {way}"
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """What a flow can do. With `complete`, these are all findings, and all joins that can fire.
+
+    `ends` says that some run ends with nothing but terminals.
+    """
+
+    findings: tuple[Finding, ...]
+    fired: frozenset[str]
+    ends: bool
+    complete: bool
+
+
+def walk(entry: str, nodes: Nodes, limit: int = MOST_STATES) -> Walk:
+    """Breadth first through the states of a run, at most `limit` of them."""
+    start: Live = (entry,)
+    came: dict[Live, tuple[Live, str] | None] = {start: None}
+    findings: dict[tuple[str, tuple[str, ...]], Finding] = {}
+    fired: set[str] = set()
+    queue: list[Live] = [start]
+    ends = False
+    for live in queue:
+        node = next_up(nodes, live, live)
+        if node is None:
+            stuck = tuple(waiting(nodes, live))
+            ends = ends or not stuck
+            if stuck:
+                found = Finding("deadlock", stuck, None, _path(came, live))
+                findings.setdefault(("deadlock", stuck), found)
+            continue
+        fired.add(label(node))
+        for number, outcome in enumerate(node.outcomes):
+            written = dict.fromkeys(state.key for state in outcome)
+            lost = conflict(node, written, live)
+            if lost is not None:
+                found = _overwrite(came, live, node, number, lost)
+                findings.setdefault((found.node or "", found.states), found)
+                continue
+            reached = tuple(after(dict.fromkeys(live), node, written))
+            if reached in came:
+                continue
+            if len(came) >= limit:
+                return Walk(tuple(findings.values()), frozenset(fired), ends, False)
+            came[reached] = (live, outcome_label(node, number))
+            queue.append(reached)
+    return Walk(tuple(findings.values()), frozenset(fired), ends, True)
+
+
+def _overwrite(
+    came: dict[Live, tuple[Live, str] | None], live: Live, node: Node, outcome: int, lost: str
+) -> Finding:
+    return Finding("overwrite", (lost,), outcome_label(node, outcome), _path(came, live))
+
+
+def _path(came: dict[Live, tuple[Live, str] | None], live: Live) -> tuple[str, ...]:
+    steps: list[str] = []
+    before = came[live]
+    while before is not None:
+        live, step = before
+        steps.append(step)
+        before = came[live]
+    return tuple(reversed(steps))

@@ -1,0 +1,48 @@
+"""States by name: a model's own name is the key of its node, its state and its place (P-1 … P-5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pydantic import BaseModel
+
+from ..errors import BuildError
+
+Rename: TypeAlias = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A state: the key it is live under, and the model of its values."""
+
+    key: str
+    type: type[BaseModel]
+
+    def renamed(self, rename: Rename) -> State:
+        return State(rename(self.key), self.type)
+
+
+def node_id(model: type[BaseModel]) -> str:
+    """The key of `model`: its unqualified name, or its own `__node_id__` (P-1).
+
+    A subclass does not inherit it: two types of one key could not be told apart.
+    """
+    own: object = vars(model).get("__node_id__")
+    return own if isinstance(own, str) and own else model.__name__
+
+
+def qualified(model: type[BaseModel]) -> str:
+    """The name that tells `model` from another of the same key."""
+    return f"{model.__module__}.{model.__qualname__}"
+
+
+def state_of(given: object, where: str) -> State:
+    """The state of a type. Raises `BuildError` for what is no pydantic model, naming it (P-2)."""
+    if not isinstance(given, type) or not issubclass(given, BaseModel) or given is BaseModel:
+        shown = given.__name__ if isinstance(given, type) else repr(given)
+        raise BuildError(
+            f"{where}: '{shown}' is no pydantic model; states are classes that inherit from BaseModel"
+        )
+    return State(node_id(given), given)

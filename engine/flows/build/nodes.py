@@ -1,0 +1,283 @@
+"""The nodes of a flow graph. Each takes live states and gives others; plain data until it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar, Literal, Self, TypeAlias, cast
+from pydantic import BaseModel
+from ..agents.node import AgentNode
+from .handlers import Handler
+from .naming import Rename, State
+import typing
+from typing import Any
+from pydantic import BaseModel, create_model
+from ..errors import BuildError
+from .naming import State
+
+
+
+Kind: TypeAlias = Literal["work", "agent", "either", "fork", "join", "suspend", "human", "each"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Between:
+    """What stands between states."""
+
+    def renamed(self, rename: Rename) -> Self:
+        """The same between states of other names."""
+        return replace(self, **{f.name: _renamed(getattr(self, f.name), rename) for f in fields(self)})
+
+
+def _renamed(value: object, rename: Rename) -> object:
+    match value:
+        case State():
+            return value.renamed(rename)
+        case tuple():
+            return tuple(_renamed(each, rename) for each in cast("tuple[object, ...]", value))
+        case _:
+            return value
+
+
+@dataclass(frozen=True, slots=True)
+class _OfOne(_Between):
+    """What takes one state."""
+
+    takes: State
+
+    @property
+    def inputs(self) -> tuple[State, ...]:
+        """The states it takes, all of them at once."""
+        return (self.takes,)
+
+
+@dataclass(frozen=True, slots=True)
+class _OneToOne(_OfOne):
+    """What takes one state and gives one."""
+
+    gives: State
+
+    @property
+    def outcomes(self) -> tuple[tuple[State, ...], ...]:
+        """The states it may give, one group for each way it can end."""
+        return ((self.gives,),)
+
+
+@dataclass(frozen=True, slots=True)
+class Work(_OneToOne):
+    """A function of one value (P-10)."""
+
+    kind: ClassVar[Kind] = "work"
+    handler: Handler
+
+
+@dataclass(frozen=True, slots=True)
+class Agent(_OneToOne):
+    """A model's work (P-11)."""
+
+    kind: ClassVar[Kind] = "agent"
+    node: type[AgentNode[BaseModel, BaseModel]]
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend(_OneToOne):
+    """Waits for somebody: the value goes out, an answer of the other type comes back (P-81)."""
+
+    kind: ClassVar[Kind] = "suspend"
+
+
+@dataclass(frozen=True, slots=True)
+class Human(_OneToOne):
+    """Asks somebody to choose: `question` makes what is asked, `answered` what comes of the answer."""
+
+    kind: ClassVar[Kind] = "human"
+    question: Handler
+    answered: Handler
+
+
+@dataclass(frozen=True, slots=True)
+class Each(_OneToOne):
+    """A function of each item of a list, one item a step; `field` and `into` are the lists."""
+
+    kind: ClassVar[Kind] = "each"
+    handler: Handler
+    field: str
+    into: str
+    item: type[BaseModel]
+
+
+@dataclass(frozen=True, slots=True)
+class Either(_OfOne):
+    """A choice: exactly one of the branches appears (P-12)."""
+
+    kind: ClassVar[Kind] = "either"
+    branches: tuple[State, ...]
+    handler: Handler
+
+    @property
+    def outcomes(self) -> tuple[tuple[State, ...], ...]:
+        return tuple((branch,) for branch in self.branches)
+
+
+@dataclass(frozen=True, slots=True)
+class Fork(_OfOne):
+    """One value becomes several, in their order (P-13)."""
+
+    kind: ClassVar[Kind] = "fork"
+    children: tuple[State, ...]
+    handler: Handler
+
+    @property
+    def outcomes(self) -> tuple[tuple[State, ...], ...]:
+        return (self.children,)
+
+
+@dataclass(frozen=True, slots=True)
+class Join(_Between):
+    """Waits for all its parents and makes one value of them, given in declared order (P-14, P-15)."""
+
+    kind: ClassVar[Kind] = "join"
+    parents: tuple[State, ...]
+    gives: State
+    handler: Handler
+
+    @property
+    def inputs(self) -> tuple[State, ...]:
+        return self.parents
+
+    @property
+    def outcomes(self) -> tuple[tuple[State, ...], ...]:
+        return ((self.gives,),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ByItem(_Between):
+    """Gives the next item of a list, and beside it what is `left`; after the last one, all results."""
+
+    kind: ClassVar[Kind] = "each"
+    item: State
+    left: State
+    gives: State
+    into: str
+    name: str
+
+    @property
+    def outcomes(self) -> tuple[tuple[State, ...], ...]:
+        return ((self.item, self.left), (self.gives,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Items(_ByItem):
+    """Begins with a list, of which a flow gets one item after the other; `field` is the list."""
+
+    takes: State
+    field: str
+
+    @property
+    def inputs(self) -> tuple[State, ...]:
+        return (self.takes,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collect(_ByItem):
+    """Takes what the flow has made of an item, and goes on with the next one."""
+
+    result: State
+
+    @property
+    def inputs(self) -> tuple[State, ...]:
+        return (self.result, self.left)
+
+
+Node: TypeAlias = Work | Agent | Suspend | Human | Each | Items | Collect | Either | Fork | Join
+Nodes: TypeAlias = Mapping[str, Node]
+
+
+def states_of(node: Node) -> list[State]:
+    """Every state a node takes or gives."""
+    return [*node.inputs, *(state for outcome in node.outcomes for state in outcome)]
+
+
+def label(node: Node) -> str:
+    """The node as people read it: `work 'Draft'`, `join 'Notes' + 'Risk'`; unlike any other's."""
+    taken = " + ".join(f"'{state.key}'" for state in node.inputs)
+    return f"{node.kind} {taken}"
+
+
+def full_name(node: Node) -> str:
+    """What kind of node it is and, where its author named it, how: `work collect`, `agent Draft`."""
+    match node:
+        case Agent(node=agent):
+            return f"{node.kind} {agent.__name__}"
+        case Suspend():
+            return f"{node.kind} for a person"
+        case Human(question=question):
+            return f"{node.kind} {question.name}"
+        case Items(name=name) | Collect(name=name):
+            return f"{node.kind} {name}"
+        case _:
+            return f"{node.kind} {node.handler.name}"
+
+
+def outcome_label(node: Node, outcome: int) -> str:
+    """The node together with the way it ends, where there are several."""
+    if len(node.outcomes) == 1:
+        return label(node)
+    given = " + ".join(f"'{state.key}'" for state in node.outcomes[outcome])
+    return f"{label(node)} to {given}"
+
+
+
+# The list of a model that `each` goes through, or fills; and the nodes that do so with a flow.
+
+
+class Left(BaseModel):
+    """What is left of a list, and what the items before it came to."""
+
+    items: list[BaseModel]
+    results: list[BaseModel]
+
+
+def list_field(model: type[BaseModel], item: type[BaseModel], where: str) -> str:
+    """The one field of `model` that is a list of `item`. Raises `BuildError` for none or several."""
+    found = [
+        name
+        for name, field in model.model_fields.items()
+        if typing.get_origin(field.annotation) is list and typing.get_args(field.annotation) == (item,)
+    ]
+    if len(found) != 1:
+        raise BuildError(
+            f"{where}: '{model.__name__}' has {len(found)} fields that are list[{item.__name__}], "
+            "expected one"
+        )
+    return found[0]
+
+
+def by_item(source: State, target: State, takes: State, gives: State, name: str) -> tuple[Items, Collect]:
+    """The nodes that give a flow, called `name`, the items of a list, and take what it makes of them.
+
+    `takes` and `gives` are its states, under their names in the graph around it. Raises `BuildError`.
+    """
+    where = f"each '{name}'"
+    item, result = takes.type, gives.type
+    field = list_field(source.type, item, where)
+    into = filled(target, list_field(target.type, result, where), where)
+    listed: dict[str, Any] = {"items": (list[item], ...), "results": (list[result], ...)}
+    made = create_model(f"{source.type.__name__}Left", __base__=Left, **listed)
+    left = State(f"{source.key}::left", made)
+    items = Items(item=takes, left=left, gives=target, into=into, name=name, takes=source, field=field)
+    return items, Collect(item=takes, left=left, gives=target, into=into, name=name, result=gives)
+
+
+def filled(state: State, field: str, where: str) -> str:
+    """The one field of `state` to fill, when it needs nothing else; `where` is who would."""
+    others = [
+        name for name, each in state.type.model_fields.items() if name != field and each.is_required()
+    ]
+    if others:
+        raise BuildError(
+            f"{where}: '{state.key}' also needs {', '.join(others)}; "
+            "what collects results has no other field without a default"
+        )
+    return field
+

@@ -1,0 +1,1 @@
+"""Runs of flows: scheduling, state, snapshots."""

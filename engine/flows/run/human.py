@@ -1,0 +1,73 @@
+"""A question with choices to a person, and the answer."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from ..errors import DeserializeError
+
+
+class HumanInput(BaseModel):
+    """What is asked. One of `choices` is chosen; with `allow_other`, any other text will do as well."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    prompt: str
+    choices: tuple[str, ...] = ()
+    allow_other: bool = False
+
+
+class HumanAnswer(BaseModel):
+    """What was answered. `choice` is the index of what was chosen, `None` for a text of one's own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    choice: int | None = None
+    text: str = ""
+
+
+class _Index(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    choice: int = Field(ge=0)
+
+
+class _Text(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    text: str = Field(min_length=1)
+
+
+def answer_of(question: HumanInput, payload: JsonValue, node: str) -> HumanAnswer:
+    """The answer that `payload` is: `{"choice": 1}`, `{"text": "…"}`, or just the number or the text.
+
+    A text that is one of the choices chooses it. Raises `DeserializeError` naming the choices.
+    """
+    if type(payload) is int:
+        payload = {"choice": payload}
+    elif isinstance(payload, str):
+        payload = {"text": payload}
+    expected = _expected(question)
+    try:
+        if isinstance(payload, dict) and "choice" in payload:
+            index = _Index.model_validate(payload).choice
+            if index < len(question.choices):
+                return HumanAnswer(choice=index, text=question.choices[index])
+        else:
+            text = _Text.model_validate(payload).text
+            if text in question.choices:
+                return HumanAnswer(choice=question.choices.index(text), text=text)
+            if question.allow_other or not question.choices:
+                return HumanAnswer(text=text)
+    except ValidationError as error:
+        raise DeserializeError(f"{node}: the answer is {payload!r}, expected {expected}", node) from error
+    raise DeserializeError(f"{node}: the answer is {payload!r}, expected {expected}", node)
+
+
+def _expected(question: HumanInput) -> str:
+    listed = ", ".join(f"{n} ({text})" for n, text in enumerate(question.choices))
+    match bool(listed), question.allow_other:
+        case True, True:
+            return f"one of {listed} or another text"
+        case True, False:
+            return f"one of {listed}"
+        case _:
+            return "a text"

@@ -1,0 +1,290 @@
+"""Running a flow, one bounded step at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Generic, Self, TypeVar
+
+from pydantic import BaseModel, JsonValue
+
+from ...agents.tool import Tool
+from ..agents.client import ClientFactory
+from ..agents.gate import as_flow_gate
+from ..agents.turn import Came, Surroundings, agent_answered, agent_step, config_of, options_of
+from ..build.builder import Drafts
+from ..build.graph import FlowGraph
+from ..build.nodes import Agent, Human, Node, Suspend, label
+from ..context import Context
+from ..errors import (
+    AgentError,
+    Deadlock,
+    LimitExceeded,
+    ResumeMismatchError,
+    ResumeRequired,
+    UnexpectedResumption,
+)
+from ..trace import StepEnded, Trace, step, tell
+from .scheduler import Continue, Done, RunOut, Suspended, next_up, waiting
+from .snapshot import FlowSnapshot, History
+from .state import Standing, kept, restored, shown
+from .steps import answered, fire
+from .values import dumped, loaded
+
+I = TypeVar("I", bound=BaseModel)  # noqa: E741 - input and output, as in the specification
+O = TypeVar("O", bound=BaseModel)  # noqa: E741
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """How far `run` goes; `None` is no limit.
+
+    `max_turns` counts model calls. Time counts between steps: none is cut off in its middle.
+    """
+
+    max_steps: int | None = None
+    max_turns: int | None = None
+    max_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_steps", "max_turns", "max_seconds"):
+            most: float | None = getattr(self, name)
+            if most is not None and not most >= 0:
+                raise ValueError(f"{name} is a number from 0, got {most!r}")
+
+
+class FlowRuntime(Generic[O]):
+    """A run of a flow.
+
+    A step that raises leaves everything as it was: snapshot and history equal their values before
+    (P-56), and `next` tries it again. The calls of its agents pass `gate` (see `as_flow_gate` for what
+    it may be); without one they just run. `factory` makes the clients of their models, `trace` is told
+    what happens while it happens. Raises `Invalid` for a graph that cannot be (P-30 … P-46) or does
+    not end in its output (P-37, P-38).
+    """
+
+    def __init__(
+        self,
+        flow: Drafts[I, O],
+        value: I,
+        *,
+        factory: ClientFactory | None = None,
+        history: History | None = None,
+        gate: object = None,
+        trace: Trace | None = None,
+    ) -> None:
+        graph = _checked(flow)
+        text = dumped(value, graph.takes, graph.takes.key, "flow input")
+        self._begin(graph, Standing({graph.takes.key: text}), factory, history, gate, trace)
+
+    @classmethod
+    def from_snapshot(
+        cls,
+        flow: Drafts[I, O],
+        snapshot: FlowSnapshot,
+        *,
+        history: History | None = None,
+        factory: ClientFactory | None = None,
+        gate: object = None,
+        trace: Trace | None = None,
+    ) -> Self:
+        """A run where it stood. The graph is built and checked anew (P-93).
+
+        Raises `SnapLoadError` when the snapshot does not go with it (P-97).
+        """
+        graph = _checked(flow)
+        runtime = cls.__new__(cls)
+        runtime._begin(graph, restored(snapshot, graph), factory, history, gate, trace)
+        return runtime
+
+    def _begin(
+        self,
+        graph: FlowGraph[I, O],
+        standing: Standing,
+        factory: ClientFactory | None,
+        history: History | None,
+        gate: object,
+        trace: Trace | None,
+    ) -> None:
+        self.graph = graph
+        self._output = graph.output
+        self._standing = standing
+        self._history = history or History()
+        self._around = Surroundings(factory, None if gate is None else as_flow_gate(gate), trace)
+        self._busy = False
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The live states, in the order in which they will have their turn."""
+        return tuple(self._standing.live)
+
+    @property
+    def suspended(self) -> Suspended | None:
+        """What waits for an answer."""
+        waits = self._standing.suspended
+        return None if waits is None else shown(waits, self.graph)
+
+    @property
+    def history(self) -> History:
+        """What the agents and their models said."""
+        return self._history
+
+    def with_history(self, history: History) -> Self:
+        """Go on with this history in place of its own; gives itself."""
+        self._history = history
+        return self
+
+    def with_factory(self, factory: ClientFactory) -> Self:
+        """Have its agents' models made by `factory` (P-59); gives itself."""
+        self._around = replace(self._around, factory=factory)
+        return self
+
+    def check_models(self) -> None:
+        """Have every model that an agent names made, which calls none. Raises `AgentError` (P-123).
+
+        What an agent's `configure` would choose is not known before it has its value.
+        """
+        for node in self.graph.distinct:
+            if isinstance(node, Agent) and node.node.config is not None:
+                config = node.node.config
+                try:
+                    self._around.client(config, options_of(config, node.gives.type))
+                except Exception as error:
+                    text = f"{label(node)}: invalid LLM URL: {error}"
+                    raise AgentError(text, node.takes.key) from error
+
+    def tools(self, ctx: Context) -> Sequence[Tool]:
+        """The tools of the agent that has started, or none. Raises what its `configure` raises."""
+        started = self._standing.agent
+        if started is None:
+            return ()
+        node = self.graph.node(started.agent)
+        assert isinstance(node, Agent)
+        return config_of(self._standing, node, ctx).tools
+
+    def snapshot(self) -> FlowSnapshot:
+        """Where the run stands between two steps; what was said is not in it."""
+        return kept(self._standing, self.graph.fingerprint)
+
+    async def next(self, ctx: Context) -> RunOut[O]:
+        """One bounded step.
+
+        Raises `ResumeRequired` while suspended, `Deadlock` when nothing can run, `StateConflict` when a
+        value would be lost, and what the node raises.
+        """
+        with self._step():
+            waits = self._standing.suspended
+            if waits is not None:
+                raise ResumeRequired(waits.tool_id)
+            node = self._up_next()
+            if node is None:
+                return self._end()
+            if isinstance(node, Agent):
+                came = agent_step(self._standing, self._history, node, ctx, self._around)
+            else:
+                came = self._plain(fire(self._standing, node, ctx))
+            return await self._take(node, came)
+
+    async def resume(
+        self,
+        ctx: Context,
+        tool_id: str,
+        payload: JsonValue | BaseModel,
+        *,
+        call_id: str | None = None,
+    ) -> RunOut[O]:
+        """Go on with an answer to what waits.
+
+        Raises `UnexpectedResumption` when nothing does, `ResumeMismatchError` when it is something else,
+        and `DeserializeError` for an answer that does not fit: it still waits then.
+        """
+        with self._step():
+            waits = self._standing.suspended
+            if waits is None:
+                raise UnexpectedResumption(tool_id)
+            if tool_id != waits.tool_id:
+                raise ResumeMismatchError(waits.tool_id, tool_id)
+            if call_id is not None and call_id != waits.call_id:
+                raise ResumeMismatchError(f"{waits.tool_id} ({waits.call_id})", f"{tool_id} ({call_id})")
+            node = self.graph.node(waits.agent)
+            if isinstance(node, Agent):
+                came = agent_answered(self._standing, self._history, node, payload, ctx, self._around)
+            else:
+                assert isinstance(node, Suspend | Human)
+                came = self._plain(answered(self._standing, node, payload, ctx))
+            return await self._take(node, came)
+
+    async def run(
+        self,
+        ctx: Context,
+        limits: RunLimits | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> Done[O] | Suspended:
+        """Step until the flow ends or waits. Raises `LimitExceeded` at a limit; run again to go on."""
+        limits = limits or RunLimits()
+        began, steps, turns = clock(), 0, 0
+        while True:
+            node = None if self._standing.suspended is not None else self._up_next()
+            if node is not None:
+                if limits.max_steps is not None and steps >= limits.max_steps:
+                    raise LimitExceeded("max_steps", limits.max_steps)
+                if limits.max_seconds is not None and clock() - began >= limits.max_seconds:
+                    raise LimitExceeded("max_seconds", limits.max_seconds)
+                if limits.max_turns is not None and isinstance(node, Agent):
+                    if turns >= limits.max_turns:
+                        raise LimitExceeded("max_turns", limits.max_turns)
+                    turns += 1
+            match await self.next(ctx):
+                case Continue():
+                    steps += 1
+                case ended:
+                    return ended
+
+    async def _take(self, node: Node, came: Awaitable[Came]) -> Continue | Suspended:
+        """A step of `node`: what it came to is true once it has come to its end."""
+        if (trace := self._around.trace) is None:
+            self._standing, self._history = await came
+            return self.suspended or Continue()
+        key = " + ".join(state.key for state in node.inputs)
+        with step(trace, key, node.kind) as seconds:
+            self._standing, self._history = await came
+        waits = self.suspended
+        tell(trace, StepEnded(key, self.states, None if waits is None else waits.tool_id, seconds()))
+        return waits or Continue()
+
+    async def _plain(self, standing: Awaitable[Standing]) -> Came:
+        """What a node comes to in which nobody speaks."""
+        return await standing, self._history
+
+    def _up_next(self) -> Node | None:
+        live = self._standing.live
+        return next_up(self.graph.nodes, live, live)
+
+    def _end(self) -> Done[O]:
+        """The output, when nothing but it is live (P-54)."""
+        live = self._standing.live
+        stuck = waiting(self.graph.nodes, live)
+        if stuck:
+            raise Deadlock(stuck)
+        key = self.graph.gives.key
+        return Done(loaded(live[key], self._output, key, "flow output"))
+
+    @contextmanager
+    def _step(self) -> Generator[None]:
+        """Raises `RuntimeError` while another step is under way (P-57)."""
+        if self._busy:
+            raise RuntimeError("step already in progress")
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
+
+
+def _checked(flow: Drafts[I, O]) -> FlowGraph[I, O]:
+    graph = flow if isinstance(flow, FlowGraph) else flow.draft().build()
+    graph.check_output()
+    return graph

@@ -1,0 +1,127 @@
+"""Where a run stands, as it is kept (P-90 … P-97)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+
+from ...agents.messages import Frozen, Message, ProposedCall
+from ..errors import SnapLoadError
+from .scheduler import SuspensionKind
+
+VERSION = 1
+
+Bytes: TypeAlias = bytes | bytearray | str
+
+
+class _Kept(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class LiveState(_Kept):
+    """A live state and its value. They are kept in a list: a store may sort the keys of objects."""
+
+    key: str
+    value: JsonValue
+
+
+class Collected(_Kept):
+    """What an `each` has made of the items so far."""
+
+    key: str
+    results: tuple[JsonValue, ...]
+
+
+class AgentProgress(_Kept):
+    """The agent that has started: its node, its session, how often what it gave could not be used.
+
+    `used` is how often each of its tools has run.
+    """
+
+    agent: str
+    session: str
+    bad_outputs: int = 0
+    bad_texts: int = 0
+    used: dict[str, int] = {}
+
+
+class PendingSuspension(_Kept):
+    """What waits for an answer; see `Suspended`.
+
+    Of a call that the gate asks about, `asks` are the net and its transition, `approved` the questions
+    that people have said yes to before, and `written` the arguments as the model wrote them, where a
+    person has changed them.
+    """
+
+    value: JsonValue
+    tool_id: str
+    kind: SuspensionKind
+    agent: str
+    call_id: str | None = None
+    args: dict[str, JsonValue] | None = None
+    asks: tuple[str, str] | None = None
+    approved: tuple[str, ...] = ()
+    written: dict[str, JsonValue] | None = None
+
+
+class FlowSnapshot(_Kept):
+    """The live states in their order, the agent that has started, its calls to come, and what waits.
+
+    Neither the graph nor what was said is in it: the graph is built anew, the history kept apart.
+    """
+
+    version: int = VERSION
+    graph_fingerprint: str
+    states: tuple[LiveState, ...]
+    collected: tuple[Collected, ...] = ()
+    agent: AgentProgress | None = None
+    pending: tuple[ProposedCall, ...] = ()
+    suspended: PendingSuspension | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The live states."""
+        return tuple(state.key for state in self.states)
+
+    @classmethod
+    def load(cls, text: Bytes) -> FlowSnapshot:
+        """A snapshot from its JSON. Raises `SnapLoadError` for any other."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            raise SnapLoadError(f"This is no snapshot of a flow: {error}") from error
+
+
+# What the agents of a flow and their models said. Kept apart from snapshots (P-95, P-98).
+
+
+class HistoryEntry(Frozen):
+    """A message. `session` is one start of an agent, `agent` the key of its node.
+
+    `note` is for the record alone, not for the model.
+    """
+
+    session: str
+    agent: str
+    message: Message
+    note: str | None = None
+
+
+class History(Frozen):
+    """All that was said, in order; each agent is shown only its own session."""
+
+    entries: tuple[HistoryEntry, ...] = ()
+
+    def messages(self, session: str) -> list[Message]:
+        """The messages of one session."""
+        return [entry.message for entry in self.entries if entry.session == session]
+
+    def sessions(self, agent: str) -> list[str]:
+        """The sessions of an agent, in the order in which they began."""
+        return list(dict.fromkeys(entry.session for entry in self.entries if entry.agent == agent))
+
+    def extended(self, entries: Iterable[HistoryEntry]) -> History:
+        """With these at the end."""
+        return History.model_construct(entries=(*self.entries, *entries))

@@ -1,0 +1,140 @@
+"""Where a run stands: plain data that a step replaces, so that one that fails changes nothing (P-56)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel
+from pydantic_core import from_json, to_json
+
+from ...agents.messages import ProposedCall
+from ..build.graph import Graph
+from ..build.nodes import Agent, Each, Human, Suspend
+from ..errors import DeserializeError, SnapLoadError
+from .scheduler import Suspended
+from .snapshot import VERSION, AgentProgress, Collected, FlowSnapshot, LiveState, PendingSuspension
+from .values import copied, copied_object, loaded
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The live states and their values as text, in order; see `FlowSnapshot` for the rest."""
+
+    live: Mapping[str, bytes]
+    collected: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict[str, "tuple[bytes, ...]"])
+    agent: AgentProgress | None = None
+    pending: tuple[ProposedCall, ...] = ()
+    suspended: PendingSuspension | None = None
+
+
+def kept(standing: Standing, fingerprint: str) -> FlowSnapshot:
+    """A snapshot, which shares nothing with the run."""
+    return FlowSnapshot(
+        graph_fingerprint=fingerprint,
+        states=tuple(LiveState(key=key, value=from_json(text)) for key, text in standing.live.items()),
+        collected=tuple(
+            Collected(key=key, results=tuple(map(from_json, texts)))
+            for key, texts in standing.collected.items()
+        ),
+        agent=standing.agent,
+        pending=standing.pending,
+        suspended=_apart(standing.suspended),
+    )
+
+
+def restored(snapshot: FlowSnapshot, graph: Graph) -> Standing:
+    """Where a run stood. Raises `SnapLoadError` naming what does not go with the flow (P-97)."""
+    if snapshot.version != VERSION:
+        raise SnapLoadError(f"The snapshot has version {snapshot.version}, expected {VERSION}")
+    if snapshot.graph_fingerprint != graph.fingerprint:
+        raise SnapLoadError(
+            f"The snapshot is of a graph with fingerprint {snapshot.graph_fingerprint}, "
+            f"flow '{graph.takes.key}' has {graph.fingerprint}: its nodes have changed since"
+        )
+    live: dict[str, bytes] = {}
+    for state in snapshot.states:
+        if state.key in live:
+            raise SnapLoadError(f"The snapshot has state '{state.key}' twice")
+        live[state.key] = _checked(state, graph)
+    if not live:
+        raise SnapLoadError("The snapshot has no live state")
+    collected: dict[str, tuple[bytes, ...]] = {}
+    for each in snapshot.collected:
+        node = graph.nodes.get(each.key)
+        if not isinstance(node, Each) or each.key not in live:
+            raise SnapLoadError(f"The snapshot has results of '{each.key}', which is no live each")
+        for result in each.results:
+            _fits(to_json(result), node.item, each.key)
+        collected[each.key] = tuple(map(to_json, each.results))
+    for standing_in in (snapshot.agent, snapshot.suspended):
+        key = None if standing_in is None else standing_in.agent
+        if key is not None and (key not in live or key not in graph.nodes):
+            raise SnapLoadError(f"The snapshot stands in '{key}', which is no live node")
+    _check_agent(snapshot, graph)
+    return Standing(live, collected, snapshot.agent, snapshot.pending, _apart(snapshot.suspended))
+
+
+def _apart(waits: PendingSuspension | None) -> PendingSuspension | None:
+    """A copy that shares nothing with what it is of."""
+    if waits is None:
+        return None
+    own: dict[str, object] = {
+        "value": copied(waits.value),
+        "args": copied_object(waits.args),
+        "written": copied_object(waits.written),
+    }
+    return waits.model_copy(update=own)
+
+
+def shown(waits: PendingSuspension, graph: Graph) -> Suspended:
+    """What waits, as it is handed out: a copy."""
+    return Suspended(
+        value=copied(waits.value),
+        tool_id=waits.tool_id,
+        call_id=waits.call_id,
+        kind=waits.kind,
+        args=copied_object(waits.args),
+        agent=waits.agent,
+        expects=copied_object(graph.answers[waits.agent]) if waits.kind == "input" else None,
+    )
+
+
+def _checked(state: LiveState, graph: Graph) -> bytes:
+    if state.key not in graph.nodes and state.key != graph.gives.key:
+        raise SnapLoadError(
+            f"The snapshot has a live state '{state.key}', which is neither a node nor the output of "
+            f"flow '{graph.takes.key}'"
+        )
+    text = to_json(state.value)
+    _fits(text, graph.states[state.key], state.key)
+    return text
+
+
+def _fits(text: bytes, model: type[BaseModel], key: str) -> None:
+    try:
+        loaded(text, model, key, f"state '{key}'")
+    except DeserializeError as error:
+        raise SnapLoadError(f"The snapshot does not fit the flow: {error}") from error
+
+
+def _check_agent(snapshot: FlowSnapshot, graph: Graph) -> None:
+    """What waits is of a kind that its node can wait for, and a call that waits is there."""
+    started, waits = snapshot.agent, snapshot.suspended
+    if started is not None and not isinstance(graph.nodes[started.agent], Agent):
+        raise SnapLoadError(f"The snapshot has agent '{started.agent}', which is no agent")
+    if waits is None:
+        if snapshot.pending:
+            raise SnapLoadError("The snapshot has calls that wait, but for nothing")
+        return
+    match graph.nodes[waits.agent], waits.kind:
+        case (Suspend(), "input") | (Human(), "choice"):
+            return
+        case Agent(), "tool" | "approval":
+            first = snapshot.pending[0].call_id if snapshot.pending else None
+            if started is None or started.agent != waits.agent or first != waits.call_id:
+                raise SnapLoadError(
+                    f"The snapshot waits at '{waits.tool_id}', but no such call is pending"
+                )
+        case _:
+            raise SnapLoadError(f"The snapshot waits at '{waits.tool_id}', where nothing can wait so")

@@ -1,0 +1,144 @@
+"""What a net says of a call, once its condition and the time have had their say.
+
+Names of a call for which a net's condition does not hold are none of its business; where that cannot be
+told, they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import inf, isfinite
+from typing import cast
+
+from ..core.condition import NOWHERE, Surroundings, holds, untold, written
+from ..net.net import Marking, NetError, Since, SkillNet, ToolCall
+from ..net.timed import Aged, aged, arrivals, moved_times, timed_places
+from . import reasons
+from .member import Member
+from .types import NetVerdict
+
+# What a verdict rests on beside the nets: the time, and where the calls run.
+
+
+class Timekeeper:
+    """A gate's clock, in seconds since 1970, which never goes back: what was over stays over."""
+
+    def __init__(self, clock: Callable[[], float], around: Surroundings = NOWHERE) -> None:
+        self._clock = clock
+        self.around = around
+        self._latest = -inf
+
+    def moment(self) -> Moment:
+        return Moment(self, self.around)
+
+    def read(self) -> float:
+        """The time. Raises what the clock raises, and `ValueError` when it does not say a time."""
+        time = cast("object", self._clock())
+        if not isinstance(time, int | float) or not isfinite(time):
+            raise ValueError(f"it says {time!r}, expected seconds since 1970")
+        self._latest = max(self._latest, float(time))
+        return self._latest
+
+    def begin_at(self, latest: float) -> None:
+        """Let another record's time count, be it earlier; it had come to `latest`."""
+        self._latest = latest
+
+
+class Moment:
+    """One point in time, taken when something first depends on it; `clock` is `None` until then."""
+
+    __slots__ = ("_aged", "_timekeeper", "around", "clock", "moved")
+
+    def __init__(self, timekeeper: Timekeeper, around: Surroundings) -> None:
+        self.around = around
+        self.clock: float | None = None
+        self.moved: dict[str, Since] | None = None
+        """By net: when the tokens came that a commit took away or brought; see `timed.moved_times`."""
+        self._timekeeper = timekeeper
+        self._aged: dict[str, Aged] | None = None
+
+    def now(self) -> float:
+        """Raises as `Timekeeper.read` does."""
+        if self.clock is None:
+            self.clock = self._timekeeper.read()
+        return self.clock
+
+    def since(self, net: SkillNet, marking: Marking, told: Since) -> Since:
+        """When a net's tokens came: as `told`, and those of which it is not told now.
+
+        Raises as `Timekeeper.read` does.
+        """
+        if any(marking.get(p, 0) > len(told.get(p, ())) for p in timed_places(net)):
+            return arrivals(net, told, marking, marking, self.now())
+        return told
+
+    def note_moved(self, member: Member, before: Since, after: Since) -> None:
+        """Remember what a commit did to the tokens of a net that time moves."""
+        times = moved_times(member.net, before, after)
+        if times is not None:
+            self.moved = {**(self.moved or {}), member.key: times}
+
+    def aged(self, member: Member) -> Aged:
+        """Where time has brought a net by now; the same answer until `Moment` ends.
+
+        Raises what the clock raises, and `NetError` for a net that does not come to rest.
+        """
+        if self._aged is None:
+            self._aged = {}
+        found = self._aged.get(member.key)
+        if found is None:
+            state = member.state
+            found = aged(member.net, state.marking, state.since, self.now())
+            self._aged[member.key] = found
+        return found
+
+    def marking(self, member: Member) -> Marking:
+        """Where the net stands by now. Raises as `aged` does."""
+        return self.aged(member).marking if member.net.timed else member.state.marking
+
+
+def governed(
+    net: SkillNet, names: Sequence[str], call: ToolCall, around: Surroundings
+) -> tuple[tuple[str, ...], str | None]:
+    """Those of a call's names that the net judges, and what is to be said of its condition.
+
+    That is `None` where the condition holds or is not asked. Raises what a matcher raises.
+    """
+    condition = net.condition
+    if condition is None or not any(name in net.governs for name in names):
+        return tuple(names), None
+    answer = holds(condition, call.input, around)
+    if answer is None:
+        return tuple(names), untold(condition, call.input, around)
+    if answer:
+        return tuple(names), None
+    return (
+        tuple(name for name in names if name not in net.governs),
+        f"{written(condition)} does not hold",
+    )
+
+
+def judged(member: Member, names: Sequence[str], call: ToolCall, moment: Moment) -> NetVerdict:
+    """The net's verdict. What it cannot judge, it blocks (G-59)."""
+    if member.plain:
+        return member.verdict(names)
+    try:
+        left, note = governed(member.net, names, call, moment.around)
+    except Exception as problem:
+        return member.blocked(names[0], reasons.callback_failed(member.key, "condition", problem))
+    if not any(name in member.knows for name in left):
+        return replace(member.abstain(names[0]), note=note)
+    try:
+        marking = moment.marking(member)
+    except NetError as problem:
+        return member.blocked(names[0], reasons.cannot_fire(member.key, problem))
+    except Exception as problem:
+        return member.blocked(names[0], reasons.callback_failed(member.key, "clock", problem))
+    verdict = member.verdict(left, marking)
+    if note is None or len(left) < len(names):
+        return verdict
+    reason = verdict.reason
+    if reason is not None and verdict.tool in member.net.governs:
+        reason = reasons.applying(reason, note)
+    return replace(verdict, reason=reason, note=note)

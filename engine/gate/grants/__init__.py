@@ -1,0 +1,1 @@
+"""Grants: nets whose tokens are the uses left."""

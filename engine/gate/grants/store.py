@@ -1,0 +1,310 @@
+"""The grants of one session: which of them answers a question now, and how one comes about.
+
+A grant's use is a step like any other: it is committed with the call's, all or none.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+from math import isfinite
+
+from ...core.json_equality import same_json
+from ...core.rule import ApprovalRule
+from ...net.net import Input, Marking, NetError, Since, SkillNet, ToolCall, initial_state, is_enabled
+from .. import reasons
+from ..approve import Asking, manual_steps, own_input, tokens_wanted
+from ..classify import Finding, Findings, exact_only, programs, unread
+from ..conditions import Moment
+from ..member import Member
+from ..state.restore import Placed
+from ..types import GrantTerms, NetVerdict, Step
+from .net import GRANTED, Grant, Question, from_subagent, grant_key, grant_net, grant_number, question_of
+
+log = logging.getLogger(__name__)
+
+NOT_INSPECTED = "the call could not be inspected"
+NOT_COVERED: Mapping[Question, Finding] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Giving:
+    """A grant that will come about when its call is committed: for what `member` asked about `tool`.
+
+    `shown` are the names of the call that a person was shown, where they edited it.
+    """
+
+    member: Member
+    tool: str
+    terms: GrantTerms
+    shown: tuple[str, ...] | None = None
+
+
+def make_grant(
+    key: str,
+    *,
+    asks: str,
+    net: SkillNet,
+    name: str,
+    tool: str,
+    names: tuple[str, ...],
+    value: Input,
+    terms: GrantTerms,
+    programs: tuple[str, ...] = (),
+) -> Grant:
+    """A grant in place of the person whom `net`, under the key `asks`, asks about `name`.
+
+    For calls of `tool` under `names`: with the very input `value`, or with its values in the fields that
+    no map reads and with its `programs`, as `terms` say.
+    """
+    own = own_input(value)
+    exact, fixed = (own, {}) if terms.scope == "input" else (None, own)
+    asked = question_of(asks, net, name)
+    return Grant(
+        key, grant_net(key, name, terms), asks, tool, names, exact, fixed, terms, asked, programs
+    )
+
+
+class Granted:
+    """Grants with their nets' states, by key. A key is used once in a session, whatever became of it."""
+
+    def __init__(self) -> None:
+        self.grants: dict[str, Grant] = {}
+        self.members: dict[str, Member] = {}
+        self._last = 0
+
+    def add(self, grant: Grant, since: float | None) -> None:
+        """Hold a grant whose tokens came at `since`, which only one that expires needs.
+
+        Raises `NetError` for a key that is none or is in use, or without a time that is needed.
+        """
+        number = self._number(grant)
+        member = Member(grant.key, grant.net, initial_state(grant.net))
+        if since is not None:
+            member.state.since = {GRANTED: (since,) * member.state.marking[GRANTED]}
+        _check_times(member.key, member.net, member.state.marking, member.state.since)
+        self._hold(grant, member, number)
+
+    def _hold(self, grant: Grant, member: Member, number: int) -> None:
+        self._last = max(self._last, number)
+        self.grants[grant.key] = grant
+        self.members[grant.key] = member
+
+    def replaced(self, grants: Iterable[Grant] | None, revoked: Container[str]) -> Granted:
+        """Those of `grants` that were not revoked in place of these, whose keys stay used.
+
+        Where they stand is told afterwards. Raises `NetError` for a key that is none or is there twice.
+        """
+        if grants is None:
+            return self
+        held = Granted()
+        held._last = self._last
+        for grant in grants:
+            number = held._number(grant)
+            held._last = max(held._last, number)
+            if grant.key not in revoked:
+                held._hold(grant, Member(grant.key, grant.net, initial_state(grant.net)), number)
+        return held
+
+    def check_times(self, places: Mapping[str, Placed]) -> None:
+        """Raises `NetError` when one that expires is to stand anywhere without a time."""
+        for key, member in self.members.items():
+            place = places.get(key)
+            if place is not None:
+                _check_times(key, member.net, place.marking, place.told)
+            else:
+                _check_times(key, member.net, member.state.marking, member.state.since)
+
+    def drop(self, key: str) -> Grant | None:
+        """Have a grant no more, and give it; `None` when there is none."""
+        self.members.pop(key, None)
+        return self.grants.pop(key, None)
+
+    def _number(self, grant: Grant) -> int:
+        number = grant_number(grant.key)
+        if number is None:
+            raise NetError(f"'{grant.key}' is no key of a grant, which is like 'grant-1'")
+        if grant.key in self.grants:
+            raise NetError(f"There is already a grant '{grant.key}'")
+        return number
+
+    # Answering
+
+    def covering(
+        self, findings: Findings, call: ToolCall, asking: Asking | None, moment: Moment
+    ) -> Mapping[Question, Finding]:
+        """The questions about a call that grants answer now, each with the use of one grant.
+
+        None for a call that a person has edited: nobody granted that one.
+        """
+        if not self.grants or (asking is not None and asking.edited):
+            return NOT_COVERED
+        answered = {} if asking is None else asking.answers
+        covered: dict[Question, Finding] = {}
+        for member, verdict, step, asked in manual_steps(findings.opinions):
+            if asked in answered or asked in covered:
+                continue
+            if refusal(member.net, tokens_wanted(verdict, step.tool)) is not None:
+                continue
+            for key, grant in self.grants.items():
+                if not _answers(grant, asked, member.net, call, findings.names):
+                    continue
+                use = self._use(key, moment)
+                if use is not None:
+                    covered[asked] = use
+                    break
+        return covered
+
+    def beyond(
+        self, member: Member, tool: str, names: tuple[str, ...], call: ToolCall, moment: Moment
+    ) -> str | None:
+        """The reason why the last grant of what `member` asks about `tool` leaves this call out (G-74).
+
+        `None` where there is no such grant. Has names of fields in it and no values.
+        """
+        asked = member.question(tool)
+        for key, grant in reversed(self.grants.items()):
+            if grant.question == asked and grant.tool == call.tool_name:
+                why = _difference(grant, member.net, call, names)
+                if why is None and self._use(key, moment) is None:
+                    why = reasons.USED_UP
+                return None if why is None else reasons.beyond(key, why)
+        return None
+
+    def _use(self, key: str, moment: Moment) -> Finding | None:
+        """The use of a grant, if it has one left."""
+        member = self.members[key]
+        try:
+            marking = moment.marking(member)
+        except Exception:
+            # What cannot be told to be over yet answers nothing.
+            log.exception("Grant '%s' cannot be used", key)
+            return None
+        use = member.net.transitions[0]
+        if not is_enabled(marking, use):
+            return None
+        step = Step(key, use, use.tools[0])
+        return member, NetVerdict(key, "gated", step.tool, (step,))
+
+    # Coming about
+
+    def unfit(
+        self, giving: Iterable[Giving], findings: Findings, call: ToolCall, moment: Moment
+    ) -> Finding | None:
+        """The first grant that cannot be given for this call, as a verdict against the call.
+
+        What a person approved under terms that cannot be is not what runs. Reads the clock where `give`
+        will need it: after the commit it could not fail any more. Raises what the clock raises.
+        """
+        for gift in giving:
+            member = gift.member
+            tokens = [tokens_wanted(v, gift.tool) for m, v in findings.opinions if m is member]
+            why = refusal(member.net, max(tokens, default=1))
+            if why is None and from_subagent(call) and not gift.terms.subagents:
+                why = "a subagent made the call, and the grant does not reach subagents"
+            if why is None and gift.shown is not None and set(gift.shown) != set(findings.names):
+                why = reasons.EDITED_EFFECTS
+            if why is None and gift.terms.scope == "names":
+                why = _exact_only(member.net, call)
+            if why is not None:
+                return member, member.blocked(gift.tool, reasons.no_grant(gift.tool, why))
+            if gift.terms.seconds is not None:
+                moment.now()
+        return None
+
+    def give(
+        self, giving: Iterable[Giving], findings: Findings, call: ToolCall, moment: Moment
+    ) -> tuple[str, ...]:
+        """Have the grants that came with the answers about a call that is now committed; their keys."""
+        given: list[str] = []
+        for gift in giving:
+            key = grant_key(self._last + 1)
+            member, terms = gift.member, gift.terms
+            grant = make_grant(
+                key,
+                asks=member.key,
+                net=member.net,
+                name=gift.tool,
+                tool=call.tool_name,
+                names=findings.names,
+                value=call.input if terms.scope == "input" else unread(member.net, call),
+                terms=terms,
+                programs=() if terms.scope == "input" else programs(member.net, call),
+            )
+            self.add(grant, None if terms.seconds is None else moment.now())
+            given.append(key)
+        return tuple(given)
+
+
+def giving(asking: Asking | None, findings: Findings) -> list[Giving]:
+    """The grants that the answers about a call carry, as far as what they answered is still asked."""
+    if asking is None or all(answer.grant is None for answer in asking.answers.values()):
+        return []
+    gifts: dict[Question, Giving] = {}
+    for member, _, step, asked in manual_steps(findings.opinions):
+        answer = asking.answers.get(asked)
+        if answer is not None and answer.grant is not None and asked not in gifts:
+            gifts[asked] = Giving(member, step.tool, answer.grant, asking.shown)
+    return list(gifts.values())
+
+
+def refusal(net: SkillNet, people: int) -> str | None:
+    """Why no grant may answer what a net asks of `people`; `None` when one may."""
+    rule = net.rule
+    if isinstance(rule, ApprovalRule):
+        people = max(people, rule.people)
+        if not rule.grants:
+            return "the rule says 'no grants'"
+    return f"{people} people must approve each call" if people > 1 else None
+
+
+def _check_times(key: str, net: SkillNet, marking: Marking, since: Since) -> None:
+    """Without the time from which an expiring grant counts, it would never end."""
+    times = since.get(GRANTED, ())
+    if net.timed and not (len(times) >= marking[GRANTED] and all(map(isfinite, times))):
+        raise NetError(f"'{key}' expires, so it takes the time from which it counts")
+
+
+def _answers(
+    grant: Grant, asked: Question, net: SkillNet, call: ToolCall, names: tuple[str, ...]
+) -> bool:
+    """Tell whether a grant is about what is asked of a call (G-74)."""
+    if grant.question != asked or grant.tool != call.tool_name:
+        return False
+    return _difference(grant, net, call, names) is None
+
+
+def _difference(grant: Grant, net: SkillNet, call: ToolCall, names: tuple[str, ...]) -> str | None:
+    """The difference between a call and what a grant for its tool is about; or `None`."""
+    if set(grant.names) != set(names):
+        return reasons.other_names(names)
+    if from_subagent(call) and not grant.terms.subagents:
+        return reasons.OF_SUBAGENT
+    if grant.input is not None:
+        return None if same_json(grant.input, call.input) else reasons.OTHER_INPUT
+    try:
+        if (why := exact_only(net, call)) is not None:
+            return why
+        if not same_json(grant.fixed, values := unread(net, call)):
+            return reasons.other_values(_differing(grant.fixed, values))
+        return None if set(programs(net, call)) <= set(grant.programs) else reasons.OTHER_PROGRAM
+    except Exception:
+        log.exception("Call '%s' could not be inspected", call.tool_call_id)
+        return NOT_INSPECTED
+
+
+def _differing(one: Input, other: Input) -> list[str]:
+    """The fields of two inputs that are not alike."""
+    names = [name for name in {**one, **other} if (name in one) != (name in other)]
+    return names + [name for name in one if name in other and not same_json(one[name], other[name])]
+
+
+def _exact_only(net: SkillNet, call: ToolCall) -> str | None:
+    """Why only the exact input of a call can be granted; what cannot be told is a reason, too."""
+    try:
+        why = exact_only(net, call)
+    except Exception:
+        log.exception("Call '%s' could not be inspected", call.tool_call_id)
+        why = NOT_INSPECTED
+    return None if why is None else f"{why}, so only its exact input can be granted"

@@ -1,0 +1,1 @@
+"""The gate's state: recorded, restored, replayed, taken back."""

@@ -1,0 +1,57 @@
+"""Bringing nets to where a history of finished calls left them (G-25)."""
+
+from __future__ import annotations
+
+from ...net.net import NetError, PendingCall, ToolCall
+from ...net.timed import arrivals
+from .. import reasons
+from ..classify import CallbackError, Roster, unlocking_nothing
+from ..commit import fire_deferred
+from ..conditions import Moment, governed
+from ..member import Member
+from ..types import ReplayEntry
+
+
+def replay_entry(entry: ReplayEntry | str, roster: Roster, moment: Moment) -> None:
+    """Let one successful call move every active net that it can; a failed one moves none.
+
+    One that is unclear, or known only by a folded name, unlocks nothing (G-64, G-66).
+
+    Approvals are not asked again. A history does not say when its calls were made: they count as made
+    now, and nothing comes about by time between them. Raises `NetError` when a net's mapper fails or the
+    net does not come to rest: state that cannot be derived must not pass for a fresh one.
+    """
+    if isinstance(entry, str):
+        entry = ReplayEntry(entry)
+    if entry.is_error:
+        return
+    call = ToolCall("replay", entry.tool_name, entry.input or {}, moment.around.shell)
+    naming = roster.naming(call)
+    for member, known_by in zip(roster.members, naming.by_net, strict=True):
+        if isinstance(known_by, CallbackError):
+            failed = reasons.callback_failed(member.key, known_by.callback, known_by.problem)
+            raise NetError(failed) from known_by.problem
+        try:
+            names, _ = governed(member.net, known_by, call, moment.around)
+        except Exception as problem:
+            raise NetError(reasons.callback_failed(member.key, "condition", problem)) from problem
+        before = member.state.marking
+        for name in names:
+            _replay_name(member, name, call, unlocks=naming.unlocks)
+        if member.net.timed and member.state.marking != before:
+            state = member.state
+            state.since = arrivals(member.net, state.since, before, state.marking, moment.now())
+
+
+def _replay_name(member: Member, name: str, call: ToolCall, *, unlocks: bool) -> None:
+    known = member.knows.get(name)
+    verdict = known.covered(member.state.marking) if known else None
+    if verdict is None:
+        return
+    if not unlocks:
+        verdict = unlocking_nothing(member, verdict)
+    for step in verdict.steps:
+        if step.transition.deferred:
+            fire_deferred(member, PendingCall(call, step.transition, name))
+        else:
+            member.state.marking = member.after(member.state.marking, (step,))

@@ -1,0 +1,86 @@
+"""Where a record says that nets stand, checked before anything is changed (G-63)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import TypeAlias
+
+from ...net.net import Marking, NetError, Since, ToolCall
+from ..conditions import Moment
+from ..member import Member
+from ..types import Step
+
+Markings: TypeAlias = Mapping[str, Mapping[str, int]]
+Arrivals: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
+Pending: TypeAlias = tuple[str, str, str, ToolCall]
+"""Net, transition, tool and call of a deferred transition that waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A net's tokens, and when they came: as the record tells, `told`, and for the rest now."""
+
+    member: Member
+    marking: Marking
+    told: Since
+    since: Since
+
+    def put(self) -> None:
+        self.member.state.marking = self.marking
+        self.member.state.since = self.since
+
+
+def placed(
+    members: Mapping[str, Member], markings: Markings, since: Arrivals, moment: Moment
+) -> dict[str, Placed]:
+    """Every net that a record places, by key. Tokens whose arrival it does not tell come now.
+
+    Raises `NetError` for a net or place that is not here, and for a time that is none; and what the
+    clock raises.
+    """
+    places: dict[str, Placed] = {}
+    for key in dict.fromkeys([*markings, *since]):
+        member = member_of(members, key)
+        marking = _marking(member, markings[key]) if key in markings else member.state.marking
+        told = _since(member, since.get(key, {}))
+        places[key] = Placed(member, marking, told, moment.since(member.net, marking, told))
+    return places
+
+
+def _marking(member: Member, marking: Mapping[str, int]) -> Marking:
+    places = member.state.marking
+    _known(member, marking)
+    return {place: marking.get(place, 0) for place in places}
+
+
+def _since(member: Member, since: Mapping[str, Sequence[float]]) -> Since:
+    _known(member, since)
+    for place, times in since.items():
+        if not all(isfinite(time) for time in times):
+            raise NetError(f"net '{member.key}' has a token in '{place}' that came at no time")
+    return {place: tuple(times) for place, times in since.items()}
+
+
+def _known(member: Member, places: Mapping[str, object]) -> None:
+    for place in places:
+        if place not in member.state.marking:
+            raise NetError(f"net '{member.key}' has no place '{place}'")
+
+
+def pending_step(members: Mapping[str, Member], pending: Pending) -> tuple[Member, Step, ToolCall]:
+    """What waits, with its net. Raises `NetError` for a net or transition that is not here."""
+    key, transition, tool, call = pending
+    member = member_of(members, key)
+    for known in member.net.transitions:
+        if known.name == transition:
+            return member, Step(key, known, tool), call
+    raise NetError(f"net '{key}' has no transition '{transition}'")
+
+
+def member_of(members: Mapping[str, Member], key: str) -> Member:
+    """Raises `NetError` for a key that no net has."""
+    if key not in members:
+        raise NetError(f"Unknown net '{key}'. Available: {', '.join(members)}")
+    return members[key]

@@ -1,0 +1,186 @@
+"""Taking back what a call moved that never ran, so that it costs nothing (A-40).
+
+Only where the net then stands as if the call had never been: a token that is given back too many opens a
+gate, one too few merely stays charged.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TypeAlias
+
+from ...net.net import Marking, Since, Transition, unfired
+from ...net.timed import arrivals_before
+from ..member import Member
+from ..types import GateDecision, ResultRecord, Step, ToolResult
+
+KEPT = 1024
+"""Moves that are remembered; a call that never runs is nearly always the last or last but a few."""
+
+Times: TypeAlias = Mapping[str, Since]
+"""By net and place: when the tokens came that a call took away or brought, where they age.
+
+A net that time moves is left out where that cannot be told.
+"""
+
+Move: TypeAlias = tuple[str | None, tuple[Step, ...], Times, frozenset[str]]
+"""The steps of a decision with the id of its call, or those that a result fired, with none.
+
+Last are the nets, by key, that a call in shadow mode ran past: it took nothing from them.
+"""
+
+Fired: TypeAlias = tuple[tuple[Transition, str], ...]
+"""What fired in one net, each transition with the name that matched it."""
+
+NO_TIMES: Times = {}
+NO_NETS: frozenset[str] = frozenset()
+
+
+class Moves:
+    """The last moves of a gate's nets, the latest at the end; `note` adds one."""
+
+    def __init__(self) -> None:
+        self._last: deque[Move] = deque(maxlen=KEPT)
+        self.note = self._last.append
+        self.forget = self._last.clear
+
+    def noted(self, decision: GateDecision, times: Times, members: Iterable[Member]) -> GateDecision:
+        """`decision`, once what it moved of the active nets is added, and which its call ran past."""
+        past = NO_NETS if decision.mode == "enforce" else _ran_past(decision, members)
+        if decision.steps or past:
+            self.note((decision.call.tool_call_id, decision.steps, times, past))
+        return decision
+
+    def undone(
+        self, result: ToolResult, record: ResultRecord, members: Mapping[str, Member]
+    ) -> ResultRecord:
+        """What `result` did, with what it takes back of its `undo`: nothing unless the call failed."""
+        if not result.is_error or record.anomaly is not None:
+            return record
+        undone, arrived = self._take_back(result.tool_call_id, result.undo, members)
+        return replace(record, undone=undone, arrived=arrived) if undone else record
+
+    def _take_back(
+        self, call_id: str, steps: tuple[Step, ...], members: Mapping[str, Member]
+    ) -> tuple[tuple[Step, ...], Times]:
+        """Take back those of a call's `steps` that fired when it was allowed, all of a net or none.
+
+        Returns them, last first, and the times of tokens that went with them or returned. A net stays as
+        it is when something else than calls alike, or the time, has moved it since: no marking tells
+        whether that would have come so without this call. So it does when a call has run past it since,
+        which might have been charged what this one gives back.
+        """
+        at = next((n for n in range(len(self._last) - 1, -1, -1) if self._last[n][0] == call_id), None)
+        if at is None:
+            return (), NO_TIMES
+        undone: tuple[Step, ...] = ()
+        arrived: dict[str, Since] = {}
+        _, kept, times, past = self._last[at]
+        for key in dict.fromkeys(step.net for step in reversed(steps)):
+            own = _fired(self._last[at], key)
+            if not own or own != _fired((call_id, steps, times, past), key):
+                continue
+            later = list(islice(self._last, at + 1, None))
+            since = [move for move in later if _moves(move, key)]
+            if any(key in move[3] for move in later):
+                continue
+            if any(_fired(move, key) not in ((), own) for move in since):
+                continue
+            member = members.get(key)
+            if member is None or not _put_back(member, own, times.get(key), since):
+                continue
+            undone += tuple(step for step in reversed(steps) if step.net == key and _at_call(step))
+            kept = tuple(step for step in kept if step.net != key)
+            if times.get(key):
+                arrived[key] = times[key]
+        if undone:
+            self._last[at] = (call_id, kept, times, past)
+        return undone, arrived
+
+
+def _ran_past(decision: GateDecision, members: Iterable[Member]) -> frozenset[str]:
+    """The nets that know a call which shadow mode let run against a verdict, and that it did not move.
+
+    Some of them may have had nothing to say of it; a token too few is none too many. A refusal in no
+    net's name has asked none of them.
+    """
+    if decision.outcome == "allow":
+        return NO_NETS
+    moved = {step.net for step in decision.steps}
+    asked = decision.net is not None
+    return frozenset(
+        m.key for m in members if m.key not in moved and not (asked and _stranger(m, decision.names))
+    )
+
+
+def _stranger(member: Member, names: Iterable[str]) -> bool:
+    return member.net.tool_mapper is None and not any(name in member.knows for name in names)
+
+
+def _moves(move: Move, key: str) -> bool:
+    return any(step.net == key for step in move[1])
+
+
+def _fired(move: Move, key: str) -> Fired:
+    """What fired in the net `key` in a move, but not by the time; of a decision not the deferred."""
+    call_id, steps, *_ = move
+    return tuple(
+        (step.transition, step.tool)
+        for step in steps
+        if step.net == key and step.transition.after is None and (call_id is None or _at_call(step))
+    )
+
+
+def _at_call(step: Step) -> bool:
+    return not step.transition.deferred and step.transition.after is None
+
+
+def _put_back(member: Member, own: Fired, times: Since | None, since: Sequence[Move]) -> bool:
+    """Put the net where it would be without its `own` transitions, and say whether that can be told."""
+    net, state = member.net, member.state
+    before: Marking | None = state.marking
+    for transition, _ in reversed(own):
+        before = None if before is None else unfired(net, before, transition)
+    if before is None:
+        return False
+    if net.timed:
+        if times is None or not _apart(member, own, before, times, since):
+            return False
+        back = arrivals_before(net, state.since, before, state.marking, times)
+        if back is None:
+            return False
+        state.since = back
+    state.marking = before
+    return True
+
+
+def _apart(member: Member, own: Fired, before: Marking, times: Since, since: Sequence[Move]) -> bool:
+    """Whether in a net that time moves all that came `since` had come without `own` as well.
+
+    Calls alike have: one transition alone answers to their names, and what it needs the call took, if
+    anything, away. Time has, since each of its firings takes one token: those that a call brought go
+    when they are due, whatever others do. Those that a call took would be there; only where they are
+    as old as any that were taken since is it sure which, and that they were not due before.
+    """
+    net, marking = member.net, member.state.marking
+    if net.validate_tool_call is not None:
+        return False
+    later = [move for move in since if _fired(move, member.key)]
+    for transition, tool in own if later else ():
+        covering = [t for t in net.transitions if tool in t.tools]
+        grew = any(marking.get(place, 0) > before[place] for place in transition.inputs)
+        if covering != [transition] or grew:
+            return False
+    for place, moved in times.items():
+        if marking.get(place, 0) > before[place]:
+            continue
+        leaving = [t for t in net.timed if t.inputs[0] == place]
+        taken = {*moved}.union(*(move[2].get(member.key, {}).get(place, ()) for move in later))
+        if later and len(taken) > 1:
+            return False
+        if any(step.net == member.key and step.transition in leaving for m in since for step in m[1]):
+            return False
+    return True

@@ -1,0 +1,187 @@
+"""One tool behind the gate: gate, run, tell the gate how it ended (G-30)."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TypeAlias, TypeVar, cast
+from uuid import uuid4
+
+from ...core.frozen import maker
+from ...core.json_equality import same_json
+from ...net.net import Input, ToolCall
+from ..contention import Turn
+from ..manager import GateManager
+from ..types import GateContext, SyncToolError, ToolCallBlockedError, ToolResult
+from .arguments import CALL_ID, Arguments, CallableInput
+from .messages import ResultClassifier, is_error_value
+
+T = TypeVar("T")
+ReasonTransform: TypeAlias = Callable[[str, str], str]
+
+_tool_call = maker(ToolCall)
+_tool_result = maker(ToolResult)
+
+log = logging.getLogger(__name__)
+
+
+def worded(transform: ReasonTransform | None, tool: str, reason: str) -> str:
+    """A block reason as the model reads it; what it was when the transform fails."""
+    if transform is None:
+        return reason
+    try:
+        return str(transform(tool, reason))
+    except Exception:
+        log.exception("transform_block_reason failed for tool '%s'", tool)
+        return reason
+
+
+@dataclass(frozen=True, slots=True)
+class ToolGate:
+    """What every wrapped tool of a session shares."""
+
+    manager: GateManager
+    context: GateContext
+    is_error: ResultClassifier | None
+    transform_reason: ReasonTransform | None
+    # A session's ids are random once and then counted: 0.2 µs a call where `uuid4` takes 2.
+    _session: str = field(init=False, default_factory=lambda: uuid4().hex)
+    _counted: count[int] = field(init=False, default_factory=lambda: count(1))
+
+    def new_call_id(self) -> str:
+        """An id that no other call has, in this session or another."""
+        return f"call-{self._session}-{next(self._counted)}"
+
+    async def admit(self, call: ToolCall) -> ToolCall:
+        """The call that may run, as a person may have edited it. Raises `ToolCallBlockedError`."""
+        decision = await self.manager.handle_tool_call(call, self.context)
+        if decision.block:
+            reason = worded(self.transform_reason, call.tool_name, decision.reason or "")
+            raise ToolCallBlockedError(call.tool_name, call.tool_call_id, reason)
+        return decision.call
+
+    def settle(self, call: ToolCall, *, is_error: bool) -> None:
+        result = _tool_result(call.tool_call_id, call.tool_name, call.input, is_error)
+        self.manager.handle_tool_result(result)
+
+    def settle_value(self, call: ToolCall, value: object) -> None:
+        self.settle(call, is_error=is_error_value(self.is_error, call.tool_name, value))
+
+
+class GatedTool:
+    """A callable under a name. Calls of one that is async are awaited, others answer at once.
+
+    A synchronous tool is gated without an event loop. When its approval would have to be waited for,
+    it raises `SyncToolError` instead of running; `call` awaits it.
+    """
+
+    def __init__(
+        self, gate: ToolGate, name: str, function: Callable[..., object], *, whole: bool = False
+    ) -> None:
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(
+                f"Tool '{name}' is a generator, which returns before it has run; "
+                f"the gate needs a tool that returns when it is done"
+            )
+        self._gate = gate
+        self._name = name
+        self._function = function
+        self._arguments = CallableInput(name, function, whole=whole)
+        self._is_async = _is_async(function)
+
+    def wrapped(self) -> Callable[..., object]:
+        """A callable like the original that passes the gate first.
+
+        It takes the call's id as the keyword `tool_call_id`; without it one is made up.
+        """
+        if self._is_async:
+
+            @functools.wraps(self._function)
+            async def gated(*args: object, **kwargs: object) -> object:
+                call, arguments = self._call(args, kwargs)
+                return await self._run_async(await self._gate.admit(call), call, arguments)
+
+            return gated
+
+        @functools.wraps(self._function)
+        def gated_at_once(*args: object, **kwargs: object) -> object:
+            call, arguments = self._call(args, kwargs)
+            return self._run(_at_once(self._name, self._gate.admit(call)), call, arguments)
+
+        return gated_at_once
+
+    async def call(self, value: Input, tool_call_id: str | None = None) -> object:
+        """Run the tool with the input object `value`, waiting for a person where the nets want one."""
+        args, kwargs = self._arguments.write(value)
+        call, arguments = self._call(args, kwargs, tool_call_id)
+        return await self._run_async(await self._gate.admit(call), call, arguments)
+
+    def _call(
+        self, args: tuple[object, ...], kwargs: dict[str, object], tool_call_id: str | None = None
+    ) -> tuple[ToolCall, Arguments]:
+        """The call as the gate sees it, and the arguments it came with."""
+        if tool_call_id is None and isinstance(given := kwargs.pop(CALL_ID, None), str):
+            tool_call_id = given
+        if tool_call_id is None:
+            tool_call_id = self._gate.new_call_id()
+        if not tool_call_id:
+            raise ValueError(f'wrapTools: missing toolCallId for tool "{self._name}"')
+        if self._arguments.takes_call_id:
+            kwargs = {**kwargs, CALL_ID: tool_call_id}
+        arguments = (args, kwargs)
+        return _tool_call(tool_call_id, self._name, self._arguments.read(arguments)), arguments
+
+    def _run(self, admitted: ToolCall, call: ToolCall, arguments: Arguments) -> object:
+        """Run what was admitted; an awaitable it returns is settled when it is done."""
+        try:
+            # What a person approved runs, even when somebody changed the original meanwhile.
+            if admitted is not call and not same_json(admitted.input, call.input):
+                arguments = self._arguments.write(admitted.input, arguments)
+            value = self._function(*arguments[0], **arguments[1])
+        except BaseException:
+            self._gate.settle(admitted, is_error=True)
+            raise
+        if inspect.isawaitable(value):
+            return self._finish(admitted, value)
+        self._gate.settle_value(admitted, value)
+        return value
+
+    async def _run_async(self, admitted: ToolCall, call: ToolCall, arguments: Arguments) -> object:
+        value = self._run(admitted, call, arguments)
+        return await value if inspect.isawaitable(value) else value
+
+    async def _finish(self, admitted: ToolCall, running: Awaitable[object]) -> object:
+        try:
+            value = await running
+        except BaseException:
+            self._gate.settle(admitted, is_error=True)
+            raise
+        self._gate.settle_value(admitted, value)
+        return value
+
+
+def _is_async(function: Callable[..., object]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - not whether it is callable, but how
+    )
+
+
+def _at_once(tool: str, coroutine: Coroutine[object, object, T]) -> T:
+    """What the coroutine returns without an event loop. Raises `SyncToolError` when it needs one.
+
+    Where it waits for a call that a person is asked about in another thread (G-68), so does this.
+    """
+    try:
+        while True:
+            waits = coroutine.send(None)
+            if not isinstance(waits, Turn):
+                raise SyncToolError(tool)
+            waits.wait()
+    except StopIteration as done:
+        return cast("T", done.value)
+    finally:
+        coroutine.close()

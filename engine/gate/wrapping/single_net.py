@@ -1,0 +1,188 @@
+"""One net without a manager: the low-level way in.
+
+Two things differ from the manager (G-12): a net has no abstain here, so what it does not know is
+blocked; and its validator runs before a person is asked and keeps what it wrote to `meta`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from ...core.condition import NOWHERE, Surroundings
+from ...core.rule import RESERVED
+from ...net.net import GateState, SkillNet, ToolCall, Transition, define_skill_net
+from .. import reasons
+from ..approve import Asking, ask, next_question, request_for
+from ..classify import Findings, Roster
+from ..commit import MetaKeeper, PendingIndex, commit, steps_of, validate
+from ..conditions import Moment, Timekeeper
+from ..member import Member
+from ..phases import refusal, unasked_for
+from ..types import GateContext, GateDecision, NetVerdict, ResultRecord, ToolResult
+
+log = logging.getLogger(__name__)
+
+
+async def handle_tool_call(
+    call: ToolCall,
+    ctx: GateContext,
+    net: SkillNet,
+    state: GateState,
+    *,
+    surroundings: Surroundings = NOWHERE,
+    clock: Callable[[], float] = time.time,
+) -> GateDecision:
+    """Gate one call by one net; its tokens move only when the call is allowed.
+
+    A call by names for which the net's condition does not hold is allowed: it is none of its business.
+    `surroundings` and `clock` are as in `GateManager`. Never raises for what the net or a callback does:
+    that blocks.
+    """
+    try:
+        return await _handle(
+            call.run_by(surroundings.shell),
+            ctx,
+            Member(net.name, net, state),
+            Timekeeper(clock, surroundings),
+        )
+    except Exception as problem:
+        log.exception("The gate failed on call '%s' to '%s'", call.tool_call_id, call.tool_name)
+        return refusal(call, reasons.gate_failed(problem))
+
+
+async def _handle(
+    call: ToolCall, ctx: GateContext, member: Member, timekeeper: Timekeeper
+) -> GateDecision:
+    if call.tool_call_id in member.state.pending:
+        return refusal(call, reasons.id_in_use(call.tool_call_id))
+    case = Asking(call)
+    validated: ToolCall | None = None
+    state = member.state
+    state.since = timekeeper.moment().since(member.net, state.marking, state.since)
+    while True:
+        moment = timekeeper.moment()
+        findings, verdict = _verdict(case.call, member, moment)
+        if verdict.kind == "blocked":
+            return _block(case, findings, verdict, moment)
+        gated = [(member, verdict)] if verdict.kind == "gated" else []
+        keeper = MetaKeeper()
+        keeper.age(gated, moment)
+        if validated is not case.call:
+            validated = case.call
+            refused = validate(gated, case.call, MetaKeeper())
+            if refused is not None:
+                keeper.put_back()
+                return _block(case, findings, refused[1], moment)
+        asked = next_question(gated, case.answers)
+        if asked is None:
+            break
+        keeper.put_back()
+        step = asked[2]
+        unasked = unasked_for(member, verdict, step, ctx.confirm, case)
+        if ctx.confirm is None or unasked is not None:
+            return _block(case, findings, unasked[1] if unasked else verdict, moment)
+        if not case.questions:
+            case = Asking.about(call)
+            validated = case.call
+        request = request_for(
+            case.call,
+            member,
+            verdict,
+            step,
+            findings.names,
+            moment.marking(member),
+            edit=case.edit,
+        )
+        try:
+            answer = await ask(ctx.confirm, request)
+        except Exception as problem:
+            reason = reasons.callback_failed(member.key, "confirm", problem)
+            return _block(case, findings, member.blocked(step.tool, reason), moment)
+        if not answer.asked:
+            reason = reasons.unasked(step.tool, answer.reason)
+            return _block(case, findings, member.blocked(step.tool, reason), moment)
+        case.take(member, step, answer)
+        if not answer.approved and not answer.again:
+            refusal_reason = reasons.rejected(step.tool, answer.reason)
+            return _block(case, findings, member.blocked(step.tool, refusal_reason), moment)
+        if answer.grant is not None and not answer.again:
+            reason = reasons.no_grant(step.tool, "a net on its own keeps none")
+            return _block(case, findings, member.blocked(step.tool, reason), moment)
+    refused = commit(gated, case.call, PendingIndex(), moment)
+    if refused is not None:
+        keeper.put_back()
+        return _block(case, findings, refused[1], moment)
+    return GateDecision(
+        case.call,
+        "allow",
+        names=findings.names,
+        steps=steps_of(gated, moment),
+        approvals=case.approvals,
+        clock=moment.clock,
+        unclear=findings.unclear,
+        judged_as=findings.judged_as,
+        edited_by=case.editor,
+    )
+
+
+def _verdict(call: ToolCall, member: Member, moment: Moment) -> tuple[Findings, NetVerdict]:
+    """What is found of the call and the net's verdict, which is to abstain only for its condition.
+
+    A tool whose name only folds to one that the net knows is no tool that it knows.
+    """
+    findings = Roster([member]).findings(call, moment)
+    for _, verdict in (*findings.opinions, *findings.exempted):
+        passes = verdict.kind != "abstain" or verdict.note is not None
+        if verdict.kind == "blocked" or (passes and not findings.judged_as):
+            return findings, verdict
+    name = next((name for name in findings.names if name not in RESERVED), call.tool_name)
+    return findings, member.blocked(name, reasons.unavailable(member.net, name))
+
+
+def _block(case: Asking, findings: Findings, verdict: NetVerdict, moment: Moment) -> GateDecision:
+    return GateDecision(
+        case.call,
+        "block",
+        reason=findings.reason(verdict),
+        net=verdict.net,
+        rule=verdict.rule,
+        names=findings.names,
+        approvals=case.approvals,
+        clock=moment.clock,
+        unclear=findings.unclear,
+        judged_as=findings.judged_as,
+        edited_by=case.editor,
+    )
+
+
+def handle_tool_result(
+    result: ToolResult,
+    net: SkillNet,
+    state: GateState,
+    *,
+    clock: Callable[[], float] = time.time,
+) -> ResultRecord:
+    """Resolve what waits for `result` in one net (G-16)."""
+    member = Member(net.name, net, state)
+    return PendingIndex.of(member).settle(result, Timekeeper(clock))
+
+
+# A ready-made net for agents that should look before they touch.
+
+
+tool_approval_net = define_skill_net(
+    "tool-approval",
+    places=["idle", "ready"],
+    transitions=[
+        Transition("start", ("idle",), ("ready",)),
+        Transition("execShell", ("ready",), ("ready",), ("bash",), type="manual"),
+        Transition("execWrite", ("ready",), ("ready",), ("write", "edit"), type="manual"),
+        Transition("writeData", ("ready",), ("ready",), ("writeData",)),
+        Transition("sendEmail", ("ready",), ("ready",), ("sendEmail",)),
+    ],
+    initial_marking={"idle": 1},
+    free_tools=["ls", "read", "grep", "find", "readData", "fetchData"],
+)
+"""Reading is free, a shell and writing files ask a person, data tools wait for the net to be ready."""

@@ -1,0 +1,368 @@
+"""An agent of the Agent Client Protocol as a session of a hub: started, spoken to, listened to, ended.
+
+Interlock is the protocol's client. It offers the agent neither files nor terminals: what the agent does
+it does by itself, and asks for. What the agent says is taken in order, one thing at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Final, TypeAlias, TypedDict, TypeVar, cast
+
+from acp.connection import Connection
+from acp.exceptions import RequestError
+from acp.meta import AGENT_METHODS, CLIENT_METHODS
+from acp.schema import (
+    AgentMessageChunk,
+    AgentPlanUpdate,
+    AgentThoughtChunk,
+    PromptResponse,
+    RequestPermissionRequest,
+    SessionNotification,
+    TextContentBlock,
+    ToolCallProgress,
+    ToolCallStart,
+)
+from pydantic import ValidationError
+
+from ...agents import AgentError
+from ...gate.types import Mode
+from ...history.errors import JournalError
+from ...hub.hub import Hub, OutsideAgent
+from ...net.net import SkillNet
+from ...sessions.errors import UnknownSessionError
+from .calls import KINDS, mark_kind
+from .gate import AcpGate, Asked, Unasked
+from .handshake import AcpError, shake_hands
+from .process import AgentProcess, Message
+
+SOURCE: Final = "acp"
+"""Under which a session's record has the id that its agent knows it by."""
+MOST_WARNINGS: Final = 20
+"""Messages that cannot be read of which the transcript tells, for one session."""
+_EARLY_ENDS: Final = {
+    "max_tokens": "the agent stopped: its model has no tokens left",
+    "max_turn_requests": "the agent stopped: it has made as many requests as one turn may have",
+    "refusal": "the agent refused to go on",
+}
+
+_Heard: TypeAlias = "SessionNotification | tuple[RequestPermissionRequest, asyncio.Future[Message]]"
+T = TypeVar("T")
+
+
+class _Terms(TypedDict):
+    registry: Mapping[str, SkillNet]
+    active: Sequence[str] | None
+    by: str | None
+
+
+class AcpAgent:
+    """The driver of one session. `log` gets what the agent writes to its standard error."""
+
+    takes_edits = False
+
+    def __init__(
+        self,
+        hub: Hub,
+        command: Sequence[str],
+        directory: Path,
+        *,
+        unasked: Unasked = "cancel",
+        log: BinaryIO | None = None,
+    ) -> None:
+        self._hub = hub
+        self._command = command
+        self._directory = directory.absolute()
+        self._unasked: Unasked = unasked
+        self._log = log
+        self._inbox: asyncio.Queue[_Heard] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._words = ""
+        self._thoughts = ""
+        self._plan = ""
+        self._odd: list[str] = []
+        self._warnings = 0
+        self._in_turn = False
+        self._loading = False
+        self._process: AgentProcess
+        self._connection: Connection
+        self._acp_session = ""
+        self._session = ""
+        self._gate: AcpGate
+        self._gone: asyncio.Task[str]
+
+    async def open(
+        self,
+        *,
+        registry: Mapping[str, SkillNet],
+        active: Sequence[str] | None = None,
+        mode: Mode | None = None,
+        by: str | None = None,
+        resume: str | None = None,
+    ) -> str:
+        """Start the agent and a session of it under the nets of `registry`; the session's id.
+
+        With `resume` it goes on with a recorded one, by its id or a unique beginning of it; without a
+        `mode` in the mode it had. Raises `AcpError`, and what `Hub.open_outside`, or then
+        `Hub.resume_outside`, raises; the agent is then ended.
+        """
+        earlier = None if resume is None else await self._recorded(resume)
+        try:
+            self._process = await AgentProcess.start(
+                self._command, self._directory, self._log, self._note_odd
+            )
+        except (OSError, ValueError) as error:
+            raise AcpError(f"The agent's command '{self._command[0]}' cannot be run: {error}") from error
+        self._connection = Connection(self._hear, self._process)
+        try:
+            self._loading = earlier is not None
+            met = await shake_hands(
+                self._connection,
+                self._process,
+                self._command,
+                self._directory,
+                None if earlier is None else earlier[1],
+            )
+            self._loading, self._acp_session = False, met.session
+            who = OutsideAgent(
+                name=met.name, tools=KINDS, workdir=str(self._directory), source={SOURCE: met.session}
+            )
+            self._gone = asyncio.create_task(self._see_it_end(), name=f"end of {met.name}")
+            terms = _Terms(registry=registry, active=active, by=by)
+            if earlier is None:
+                self._session = await self._hub.open_outside(
+                    who, mode=mode or "enforce", driver=self, **terms
+                )
+            else:
+                self._session = await self._hub.resume_outside(
+                    earlier[0], who, mode=mode, driver=self, **terms
+                )
+        except BaseException:
+            self._process.kill()
+            await self._process.end()
+            await self._connection.close()
+            raise
+        since = 0 if earlier is None else (await self._hub.session(self._session)).seq
+        self._gate = AcpGate(
+            self._hub,
+            self._session,
+            unasked=self._unasked,
+            interrupt=self._interrupt,
+            workdir=str(self._directory),
+            since=since,
+        )
+        self._do(self._listen())
+        return self._session
+
+    async def _recorded(self, session_id: str) -> tuple[str, str]:
+        """A recorded session of such an agent: its id, and the id that the agent knows it by."""
+        found = await self._hub.recorded_outside(session_id)
+        known = found.agent.source.get(SOURCE) if found is not None and found.agent.source else None
+        if found is None or not isinstance(known, str):
+            raise AcpError(f"Session '{session_id}' is none of an agent that speaks this protocol")
+        return found.id, known
+
+    # As a driver
+
+    async def turn(self, said: Sequence[str]) -> str | None:
+        """One `session/prompt`; what came before its answer has been taken in when this returns."""
+        self._gate.cancelled, self._in_turn = False, True
+        prompt: Message = {
+            "sessionId": self._acp_session,
+            "prompt": [{"type": "text", "text": text} for text in said],
+        }
+        try:
+            answer = await self._connection.send_request(AGENT_METHODS["session_prompt"], prompt)
+            stop = PromptResponse.model_validate(answer).stop_reason
+        except RequestError as error:
+            raise AgentError(f"the agent failed: {error} ({error.code})") from error
+        except ConnectionError as error:
+            raise AgentError(await self.gone()) from error
+        except ValidationError as error:
+            raise AgentError("the agent ended its turn with an answer that cannot be read") from error
+        finally:
+            self._in_turn = False
+            await self._take_in_all()
+            await self._gate.withdraw_all("the agent's turn has ended")
+            with suppress(UnknownSessionError, JournalError):
+                await self._hub.rest(self._session)
+        return _EARLY_ENDS.get(stop)
+
+    def interrupt(self) -> None:
+        """Send `session/cancel`; what is being asked is answered with `cancelled`."""
+        self._interrupt()
+
+    def _interrupt(self) -> bool:
+        """Whether there was anything to end."""
+        if not self._in_turn:
+            return False
+        if not self._gate.cancelled:
+            self._gate.cancelled = True
+            self._do(self._cancel())
+        return True
+
+    async def _cancel(self) -> None:
+        about: Message = {"sessionId": self._acp_session}
+        with suppress(ConnectionError):
+            await self._connection.send_notification(AGENT_METHODS["session_cancel"], about)
+        await self._gate.withdraw_all("the agent was interrupted")
+
+    async def gone(self) -> str:
+        """How the process ended, once it has."""
+        return await asyncio.shield(self._gone)
+
+    async def close(self) -> None:
+        """End the process and whatever it has started."""
+        await self._process.end()
+        await asyncio.wait({self._gone})
+        for task in list(self._tasks):
+            task.cancel()
+            await asyncio.wait({task})
+        await self._connection.close()
+
+    async def _see_it_end(self) -> str:
+        why = await self._process.ended()
+        if self._session:
+            with suppress(UnknownSessionError, JournalError):
+                await self._take_in_all()
+                await self._gate.withdraw_all("the agent ended")
+        return why
+
+    # What it says
+
+    async def _hear(self, method: str, params: object, notification: bool) -> Message | None:
+        """Called for each message, in order up to the first wait."""
+        if method == CLIENT_METHODS["session_update"]:
+            if self._loading:
+                return None  # What it says again of an earlier time is in the record.
+            try:
+                heard = SessionNotification.model_validate(params)
+            except ValidationError as error:
+                self._note_odd(f"{method}: {error.errors()[0]['msg']}")
+                return None
+            if isinstance(heard.update, ToolCallStart | ToolCallProgress):
+                mark_kind(heard.update, _part(params, "update"))
+            self._inbox.put_nowait(heard)
+            return None
+        if method == CLIENT_METHODS["session_request_permission"] and not notification:
+            try:
+                request = RequestPermissionRequest.model_validate(params)
+            except ValidationError as error:
+                self._note_odd(f"{method}: {error.errors()[0]['msg']}")
+                raise RequestError.invalid_params({"details": str(error)}) from error
+            mark_kind(request.tool_call, _part(params, "toolCall"))
+            if request.session_id != self._acp_session:
+                raise RequestError.invalid_params({"sessionId": "no session of this client"})
+            answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+            self._inbox.put_nowait((request, answer))
+            return await answer
+        if not notification:
+            raise RequestError.method_not_found(method)
+        return None
+
+    async def _listen(self) -> None:
+        while True:
+            heard = await self._inbox.get()
+            try:
+                await self._take_in(heard)
+            except Exception as error:
+                # Nothing that it says may keep the next thing it says from being heard.
+                self._note_odd(f"{type(error).__name__}: {error}")
+            finally:
+                self._inbox.task_done()
+
+    async def _take_in_all(self) -> None:
+        await self._inbox.join()
+        await self._flush()
+        while self._odd and self._warnings < MOST_WARNINGS:
+            self._warnings += 1
+            with suppress(UnknownSessionError):
+                await self._hub.warn(
+                    self._session, f"the agent said something that cannot be read: {self._odd.pop(0)}"
+                )
+
+    async def _take_in(self, heard: _Heard) -> None:
+        if not isinstance(heard, SessionNotification):
+            await self._flush()
+            request, answer = heard
+            await self._ask(request, answer)
+            return
+        if heard.session_id != self._acp_session:
+            return
+        match heard.update:
+            case AgentMessageChunk(content=TextContentBlock(text=text)):
+                await self._flush_thoughts()
+                self._words += text
+                self._hub.stream(self._session, text)
+            case AgentThoughtChunk(content=TextContentBlock(text=text)):
+                await self._flush_words()
+                self._thoughts += text
+            case AgentPlanUpdate(entries=entries):
+                plan = "\n".join(f"[{_MARKS.get(each.status, ' ')}] {each.content}" for each in entries)
+                if plan != self._plan:
+                    self._plan = plan
+                    await self._flush()
+                    await self._hub.said(self._session, "assistant", f"Plan:\n{plan}")
+            case ToolCallStart() | ToolCallProgress() as update:
+                await self._flush()
+                await self._gate.report(update)
+            case _:
+                pass
+
+    async def _ask(self, request: RequestPermissionRequest, answer: asyncio.Future[Message]) -> None:
+        """Answer a request, at once or when the nets and the operator have decided."""
+
+        async def decide(asked: Asked) -> None:
+            answered(await self._guarded(self._gate.decide(asked)))
+
+        def answered(found: Message) -> None:
+            if not answer.done():
+                answer.set_result(found)
+
+        begun = await self._guarded(self._gate.begin(request))
+        if isinstance(begun, Asked):
+            self._do(decide(begun))
+        else:
+            answered(begun)
+
+    async def _guarded(self, work: Awaitable[T]) -> T | Message:
+        """What fails is no permission, whatever an agent makes of errors."""
+        try:
+            return await work
+        except Exception as error:
+            self._note_odd(f"{type(error).__name__}: {error}")
+            return {"outcome": {"outcome": "cancelled"}}
+
+    async def _flush(self) -> None:
+        """Record what it has said so far, before what it does next."""
+        await self._flush_thoughts()
+        await self._flush_words()
+
+    async def _flush_words(self) -> None:
+        words, self._words = self._words, ""
+        if words.strip():
+            await self._hub.said(self._session, "assistant", words)
+
+    async def _flush_thoughts(self) -> None:
+        thoughts, self._thoughts = self._thoughts, ""
+        if thoughts.strip():
+            await self._hub.said(self._session, "assistant", f"Thought:\n{thoughts.strip()}")
+
+    def _note_odd(self, what: str) -> None:
+        if len(self._odd) < MOST_WARNINGS:
+            self._odd.append(what[:300])
+
+    def _do(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _part(params: object, name: str) -> object:
+    return cast("Message", params).get(name) if isinstance(params, dict) else None
+
+
+_MARKS: Final = {"in_progress": "…", "completed": "x"}

@@ -1,0 +1,317 @@
+"""The tool calls an ACP agent tells of: what is known of each, and what the nets judge. No I/O."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias, cast, get_args
+
+from acp.schema import (
+    ContentToolCallContent,
+    FileEditToolCallContent,
+    PermissionOption,
+    TerminalToolCallContent,
+    TextContentBlock,
+    ToolCall,
+    ToolCallProgress,
+    ToolCallStatus,
+    ToolCallUpdate,
+    ToolKind,
+)
+from pydantic import JsonValue
+
+from ...core.json_equality import same_json
+from ...core.rule import UNCLEAR
+from ..client.agent_tools import shortened
+from ..hooks.events import output_text
+from ..hooks.transcript import failed, goes_on
+from .input import Input, Said, command_of, texts_in
+
+KINDS: Final = cast("tuple[str, ...]", get_args(ToolKind))
+"""What calls of an ACP agent are named for rules: it gives each a kind, and no tool's name."""
+MOST_OUTPUT: Final = 262_144
+"""Bytes of a call's output that are recorded."""
+
+_ENDED: Final = ("completed", "failed")
+_CHANGING: Final = ("edit", "delete", "move")
+"""Kinds of calls that find no paths, so that what they name is what they are about."""
+_EXITS: Final = ("exit_code", "exitCode", "exit")
+_Content: TypeAlias = ContentToolCallContent | FileEditToolCallContent | TerminalToolCallContent
+Stands: TypeAlias = Literal["told", "waiting", "allowed", "refused", "settled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a decision on a call is about: all that has to stay as it was for the decision to hold.
+
+    `title` is `None` where the raw input says what is done. `changes` are paths, old and new texts;
+    `carried` says that the raw input has the new texts, too.
+    """
+
+    tools: tuple[str, ...]
+    raw: JsonValue
+    title: str | None
+    paths: frozenset[str]
+    changes: frozenset[tuple[str, str, str]]
+    carried: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AtGate:
+    """A call as the nets judge it: under an id that no other call has, as one of a tool."""
+
+    call_id: str
+    tool: str
+
+
+@dataclass(slots=True)
+class SeenCall:
+    """One tool call, everything the agent has said of it put together.
+
+    `kind` is the last that the protocol has, and `is_unclear` says that another was given since. `stands`
+    is where it is with the gate, under `at_gate`; `approved` is what was judged, as long as that may
+    hold, and `answered` says that the agent has asked about it. `begun` says that it was reported to run,
+    `response` is what the tool itself gave, where that is told, and `came_of_it` that anything of what it
+    came to was told, be it an empty output. Relative paths start from `workdir`.
+    """
+
+    id: str
+    workdir: str = ""
+    kind: str = "other"
+    is_unclear: bool = False
+    title: str = ""
+    raw_input: JsonValue = None
+    raw_output: JsonValue = None
+    response: JsonValue = None
+    paths: tuple[str, ...] = ()
+    changes: tuple[FileEditToolCallContent, ...] = ()
+    texts: tuple[str, ...] = ()
+    stands: Stands = "told"
+    at_gate: tuple[AtGate, ...] = ()
+    approved: Terms | None = None
+    answered: bool = False
+    begun: bool = False
+    came_of_it: bool = False
+    gate_ids: list[str] = field(default_factory=list[str])
+
+    def take(self, update: ToolCall | ToolCallUpdate) -> None:
+        """What an update says replaces what was known; what it leaves out stays."""
+        self.came_of_it = self.came_of_it or self._tells_result(update)
+        if update.kind is not None:
+            self.is_unclear = update.kind not in KINDS
+            if not self.is_unclear:
+                self.kind = update.kind
+        if update.title is not None:
+            self.title = update.title
+        if update.raw_input is not None:
+            self.raw_input = cast("JsonValue", update.raw_input)
+        if update.raw_output is not None:
+            self.raw_output = cast("JsonValue", update.raw_output)
+        response = _response(update.field_meta)
+        if response is not None:
+            self.response = response
+        if update.locations is not None:
+            self.paths = tuple(each.path for each in update.locations)
+        if update.content is not None:
+            self.changes = tuple(c for c in update.content if isinstance(c, FileEditToolCallContent))
+            texts = map(_text_of, update.content)
+            self.texts = tuple(text for text in texts if text is not None)
+
+    def _tells_result(self, update: ToolCall | ToolCallUpdate) -> bool:
+        """Whether an update has more of the result than that there is one.
+
+        Content that comes before a call may run is about the question, a command's description for one,
+        and is no result when it is said again.
+        """
+        if _gives_output(update):
+            return True
+        ended = update.status in _ENDED
+        running = isinstance(update, ToolCallProgress) and self.stands == "allowed"
+        return (ended or running) and any(
+            _says_something(part) and _text_of(part) not in self.texts for part in update.content or ()
+        )
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """What rules call it: a call of unknown kind has to pass as an unclear one (G-64) and as one of
+        the kind it had, or of none."""
+        return (UNCLEAR, self.kind) if self.is_unclear else (self.kind,)
+
+    @property
+    def _said(self) -> Said:
+        return Said(self.kind, self.title, self.raw_input, self.paths, self.changes, self.workdir)
+
+    @property
+    def input(self) -> Input:
+        """The call's input for the nets and the people who decide."""
+        return self._said.input
+
+    @property
+    def terms(self) -> Terms:
+        """What a decision on the call as it is known now is about."""
+        raw, said = self.raw_input, self._said
+        texts = frozenset(texts_in(raw))
+        told = bool(command_of(raw, "")) if self.kind == "execute" else any(map(str.strip, texts))
+        return Terms(
+            self.tools,
+            raw,
+            None if told else self.title,
+            said.paths,
+            frozenset((e.path, _lines(e.old_text), _lines(e.new_text)) for e in self.changes),
+            all(each.new_text in texts for each in self.changes),
+        )
+
+    def changed_by(self, update: ToolCall | ToolCallUpdate) -> str | None:
+        """What an update, which has been taken in, makes another than was approved; `None` if nothing.
+
+        Diffs that come with the end, or with the tool's own output, are what came of the call where none
+        were approved or the raw input has them: Claude Code then tells each hunk by itself. What such a
+        result says of its title is no more than a label, unless that is the command.
+        """
+        then, now = self.approved, self.terms
+        if then is None:
+            return None
+        ended = update.status in _ENDED
+        if now.tools != then.tools:
+            return "kind"
+        if not same_json(now.raw, then.raw):
+            return "input"
+        if then.title is not None and now.title != then.title and (self.kind == "execute" or not ended):
+            return "title"
+        is_missing = not then.paths and self.kind in _CHANGING and not ended
+        if (then.paths or is_missing) and not now.paths <= then.paths:
+            return "path"
+        result = then.carried and (ended or _gives_output(update))
+        return "change" if now.changes and now.changes != then.changes and not result else None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the tool says that it did not do its work, though the call is reported as completed."""
+        return failed(self.response) or _exited_badly(self.raw_output)
+
+    @property
+    def unproved(self) -> bool:
+        """Whether nothing shows that what is reported as completed did its work.
+
+        Some agents report each command so, also one that failed, without output and without exit code.
+        """
+        return self.kind == "execute" and not self.came_of_it
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether what is reported as completed has only been started, and ends in the background."""
+        raw = self.raw_input
+        return goes_on(self.response) or (isinstance(raw, dict) and raw.get("run_in_background") is True)
+
+    @property
+    def name(self) -> str:
+        """How it is called in a sentence."""
+        return f"{self.tools[0]} ‘{self.title[:200]}’" if self.title else self.tools[0]
+
+    @property
+    def output(self) -> str:
+        """What it came to, as far as the agent has told."""
+        if isinstance(self.response, dict) and "stdout" in self.response:
+            return shortened(output_text(self.response), MOST_OUTPUT)
+        told = "\n".join(self.texts)
+        if not told and self.raw_output is not None:
+            raw = self.raw_output
+            told = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False)
+        if not told:
+            told = "\n".join(f"changed {each.path}" for each in self.changes)
+        return shortened(told, MOST_OUTPUT)
+
+    def runs_again(self, status: ToolCallStatus | None) -> bool:
+        """Whether a status after its end says that it runs once more, or although it was not allowed.
+
+        Of the latter nothing more is said once that it was `begun` has been.
+        """
+        if self.approved is not None:
+            return status == "in_progress" and not self.goes_on
+        return status in ("in_progress", "completed") and not self.begun
+
+    def start_over(self) -> None:
+        """Become a call that nobody has asked about, with what was said of it."""
+        self.stands, self.approved, self.answered, self.came_of_it = "told", None, False, False
+
+    def forget(self) -> None:
+        """Keep of a call that has ended no more than what it takes to know it again."""
+        self.texts, self.changes, self.raw_output, self.response = (), (), None, None
+
+    def put(self) -> tuple[AtGate, ...]:
+        """Put it to the gate once more, as each of its tools, under ids that no request has had."""
+        self.at_gate = tuple(AtGate(self._next_id(), tool) for tool in self.tools)
+        return self.at_gate
+
+    def _next_id(self) -> str:
+        number = len(self.gate_ids) + 1
+        self.gate_ids.append(self.id if number == 1 else f"{self.id}#{number}")
+        return self.gate_ids[-1]
+
+
+def mark_kind(update: ToolCall | ToolCallUpdate, said: object) -> None:
+    """Make a kind that the protocol does not have `unclear` (G-64), as which rules may name it.
+
+    `said` is the update as it came: the library drops such a kind, as if none had been given.
+    """
+    if update.kind is None and isinstance(said, dict) and cast("Input", said).get("kind") is not None:
+        update.kind = cast("ToolKind", UNCLEAR)
+
+
+def _gives_output(update: ToolCall | ToolCallUpdate) -> bool:
+    return update.raw_output is not None or _response(update.field_meta) is not None
+
+
+def _lines(text: str | None) -> str:
+    """A text of a diff; what is created has none before, for some an empty one."""
+    return (text or "").replace("\r\n", "\n")
+
+
+def _response(meta: Mapping[str, object] | None) -> JsonValue:
+    """What Claude Code's tools gave, as its adapter passes it on beside the text for people."""
+    own = None if meta is None else meta.get("claudeCode")
+    return cast("Input", own).get("toolResponse") if isinstance(own, dict) else None
+
+
+def _text_of(part: _Content) -> str | None:
+    """The text that a part of a call's content is, if it is one."""
+    if isinstance(part, ContentToolCallContent) and isinstance(part.content, TextContentBlock):
+        return part.content.text
+    return None
+
+
+def _says_something(part: _Content) -> bool:
+    """Whether there is anything to it. Terminals are the client's, and this one has none."""
+    text = _text_of(part)
+    return not isinstance(part, TerminalToolCallContent) if text is None else bool(text.strip())
+
+
+def _exited_badly(raw_output: JsonValue) -> bool:
+    if not isinstance(raw_output, dict):
+        return False
+    codes = [raw_output.get(key) for key in _EXITS]
+    return any(isinstance(code, int) and not isinstance(code, bool) and code != 0 for code in codes)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What of a request's options the gate answers with; `None` where there is none.
+
+    Only options that hold once: with any other the agent would not ask about the next call. An id that
+    also stands for another answer says nothing.
+    """
+
+    allow: str | None
+    reject: str | None
+
+    @classmethod
+    def of(cls, options: list[PermissionOption]) -> Choice:
+        def only(kind: str) -> str | None:
+            for option in options:
+                same = {each.kind for each in options if each.option_id == option.option_id}
+                if option.kind == kind and same == {kind}:
+                    return option.option_id
+            return None
+
+        return cls(only("allow_once"), only("reject_once"))

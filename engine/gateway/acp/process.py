@@ -1,0 +1,228 @@
+"""An ACP agent as a child process: its messages a line each, what it complains of kept aside."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+from asyncio.subprocess import PIPE, Process, SubprocessStreamProtocol
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Final, TypeAlias, cast
+
+from pydantic import JsonValue
+
+from ...agents.runtime.local.supervisor import (
+    IS_POSSIBLE,
+    end_all,
+    end_session,
+    is_stopped,
+    supervise,
+    terminate,
+)
+from ..protocol.address import TOKEN
+
+MOST_BYTES: Final = 16 * 1024 * 1024
+"""A message at most; an agent that sends more is ended."""
+GRACE: Final = 2.0
+"""Seconds in which an agent ends by itself, and again after a signal; and for what it said before."""
+PULSE: Final = 0.1
+"""Seconds between looks whether an agent is there whose output somebody else may hold open."""
+LAST_WORDS: Final = 2000
+"""Bytes of its standard error that are kept to say how it ended."""
+
+Message: TypeAlias = dict[str, JsonValue]
+
+
+class AgentProcess:
+    """The process, below a supervisor; what `acp.connection.Connection` calls a transport.
+
+    All that it has started ends with it, see `supervisor`. What lives on all the same may hold its pipes,
+    which are closed after `GRACE`.
+
+    `log` gets its standard error and the lines that are no messages; `odd` hears of the latter.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        pipes: asyncio.SubprocessTransport,
+        log: BinaryIO | None,
+        odd: Callable[[str], None],
+    ) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._process = process
+        self._pipes = pipes
+        self._stdin, self._stdout = process.stdin, process.stdout
+        self._log = log
+        self._odd = odd
+        self._last = b""
+        self._fault = ""
+        self._end_of_output = asyncio.Event()
+        self._complaints = asyncio.create_task(self._listen(process.stderr))
+
+    @classmethod
+    async def start(
+        cls,
+        command: Sequence[str],
+        directory: Path,
+        log: BinaryIO | None,
+        odd: Callable[[str], None],
+        environ: Mapping[str, str] = os.environ,
+    ) -> AgentProcess:
+        """Start `command` in `directory`. Raises `OSError`.
+
+        It does not get the secret with which other agents put their calls to a gate.
+        """
+        if not _is_program(command[0], directory, environ):
+            raise FileNotFoundError("there is no such program")
+        loop = asyncio.get_running_loop()
+        pipes, protocol = await loop.subprocess_exec(
+            lambda: SubprocessStreamProtocol(limit=MOST_BYTES, loop=loop),
+            *supervise(command),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            cwd=directory,
+            env={name: value for name, value in environ.items() if name != TOKEN},
+            start_new_session=True,
+        )
+        return cls(Process(pipes, protocol, loop), pipes, log, odd)
+
+    # A transport
+
+    async def send(self, message: Message) -> None:
+        """Write a message. To an agent that has ended nothing is written: `receive` ends then, too."""
+        with suppress(OSError, RuntimeError):
+            self._stdin.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+            await self._stdin.drain()
+
+    async def receive(self) -> Message | None:
+        """The next message; `None` at the end. Lines that are none are passed over."""
+        while True:
+            try:
+                line = await self._stdout.readline()
+            except (ValueError, OSError):
+                self._fault = f"it sent a message of more than {MOST_BYTES // 1024 // 1024} MiB"
+                line = b""
+            if not line:
+                self._end_of_output.set()
+                return None
+            if not line.strip():
+                continue
+            found = _message(line)
+            if found is not None:
+                return found
+            self._write_log(b"not a message: " + line)
+            self._odd(line[:200].decode("utf-8", "replace").strip())
+
+    async def close(self) -> None:
+        """The connection is over; `end` ends the process."""
+
+    # Its end
+
+    async def ended(self) -> str:
+        """Returns when it has ended, or will not be heard of any more, and how."""
+        exited = asyncio.create_task(self._exit())
+        silent = asyncio.create_task(self._end_of_output.wait())
+        try:
+            await asyncio.wait({exited, silent}, return_when=asyncio.FIRST_COMPLETED)
+            # What it wrote before it exited is read; something it started may hold the pipes open.
+            await asyncio.wait({exited, silent}, timeout=GRACE, return_when=asyncio.ALL_COMPLETED)
+            await self.end()
+        finally:
+            exited.cancel()
+            silent.cancel()
+        return self.last_words
+
+    @property
+    def last_words(self) -> str:
+        """How it ended and what it complained of last."""
+        code, said = self._process.returncode, self._last.decode("utf-8", "replace").strip()
+        how = "" if code is None else f" (exit code {code})" if code >= 0 else f" (signal {-code})"
+        why = f": {self._fault}" if self._fault else ""
+        return f"the agent ended{how}{why}" + (f". It said last:\n{said}" if said else "")
+
+    async def end(self) -> None:
+        """End it and whatever it has started: by closing its input, then by signals."""
+        with suppress(OSError, RuntimeError):
+            self._stdin.close()
+        if not await self._ends():
+            terminate(self._process.pid)
+        if not await self._ends():
+            self.kill()
+        await self._ends()
+        if not IS_POSSIBLE:
+            self.kill()
+        elif self._process.returncode == -signal.SIGKILL:
+            await asyncio.to_thread(end_session, self._process.pid)
+        await asyncio.wait({self._complaints}, timeout=GRACE)
+        self._complaints.cancel()
+        self._pipes.close()
+
+    def kill(self) -> None:
+        """End it and whatever it has started at once, without waiting."""
+        if self._process.returncode is None or not IS_POSSIBLE:
+            end_all(self._process.pid)
+
+    async def _ends(self) -> bool:
+        """Whether it ends within the grace."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._exit(), GRACE)
+        return self._process.returncode is not None
+
+    async def _exit(self) -> None:
+        # Not `Process.wait()`, which waits for everybody who holds its pipes.
+        while self._process.returncode is None:
+            if is_stopped(self._process.pid):
+                self.kill()
+            await asyncio.sleep(PULSE)
+
+    # What it complains of
+
+    async def _listen(self, stderr: asyncio.StreamReader) -> None:
+        while piece := await stderr.read(65_536):
+            self._last = (self._last + piece)[-LAST_WORDS:]
+            self._write_log(piece)
+
+    def _write_log(self, piece: bytes) -> None:
+        if self._log is not None:
+            with suppress(OSError, ValueError):
+                self._log.write(piece)
+                self._log.flush()
+
+
+def _is_program(name: str, directory: Path, environ: Mapping[str, str]) -> bool:
+    """Whether there is a program to start: a supervisor could say so only as the agent's last words."""
+    where = str(directory / name) if os.sep in name else name
+    return shutil.which(where, path=environ.get("PATH", os.defpath)) is not None
+
+
+def _message(line: bytes) -> Message | None:
+    """A JSON-RPC message that a connection can take, `None` for anything else."""
+    try:
+        found: object = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    message = cast("Message", found)
+    if not isinstance(message.get("id"), int | str | None) or not isinstance(
+        message.get("method", ""), str
+    ):
+        return None
+    error = message.get("error")
+    return message if error is None or _is_error(error) else None
+
+
+def _is_error(error: JsonValue) -> bool:
+    return (
+        isinstance(error, dict)
+        and isinstance(error.get("message", ""), str)
+        and isinstance(error.get("code", 0), int)
+    )

@@ -1,0 +1,394 @@
+"""For agents' programs: a server's gate around their tools, in a few lines.
+
+    async with AgentClient() as interlock, interlock.session("release-bot") as gate:
+        deploy = gate(deploy)
+        await deploy(env="prod")
+
+Nothing runs that the server has not allowed: where it cannot be reached, a call waits or fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import json
+import os
+import re
+import ssl
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast
+from uuid import uuid4
+
+from pydantic import JsonValue
+
+from ...core.condition import Shell
+from ...recording.explanation import ExplanationView
+from ..protocol.address import TOKEN, server_url, trusting
+from ..protocol.agent_methods import (
+    CALL,
+    CLOSE,
+    ENDED,
+    EXPLAIN,
+    OPEN,
+    PROMPT,
+    RESULT,
+    RESUME,
+    SAID,
+    WITHDRAW,
+    CallAnswer,
+    CallTool,
+    ExplainCall,
+    Mode,
+    OfSession,
+    OpenSession,
+    ResumeSession,
+    Say,
+    SessionEnded,
+    SessionOpen,
+    ToolResult,
+    WithdrawCall,
+)
+from ..protocol.framing import Code, Notice
+from ..protocol.token_paths import agent_token_file
+from ..protocol.tokens import read_secret
+from .agent_tools import as_input, called, named, shortened, text, tool_call
+from .connection import GatewayError, Link, RequestFailedError, UnreachableError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+PATIENCE = 60.0
+"""Seconds for which a client tries to reach its server again before a call fails."""
+
+
+OVERHEAD = 8192
+"""Bytes of a message beside the text it carries."""
+
+
+class Blocked(Exception):  # noqa: N818 - what happened to the call, not a fault
+    """A call that may not be made; the message is the reason, which a model can act on."""
+
+
+class SessionTerms(TypedDict, total=False):
+    """What a session is opened with: `labels` are tools' names for people, the rest see `OpenSession`."""
+
+    session: str | None
+    rules: Sequence[str]
+    active: Sequence[str] | None
+    mode: Mode | None
+    model: str
+    tools: Sequence[str]
+    labels: Mapping[str, str] | None
+    workdir: str | Path | None
+    shell: Shell | None
+    explain_blocks: bool
+
+
+class AgentClient:
+    """A connection for agents. `url` is INTERLOCK_URL by default, else where a server listens by itself;
+    `token` is INTERLOCK_TOKEN, else what `interlock serve` left in this user's files.
+
+    A `wss://` server's certificate is checked against `ca`, else INTERLOCK_CA, else what this system
+    trusts. `patience` is for how many seconds a lost server is looked for. Raises `ValueError` for a URL
+    that is none, and `TokenError` when there is no token.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        name: str = "",
+        ca: Path | None = None,
+        tls: ssl.SSLContext | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
+        given = token or os.environ.get(TOKEN)
+        usual = functools.partial(read_secret, agent_token_file())
+        self.patience = patience
+        self.link = Link(
+            server_url(url),
+            given or usual(),
+            "/agent",
+            name=name,
+            tls=tls or trusting(ca),
+            told=self._told,
+            came_back=self._come_back,
+            fresh=None if given else usual,
+        )
+        self._sessions: dict[str, AgentSession] = {}
+
+    async def __aenter__(self) -> Self:
+        await self.link.open(self.patience)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End the connection; sessions stay open on the server, for whoever comes back to them."""
+        await self.link.close()
+
+    @asynccontextmanager
+    async def session(
+        self, agent: str, **terms: Unpack[SessionTerms]
+    ) -> AsyncGenerator[AgentSession, None]:
+        """A session while the block lasts; it is closed at the end. See `SessionTerms` for the rest."""
+        opened = await self.open(agent, **terms)
+        try:
+            yield opened
+        finally:
+            with suppress(GatewayError):
+                await opened.close()
+
+    async def open(self, agent: str, **terms: Unpack[SessionTerms]) -> AgentSession:
+        """A session that stays until it is closed; see `SessionTerms`. Raises `GatewayError`."""
+        # An id of our own, so that opening can be repeated after a loss.
+        session, rules = terms.get("session"), terms.get("rules", ())
+        active, workdir = terms.get("active"), terms.get("workdir")
+        name = session or f"{_as_id(agent)}-{uuid4().hex[:12]}"
+        asked = OpenSession(
+            agent=agent,
+            session=name,
+            model=terms.get("model", ""),
+            rules=tuple(rules),
+            active=None if active is None else tuple(active),
+            mode=terms.get("mode"),
+            tools=tuple(terms.get("tools", ())),
+            labels=dict(terms.get("labels") or {}),
+            workdir=None if workdir is None else str(workdir),
+            shell=terms.get("shell"),
+            explain_blocks=terms.get("explain_blocks", False),
+        )
+        try:
+            found = await self.link.request(OPEN, asked, may_repeat=True, patience=self.patience)
+        except RequestFailedError as error:
+            if session is not None or error.code != Code.REFUSED:
+                raise
+            # Nobody else has this id: it was opened, and the server ended before it could say so.
+            return await self.resume(name, rules=rules)
+        return self._keep(found, tuple(rules))
+
+    async def resume(self, session: str, *, rules: Sequence[str] = ()) -> AgentSession:
+        """Go on with a session that was opened with this token, under the `rules` it was opened with."""
+        asked = ResumeSession(session=session, rules=tuple(rules))
+        found = await self.link.request(RESUME, asked, may_repeat=True, patience=self.patience)
+        return self._keep(found, tuple(rules))
+
+    def _keep(self, found: SessionOpen, rules: tuple[str, ...]) -> AgentSession:
+        kept = self._sessions[found.session] = AgentSession(self, found, rules)
+        return kept
+
+    @property
+    def largest(self) -> int:
+        """The bytes of text that fit in one message."""
+        return (self.link.welcome.frame if self.link.welcome else 1 << 20) - OVERHEAD
+
+    def forget(self, session_id: str) -> None:
+        """A session is closed: it is not looked for after a loss."""
+        self._sessions.pop(session_id, None)
+
+    async def _come_back(self) -> None:
+        """After a loss, or a server's restart: find the sessions again before anything else is asked."""
+        for session in list(self._sessions.values()):
+            try:
+                await self.link.ask(RESUME, ResumeSession(session=session.id, rules=session.rules))
+            except RequestFailedError as error:
+                if error.code in (Code.UNRECORDED, Code.INTERNAL):
+                    raise UnreachableError(f"The server cannot go on at the moment: {error}") from error
+                session.ended = str(error)
+                self.forget(session.id)
+
+    def _told(self, notice: Notice) -> None:
+        if notice.method == ENDED.name:
+            said = SessionEnded.model_validate(notice.params)
+            session = self._sessions.pop(said.session, None)
+            if session is not None:
+                session.ended = said.reason
+
+
+class AgentSession:
+    """A session on the server. Calling it with a function gates that function, see `gate`."""
+
+    def __init__(self, client: AgentClient, opened: SessionOpen, rules: tuple[str, ...]) -> None:
+        self.id = opened.session
+        self.mode: Mode = opened.mode
+        self.rules = rules
+        self.ended: str | None = None
+        self._client = client
+        self._ran: set[str] = set()
+
+    async def call(
+        self,
+        tool: str,
+        input: Mapping[str, JsonValue],  # noqa: A002 - the field's name on the wire
+        *,
+        call_id: str | None = None,
+        wait: float | None = None,
+    ) -> CallAnswer:
+        """Ask whether a tool may be called; waits for a person where the rules want one.
+
+        A lost connection is opened again, and the same question asked under the same id.
+        With `wait` the answer is `waiting` after that many seconds at the latest; whoever stops waiting
+        otherwise, by being cancelled, takes the call back. Raises `GatewayError`.
+        """
+        asked = CallTool(
+            session=self.id, call=call_id or uuid4().hex, tool=tool, input=dict(input), wait=wait
+        )
+        self._check()
+        try:
+            while True:
+                answer = await self._client.link.request(
+                    CALL, asked, may_repeat=True, patience=self._client.patience
+                )
+                # A server has a longest wait of its own; the question is the same after it.
+                if answer.outcome != "waiting" or wait is not None:
+                    return answer
+        except RequestFailedError as error:
+            if error.code == Code.UNKNOWN:
+                # After a loss it could not go on: why says more than that it is not open.
+                self._check()
+            raise
+        except asyncio.CancelledError:
+            with suppress(GatewayError):
+                await asyncio.shield(self.withdraw(asked.call))
+            raise
+
+    async def withdraw(self, call_id: str, reason: str = "") -> None:
+        """Take back a call that waits."""
+        asked = WithdrawCall(session=self.id, call=call_id, reason=reason)
+        await self._client.link.request(WITHDRAW, asked, may_repeat=True)
+
+    async def result(
+        self, call_id: str, output: str, *, is_error: bool = False, seconds: float | None = None
+    ) -> None:
+        """Tell how an allowed call ended. Raises `GatewayError`.
+
+        Of an output that is larger than the server takes it gets the beginning, which says so.
+        """
+        asked = ToolResult(
+            session=self.id,
+            call=call_id,
+            output=shortened(output, self._client.largest),
+            is_error=is_error,
+            seconds=seconds,
+        )
+        await self._client.link.request(RESULT, asked, may_repeat=True, patience=self._client.patience)
+
+    async def said(self, role: Literal["user", "assistant"], text: str) -> None:
+        """Record what was said, for the people who decide."""
+        await self._client.link.request(SAID, Say(session=self.id, role=role, text=text))
+
+    async def prompt(self) -> str:
+        """What the rules let the model do now, as text for its system prompt."""
+        return (await self._client.link.request(PROMPT, OfSession(session=self.id))).text
+
+    async def explain(self, tool: str, input: Mapping[str, JsonValue]) -> ExplanationView:  # noqa: A002
+        """What would happen to a call, without making it."""
+        asked = ExplainCall(session=self.id, tool=tool, input=dict(input))
+        return await self._client.link.request(EXPLAIN, asked, may_repeat=True)
+
+    async def close(self) -> None:
+        """End the session."""
+        self._client.forget(self.id)
+        if self.ended is None:
+            self.ended = "it was closed"
+            await self._client.link.request(CLOSE, OfSession(session=self.id), may_repeat=True)
+
+    # Gating
+
+    def gate(
+        self, function: Callable[P, R | Awaitable[R]], *, name: str | None = None
+    ) -> Callable[P, Awaitable[R]]:
+        """`function` behind the gate: it runs with the input that was approved, or raises `Blocked`.
+
+        Its arguments by name are the call's input; they have to be JSON. One that is not async runs in a
+        thread.
+        """
+        tool = name or function.__name__
+        signature = inspect.signature(function)
+        for parameter in signature.parameters.values():
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+                raise TypeError(
+                    f"{tool}: '{parameter.name}' has no name in a call; only named ones are gated"
+                )
+
+        @functools.wraps(function)
+        async def gated(*args: P.args, **kwargs: P.kwargs) -> R:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            call_id = uuid4().hex
+            answer = await self.call(tool, as_input(signature, bound), call_id=call_id)
+            if answer.outcome != "allow":
+                raise Blocked(answer.reason or f"{tool} is not allowed")
+            # What was approved runs, also where a person has changed it.
+            given = answer.input if answer.edited else named(signature, bound)
+            return await self._run(call_id, function, given)
+
+        return gated
+
+    __call__ = gate
+
+    async def run(self, call: object, tools: Mapping[str, Callable[..., object]]) -> dict[str, JsonValue]:
+        """One tool call of an OpenAI or litellm answer, gated and run: the message that answers it.
+
+        `call` is an entry of `message.tool_calls`, as object or as dict. What is blocked, unknown or
+        fails is told to the model in the message.
+        """
+        call_id, name, arguments = tool_call(call)
+
+        def reply(text: str) -> dict[str, JsonValue]:
+            return {"role": "tool", "tool_call_id": call_id, "content": text}
+
+        try:
+            found = json.loads(arguments or "{}")
+        except ValueError as error:
+            return reply(f"The arguments are not JSON: {error}")
+        if not isinstance(found, dict):
+            return reply("The arguments are not a JSON object")
+        given = cast("dict[str, JsonValue]", found)
+        function = tools.get(name)
+        if function is None:
+            return reply(f"There is no tool '{name}'; there are: {', '.join(sorted(tools))}")
+        # Some models number their calls anew in every answer; a repeated id would be a repeated question.
+        asked = call_id if call_id not in self._ran else f"{call_id[:150]}.{uuid4().hex[:8]}"
+        self._ran.add(asked)
+        answer = await self.call(name, given, call_id=asked)
+        if answer.outcome != "allow":
+            return reply(answer.reason or f"{name} is not allowed")
+        try:
+            result = await self._run(asked, function, answer.input)
+        except Exception as error:
+            return reply(f"{type(error).__name__}: {error}")
+        return reply(text(result))
+
+    async def _run(
+        self, call_id: str, function: Callable[..., R | Awaitable[R]], given: Mapping[str, object]
+    ) -> R:
+        """Run what was allowed, and tell how it ended before anybody sees what it gave."""
+        began = time.monotonic()
+        try:
+            result = await called(function, given)
+        except BaseException as error:
+            said, seconds = f"{type(error).__name__}: {error}", time.monotonic() - began
+            told = self.result(call_id, said, is_error=True, seconds=seconds)
+            if isinstance(error, Exception):
+                await told
+            else:
+                with suppress(GatewayError):
+                    await asyncio.shield(told)
+            raise
+        await self.result(call_id, text(result), seconds=time.monotonic() - began)
+        return result
+
+    def _check(self) -> None:
+        if self.ended is not None:
+            raise RequestFailedError(Code.UNKNOWN, f"Session '{self.id}' has ended: {self.ended}")
+
+
+def _as_id(agent: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", agent).strip("-")[:60] or "agent"

@@ -1,0 +1,350 @@
+"""A client's connection: requests and their answers, and coming back after a loss."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, JsonValue, ValidationError
+from websockets.asyncio.client import ClientConnection, connect, unix_connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+
+from ..protocol.address import addressed
+from ..protocol.agent_methods import HELLO, Hello, Welcome
+from ..protocol.framing import Code, Notice, Response, WireError, problems, read_incoming, request_frame
+from ..protocol.log import socket_log
+from ..protocol.method import Method, ParamsT, ResultT
+from ..protocol.server_proof import LONGEST, ProofError, Question
+from ..protocol.tokens import TokenError, check_secret
+from ..server.access import SUBPROTOCOL
+
+VERSIONS = (1,)
+"""The versions of the protocol that this client speaks, best first."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+"""Seconds between two attempts to connect."""
+FRAME = 64 << 20
+"""Bytes of the largest answer that is read: a server is trusted more than its clients."""
+GREETING = 15.0
+"""Seconds for a server's greeting."""
+CLOSING = 5.0
+"""Seconds for a server to agree that the connection ends."""
+_PASSING = (Code.INTERNAL, Code.UNRECORDED, Code.LIMIT)
+"""What a server cannot do for a client at the moment, without having anything against it."""
+
+log = logging.getLogger(__name__)
+_socket_log = socket_log(__name__)
+
+
+class GatewayError(Exception):
+    """Something with the server; nothing may run because of it."""
+
+
+class UnreachableError(GatewayError):
+    """There is no connection, or it was lost before the answer came."""
+
+
+class NotAdmittedError(GatewayError):
+    """The server lets this client not in: another token or version is needed."""
+
+
+class RequestFailedError(GatewayError):
+    """The server refused a request; `code` is one of `wire.Code`."""
+
+    def __init__(self, code: int, message: str, data: Mapping[str, JsonValue] | None = None) -> None:
+        # Not by `super`: what a hub would have raised may be a base, too.
+        Exception.__init__(self, message)
+        self.code = code
+        self.data = data or {}
+
+
+class Link:
+    """One client's way to a server at `url`; see `address.server_url` for its forms.
+
+    `told` gets what the server says by itself. A lost connection is opened again by the next request;
+    `came_back` then does what has to come before others, with `ask`. A request that was on its way when
+    the connection was lost raises `UnreachableError`, or is asked again where that `may_repeat`.
+    A token that may be rotated meanwhile is read again by `fresh` for every connection.
+
+    Raises `TokenError` for a token that is none.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        path: Literal["/agent", "/console"],
+        *,
+        name: str = "",
+        tls: ssl.SSLContext | None = None,
+        told: Callable[[Notice], None] | None = None,
+        came_back: Callable[[], Awaitable[None]] | None = None,
+        lost: Callable[[], None] | None = None,
+        fresh: Callable[[], str] | None = None,
+        read_only: bool = False,
+    ) -> None:
+        check_secret(token, "the token")
+        self.url = addressed(url)
+        self.welcome: Welcome | None = None
+        self._token = token
+        self._fresh = fresh
+        self._read_only = read_only
+        self._path = path
+        self._name = name
+        self._tls = (tls or ssl.create_default_context()) if url.startswith("wss:") else None
+        self._told = told
+        self._came_back = came_back
+        self._lost = lost
+        self._socket: ClientConnection | None = None
+        self._greeted: ClientConnection | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._asked: dict[int, asyncio.Future[Response]] = {}
+        self._number = 0
+        self._connecting = asyncio.Lock()
+        self._closed = False
+
+    async def open(self, patience: float = 0.0) -> Welcome:
+        """Connect, trying again for `patience` seconds. Raises as `request`."""
+        async with self._connecting:
+            if self._socket is None:
+                await self._connect_patiently(patience)
+        assert self.welcome is not None
+        return self.welcome
+
+    async def close(self) -> None:
+        """End the connection; what was asked and not answered raises `UnreachableError`."""
+        self._closed = True
+        if self._socket is not None:
+            await self._drop(self._socket)
+        if self._reading is not None:
+            await asyncio.gather(self._reading, return_exceptions=True)
+
+    async def request(
+        self,
+        method: Method[ParamsT, ResultT],
+        params: ParamsT,
+        *,
+        may_repeat: bool = False,
+        patience: float = 0.0,
+    ) -> ResultT:
+        """Ask; the answer. Raises `RequestFailedError`, `UnreachableError` and `NotAdmittedError`."""
+        pause = 0.0
+        while True:
+            await self.open(patience)
+            try:
+                return await self.ask(method, params)
+            except UnreachableError:
+                if not may_repeat or self._closed:
+                    raise
+            # At once the first time; a server that takes connections and drops them is not hammered.
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, pause * 2))
+
+    async def ask(self, method: Method[ParamsT, ResultT], params: ParamsT) -> ResultT:
+        """Ask on the connection there is. Raises `RequestFailedError` and `UnreachableError`."""
+        response = await self._exchange(method.name, params)
+        try:
+            return method.result.model_validate(response.result)
+        except ValidationError as error:
+            raise GatewayError(
+                f"{method.name}: an answer that makes no sense: {problems(error)}"
+            ) from error
+
+    async def _exchange(self, method: str, params: BaseModel) -> Response:
+        socket = self._socket
+        if socket is None:
+            raise UnreachableError(f"There is no connection to {self.url}")
+        self._number += 1
+        number = self._number
+        frame = request_frame(method, params, number)
+        if self.welcome is not None and len(frame) > self.welcome.frame:
+            raise RequestFailedError(
+                Code.LIMIT,
+                f"{method}: {len(frame)} bytes, and the server takes {self.welcome.frame} at most",
+            )
+        answered: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        waiting = self._asked
+        waiting[number] = answered
+        try:
+            try:
+                await socket.send(frame, text=True)
+            except ConnectionClosed as error:
+                raise UnreachableError(f"The connection to {self.url} was lost") from error
+            response = await answered
+        finally:
+            waiting.pop(number, None)
+        if response.error is not None:
+            raise RequestFailedError(response.error.code, response.error.message, response.error.data)
+        return response
+
+    # Connecting
+
+    async def _connect_patiently(self, patience: float) -> None:
+        loop = asyncio.get_running_loop()
+        until, pause = loop.time() + patience, FIRST_PAUSE
+        while True:
+            try:
+                return await self._connect()
+            except UnreachableError:
+                if self._closed or loop.time() + pause > until:
+                    raise
+            except NotAdmittedError:
+                # Who was in before may be again: somebody else listens there while the server is away.
+                pause = LONGEST_PAUSE
+                if self.welcome is None or self._closed or loop.time() + pause > until:
+                    raise
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(LONGEST_PAUSE, pause * 2)
+
+    async def _connect(self) -> None:
+        if self._closed:
+            raise UnreachableError(f"The connection to {self.url} was closed")
+        socket = await self._dial()
+        self._socket, self._asked = socket, {}
+        self._reading = asyncio.get_running_loop().create_task(self._read(socket, self._asked))
+        try:
+            hello = Hello(versions=VERSIONS, client=self._name)
+            if self._read_only:
+                hello = Hello(versions=VERSIONS, client=self._name, read_only=True)
+            async with asyncio.timeout(GREETING):
+                response = await self._exchange(HELLO, hello)
+            self.welcome = Welcome.model_validate(response.result)
+            if self._came_back is not None:
+                await self._came_back()
+            if self._closed or self._socket is not socket:
+                raise UnreachableError(f"The connection to {self.url} was closed")
+            self._greeted = socket
+        except TimeoutError as error:
+            await self._drop(socket)
+            raise UnreachableError(f"{self.url} takes connections and does not greet") from error
+        except (RequestFailedError, ValidationError) as error:
+            await self._drop(socket)
+            passing = isinstance(error, RequestFailedError) and error.code in _PASSING
+            kind = UnreachableError if passing else NotAdmittedError
+            raise kind(f"{self.url}: {error}") from error
+        except BaseException:
+            await self._drop(socket)
+            raise
+
+    async def _ask_for_proof(self) -> None:
+        """Have who listens show that it knows the token, before that is sent in clear.
+
+        Raises `OSError`, `UnreachableError` and `NotAdmittedError`.
+        """
+        parts = urlsplit(self.url)
+        question = Question(self._token, parts.netloc)
+        async with asyncio.timeout(GREETING):
+            reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
+            try:
+                writer.write(question.text)
+                answer = b""
+                while len(answer) < LONGEST and (part := await reader.read(LONGEST)):
+                    answer += part
+            finally:
+                writer.transport.abort()
+        try:
+            question.check(answer)
+        except ProofError as error:
+            kind = UnreachableError if error.later else NotAdmittedError
+            raise kind(f"{self.url}: {error}") from error
+
+    async def _dial(self) -> ClientConnection:
+        if self._fresh is not None:
+            with suppress(TokenError):
+                self._token = self._fresh()
+        headers = {"Authorization": f"Bearer {self._token}"}
+        try:
+            if self.url.startswith("ws:"):
+                await self._ask_for_proof()
+            if self.url.startswith("unix:"):
+                _check_owner(Path(self.url[5:]))
+                return await unix_connect(
+                    self.url[5:],
+                    uri=f"ws://localhost{self._path}",
+                    additional_headers=headers,
+                    subprotocols=[SUBPROTOCOL],
+                    compression=None,
+                    max_size=FRAME,
+                    user_agent_header=None,
+                    logger=_socket_log,
+                )
+            return await connect(
+                self.url + self._path,
+                ssl=self._tls,
+                additional_headers=headers,
+                subprotocols=[SUBPROTOCOL],
+                compression=None,
+                max_size=FRAME,
+                user_agent_header=None,
+                proxy=None,
+                logger=_socket_log,
+            )
+        except InvalidStatus as error:
+            why = (error.response.body or b"").decode("utf-8", "replace").strip()
+            said = f"{self.url}: {why or error}"
+            if error.response.status_code in (429, 503):
+                raise UnreachableError(said) from error
+            raise NotAdmittedError(said) from error
+        except ssl.SSLCertVerificationError as error:
+            raise NotAdmittedError(
+                f"{self.url}: its certificate is not trusted ({error.verify_message}); name the one that "
+                "vouches for it in INTERLOCK_CA"
+            ) from error
+        except (OSError, TimeoutError, InvalidHandshake) as error:
+            raise UnreachableError(f"No Interlock server answers at {self.url}: {error}") from error
+
+    async def _drop(self, socket: ClientConnection) -> None:
+        try:
+            with suppress(Exception):
+                async with asyncio.timeout(CLOSING):
+                    await socket.close()
+        finally:
+            socket.transport.abort()
+
+    async def _read(self, socket: ClientConnection, waiting: dict[int, asyncio.Future[Response]]) -> None:
+        """Hand out what comes until the connection ends."""
+        try:
+            async for frame in socket:
+                self._take(read_incoming(frame), waiting)
+        except (ConnectionClosed, WireError) as error:
+            log.debug("the connection to %s ended: %s", self.url, error)
+        finally:
+            if self._socket is socket:
+                self._socket = None
+            for asked in waiting.values():
+                if not asked.done():
+                    asked.set_exception(UnreachableError(f"The connection to {self.url} was lost"))
+            await self._drop(socket)
+            if self._greeted is socket:
+                self._greeted = None
+                if self._lost is not None:
+                    self._lost()
+
+    def _take(self, message: Response | Notice, waiting: dict[int, asyncio.Future[Response]]) -> None:
+        if isinstance(message, Notice):
+            if self._told is not None:
+                try:
+                    self._told(message)
+                except ValidationError:
+                    log.exception("The server told something that makes no sense")
+        elif isinstance(message.id, int):
+            asked = waiting.get(message.id)
+            if asked is not None and not asked.done():
+                asked.set_result(message)
+
+
+def _check_owner(path: Path) -> None:
+    """A socket of another user would be given the token. Raises `OSError` and `NotAdmittedError`."""
+    owner = path.stat().st_uid
+    if owner not in (os.geteuid(), 0):
+        raise NotAdmittedError(
+            f"unix:{path}: the socket belongs to another user, who would get to know the token. Have the "
+            "server listen in a directory of your own"
+        )

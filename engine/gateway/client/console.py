@@ -1,0 +1,412 @@
+"""A hub behind a connection, as a console asks it: the same questions, the same answers.
+
+Live sessions are mirrored here, so that a screen never waits for the wire to be painted. While the
+connection is lost the screens show what was known last; nothing can be decided, and that is said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import ssl
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+from pydantic import ValidationError
+
+from ...approvals.queue import Unread, longest_first
+from ...history.fold.fold import fold
+from ...history.model.events import JournalEvent
+from ...history.model.state import ApprovalState, SessionState
+from ...history.redaction.redaction import Redaction
+from ...hub.hub import HubEvent, Spawn, Subscription, UnknownSessionError
+from ...recording.explanation import ExplanationView
+from ..protocol.address import TOKEN, server_url, trusting
+from ..protocol.agent_methods import OfCall, OfSession
+from ..protocol.console_methods import (
+    EVENTS,
+    EXPLAIN_CALL,
+    HAPPENED,
+    LISTED,
+    QUEUE,
+    SESSION,
+    SUBSCRIBE,
+    First,
+    Happened,
+    Listed,
+    NoParams,
+    Recorded,
+    Subscribe,
+)
+from ..protocol.framing import Code, Notice
+from ..protocol.rights import FULL, Rights
+from ..protocol.token_paths import operator_token_file
+from ..protocol.tokens import read_secret
+from .connection import GatewayError, Link, NotAdmittedError, RequestFailedError
+from .console_actions import ConsoleActing
+from .console_backtest import ConsoleJudging
+from .history import HistoryClient
+from .session_mirror import Mirror
+
+AGAIN = 1.0
+"""Seconds between two attempts to find a lost server."""
+REFUSED_AGAIN = 15.0
+"""The longest where it lets this console not in, or somebody else listens there; they grow up to it."""
+CATCH_UP = 5.0
+"""Seconds for which a question waits for events that are on their way."""
+SOON = 0.25
+"""Seconds for which a screen waits for a server before it is painted as it was known last."""
+
+FIRST_PAINT = 0.25
+"""Seconds without a long queue being read, for screens to be painted with what comes first of it."""
+
+LOST = "connection lost, trying again"
+NOT_IN = "the server lets this console not in any more"
+
+log = logging.getLogger(__name__)
+
+
+class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
+    """The hub of the server at `url`, which is INTERLOCK_URL by default; `token` is an operator's.
+
+    `open` first. `connected` tells about the connection whenever that changes; `trouble` then says what
+    is wrong with it. A `wss://` server's certificate is checked against `ca`, else INTERLOCK_CA, else
+    what this system trusts. One that is `read_only` says so, and the server lets it change nothing.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        ca: Path | None = None,
+        tls: ssl.SSLContext | None = None,
+        connected: Callable[[bool], None] | None = None,
+        read_only: bool = False,
+    ) -> None:
+        given = token or os.environ.get(TOKEN)
+        usual = partial(read_secret, operator_token_file())
+        self.redaction = Redaction()
+        self.connected = connected
+        link = Link(
+            server_url(url),
+            given or usual(),
+            "/console",
+            name="interlock console",
+            tls=tls or trusting(ca),
+            told=self._told,
+            came_back=self._come_back,
+            lost=self._lost,
+            fresh=None if given else usual,
+            read_only=read_only,
+        )
+        super().__init__(link)
+        self._mirror = Mirror()
+        self._looking: asyncio.Task[None] | None = None
+        self._moved = asyncio.Condition()
+        self._fetching: set[str] = set()
+        self._loading: asyncio.Task[None] | None = None
+        self._lacking: dict[str, int] = {}
+        self._held: deque[HubEvent] = deque()
+        self._subscriptions: list[Subscription] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._listed: tuple[str, ...] = ()
+        self._steered: frozenset[str] = frozenset()
+        self._as_asked: frozenset[str] = frozenset()
+        self._listing: asyncio.Task[None] | None = None
+        self._slow = False
+        self._closed = False
+        self.trouble = None
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def open(self) -> str:
+        """Connect; the operator's name, as the server knows the token. Raises `GatewayError`."""
+        welcome = await self.link.open()
+        return welcome.name
+
+    async def close(self) -> None:
+        """End the connection. Nothing on the server ends with it."""
+        self._closed = True
+        for subscription in list(self._subscriptions):
+            subscription.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.link.close()
+
+    @property
+    def place(self) -> str:
+        """Where the server is, for people."""
+        return self.link.url.removeprefix("ws://")
+
+    @property
+    def rights(self) -> Rights:
+        """The rights that the server gave this console."""
+        welcome = self.link.welcome
+        return FULL if welcome is None or welcome.rights is None else welcome.rights
+
+    @property
+    def elsewhere(self) -> str:
+        return self.place
+
+    def spawn_in(self, spawn: Spawn) -> None:
+        """Agents run on the server, wherever this console would have them run."""
+
+    # The connection
+
+    async def _come_back(self) -> None:
+        """Before anything else on a new connection: hear of everything from where we were.
+
+        What is long in coming is waited for no longer than a screen waits; of a long queue that is the
+        beginning.
+        """
+        subscribed = await self.link.ask(SUBSCRIBE, Subscribe(after=self._mirror.cursor))
+        if self._mirror.cursor is None:
+            self._mirror.cursor = subscribed.after
+        listed = await self._ask_which()
+        self._listed = tuple(session for session, _ in listed.sessions)
+        self._mirror.keep(self._listed)
+        lacking = {each: seq for each, seq in listed.sessions if self._mirror.lacks(each, seq)}
+        self._lacking = lacking
+        if any(self._mirror.get(each) is None for each in lacking):
+            await self._expect()
+        long = self.unread().requests > 0
+        self._stop_loading()
+        # From now on: nobody hears of what comes in one of them before it is here.
+        self._fetching.update(lacking)
+        self._loading = self._start(self._load(lacking, FIRST_PAINT if long else 0.0))
+        if not long:
+            await asyncio.wait({self._loading}, timeout=SOON)
+
+    async def _expect(self) -> None:
+        """Ask what sessions have that are not here yet. A server of an older version does not know."""
+        try:
+            queue = await self.link.ask(QUEUE, First())
+        except RequestFailedError as error:
+            if error.code != Code.METHOD:
+                raise
+        else:
+            self._mirror.expect(dict(queue.waiting), queue.first)
+
+    async def _load(self, lacking: Mapping[str, int], pause: float) -> None:
+        """Fetch sessions to these numbers, one after the other: screens are painted in between."""
+        try:
+            await asyncio.sleep(pause)
+            for session, seq in lacking.items():
+                if self._mirror.lacks(session, seq):
+                    await self._fetch_missing(session)
+        finally:
+            self._fetched(*lacking)
+        self._say(None)
+
+    @property
+    def _is_loading(self) -> bool:
+        return self._loading is not None and not self._loading.done()
+
+    def _stop_loading(self) -> None:
+        if self._loading is not None:
+            self._loading.cancel()
+
+    def _say(self, trouble: str | None) -> None:
+        self.trouble = trouble
+        if self.connected is not None:
+            self.connected(trouble is None)
+
+    def _lost(self) -> None:
+        self._stop_loading()
+        if self._closed:
+            return
+        self._say(LOST)
+        if self._looking is None or self._looking.done():
+            self._looking = self._start(self._look_for_it())
+
+    async def _look_for_it(self) -> None:
+        refused = AGAIN
+        while not self._closed:
+            try:
+                await self.link.open()
+            except NotAdmittedError as error:
+                log.warning("The server lets this console not in any more: %s", error)
+                self._say(f"{NOT_IN}: {error}")
+                await asyncio.sleep(refused)
+                refused = min(REFUSED_AGAIN, 2 * refused)
+            except GatewayError as error:
+                log.debug("the server is not back: %s", error)
+                await asyncio.sleep(AGAIN)
+            else:
+                return
+
+    def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _told(self, notice: Notice) -> None:
+        if notice.method != HAPPENED.name:
+            return
+        try:
+            event = Happened.model_validate(notice.params).event
+        except ValidationError:
+            log.exception("The server told something that makes no sense")
+            return
+        if isinstance(event, JournalEvent) and not self._mirror.take(event):
+            self._fetching.add(event.session)
+            self._start(self._fetch_missing(event.session))
+        if self._held or event.session in self._fetching:
+            self._held.append(event)
+        else:
+            self._publish(event)
+
+    def _publish(self, event: HubEvent) -> None:
+        known = self._mirror.get(event.session) is not None
+        if known and event.session not in self._listed:
+            self._listed += (event.session,)
+        for subscription in self._subscriptions:
+            subscription.put(event)
+        self._start(self._wake())
+
+    async def _wake(self) -> None:
+        async with self._moved:
+            self._moved.notify_all()
+
+    async def _fetch_missing(self, session: str) -> None:
+        """Get what the mirror lacks; until then nobody hears of what happens in it, nor after that."""
+        try:
+            with suppress(GatewayError):
+                await self._fetch(session)
+        finally:
+            self._fetched(session)
+        await self._wake()
+
+    def _fetched(self, *sessions: str) -> None:
+        """These are not fetched any more; what was held back for them is told, in its order."""
+        self._fetching.difference_update(sessions)
+        while self._held and self._held[0].session not in self._fetching:
+            self._publish(self._held.popleft())
+
+    async def _fetch(self, session: str) -> None:
+        while True:
+            try:
+                state = await self._state(session)
+            except RequestFailedError as error:
+                if error.code not in (Code.UNKNOWN, Code.NOT_FOUND):
+                    raise
+                self._mirror.forget(session)
+                return
+            if self._mirror.put(state):
+                return
+
+    async def _state(self, session: str) -> SessionState:
+        """A session as it stands; one that is too large for one answer is put together here."""
+        try:
+            return await self.link.ask(SESSION, OfSession(session=session))
+        except RequestFailedError as error:
+            if error.code != Code.LIMIT:
+                raise
+        events: list[JournalEvent] = []
+        more = True
+        while more:
+            # On the connection there is: this is also asked before the connection counts as open.
+            after = events[-1].seq if events else 0
+            page = await self.link.ask(EVENTS, Recorded(session=session, after=after))
+            events += page.events
+            more = page.more
+        return await asyncio.to_thread(fold, events)
+
+    def subscribe(self, limit: int | None = None) -> Subscription:
+        """Everything that happens from now on. Close it when done."""
+        subscription = Subscription(self._subscriptions.remove, limit)
+        self._subscriptions.append(subscription)
+        return subscription
+
+    # Live sessions
+
+    async def sessions(self) -> list[SessionState]:
+        """The live sessions, in the order they were opened; those known last while nothing is heard.
+
+        Nothing is painted later because a server is slow: what it says then is there the next time.
+        """
+        if not self._is_loading:
+            if self._listing is None or self._listing.done():
+                self._listing = self._start(self._list())
+            await asyncio.wait({self._listing}, timeout=0 if self._slow else SOON)
+        return [state for each in self._listed if (state := self._mirror.get(each)) is not None]
+
+    async def _list(self) -> None:
+        """Ask which sessions are live, and wait until everything of them up to now is known.
+
+        One that is still to be read, and in which nothing has happened since, is not waited for.
+        """
+        begun = time.monotonic()
+        with suppress(GatewayError):
+            before = self._listed
+            listed = await self._ask_which()
+            live = tuple(session for session, _ in listed.sessions)
+            # Some may have begun while the answer was on its way.
+            since = tuple(each for each in self._listed if each not in before and each not in live)
+            self._listed = (*live, *since)
+            self._mirror.keep(self._listed)
+            for session, seq in listed.sessions:
+                if not self._is_loading or seq > self._lacking.get(session, 0):
+                    await self._reach(session, seq)
+        self._slow = time.monotonic() - begun > SOON
+
+    async def _ask_which(self) -> Listed:
+        listed = await self.link.ask(LISTED, NoParams())
+        self._steered = frozenset(listed.steered)
+        self._as_asked = frozenset(listed.as_asked)
+        return listed
+
+    async def _reach(self, session: str, seq: int) -> None:
+        """Wait until the mirror has a session as far as the server has it."""
+        if not self._mirror.lacks(session, seq):
+            return
+        try:
+            async with asyncio.timeout(CATCH_UP), self._moved:
+                await self._moved.wait_for(lambda: not self._mirror.lacks(session, seq))
+        except TimeoutError:
+            await self._fetch_missing(session)
+
+    async def session(self, session_id: str) -> SessionState:
+        """The state of a live session. Raises `UnknownSessionError`."""
+        await self.sessions()
+        if self._is_loading and self._mirror.get(session_id) is None:
+            await self._fetch_missing(session_id)
+        state = self._mirror.get(session_id)
+        if state is None:
+            raise UnknownSessionError(f"No live session '{session_id}'")
+        return state
+
+    def steers(self, session_id: str) -> bool:
+        """Whether what is said to a session reaches its agent, as far as was heard last."""
+        return session_id in self._steered
+
+    def takes_edits(self, session_id: str) -> bool:
+        """Whether a call of a session can run with another input, as far as was heard last."""
+        return session_id not in self._as_asked
+
+    async def approvals(self) -> list[ApprovalState]:
+        """What waits for a person, longest first; all but what is `unread`."""
+        waiting = [a for state in await self.sessions() for a in state.approvals.values()]
+        return longest_first([*waiting, *self._mirror.first])
+
+    def unread(self) -> Unread:
+        """What was not read yet of the server's sessions and their requests."""
+        return self._mirror.unread
+
+    async def explain(self, session_id: str, call_id: str) -> ExplanationView:
+        """What a live session's nets say of one of its calls as things stand now."""
+        return await self._ask(EXPLAIN_CALL, OfCall(session=session_id, call=call_id))

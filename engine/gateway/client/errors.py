@@ -1,0 +1,83 @@
+"""A server's refusals as the hub would have raised them, so that screens know no difference.
+
+Each is also a `RequestFailedError`, for whoever looks at the connection only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import JsonValue
+
+from ...agents import AgentError
+from ...history.errors import JournalError
+from ...history.journal.reader import SessionNotFound
+from ...hub.hub import BranchError, ResumeError, UnknownSessionError
+from ..protocol.framing import Code
+from .connection import RequestFailedError
+
+
+class _UnknownError(RequestFailedError, UnknownSessionError):
+    pass
+
+
+class _UnrecordedError(RequestFailedError, JournalError):
+    pass
+
+
+class _BadParamsError(RequestFailedError, ValueError):
+    pass
+
+
+class _AgentError(RequestFailedError, AgentError):
+    pass
+
+
+class _NotFoundError(RequestFailedError, SessionNotFound):
+    def __init__(self, error: RequestFailedError) -> None:
+        RequestFailedError.__init__(self, error.code, str(error), error.data)
+        wanted = error.data.get("wanted")
+        self.wanted = wanted if isinstance(wanted, str) else ""
+        self.candidates = _texts(error.data, "candidates")
+
+
+class _ResumeError(RequestFailedError, ResumeError):
+    def __init__(self, error: RequestFailedError) -> None:
+        RequestFailedError.__init__(self, error.code, str(error), error.data)
+        self.missing = _texts(error.data, "missing")
+        self.changed = _texts(error.data, "changed")
+        self.forgetful = _texts(error.data, "forgetful")
+
+
+class _BranchError(_ResumeError, BranchError):
+    def __init__(self, error: RequestFailedError) -> None:
+        _ResumeError.__init__(self, error)
+        nearest = error.data.get("nearest")
+        found = nearest if isinstance(nearest, list) else []
+        self.nearest = tuple(each for each in found if isinstance(each, int))
+
+
+def as_hub_says(error: RequestFailedError) -> RequestFailedError:
+    """What a hub of this process would have raised for a refusal."""
+    match error.code, error.data.get("why"):
+        case Code.UNKNOWN, _:
+            return _UnknownError(error.code, str(error))
+        case Code.NOT_FOUND, _:
+            return _NotFoundError(error)
+        case Code.UNRECORDED, _:
+            return _UnrecordedError(error.code, str(error))
+        case Code.PARAMS, _:
+            return _BadParamsError(error.code, str(error))
+        case Code.REFUSED, "agent":
+            return _AgentError(error.code, str(error))
+        case Code.REFUSED, "branch":
+            return _BranchError(error)
+        case Code.REFUSED, "resume":
+            return _ResumeError(error)
+        case _:
+            return error
+
+
+def _texts(data: Mapping[str, JsonValue], name: str) -> tuple[str, ...]:
+    found = data.get(name)
+    return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()

@@ -1,0 +1,296 @@
+"""What a hook asks a server: one connection, one call, and away.
+
+The frames are those of `agent_methods`. They are made and read without its models, which take longer to
+load than everything that is asked here; what does not fit is an error, and an error lets nothing run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar, cast
+
+from .websocket import HookError, HookSocket, NotLetInError
+
+T = TypeVar("T")
+JsonObject = dict[str, object]
+
+VERSION = 1
+UNKNOWN, REFUSED = -32001, -32000
+"""Of `wire.Code`."""
+GRACE = 3.0
+"""Seconds that an answer may take to arrive."""
+
+
+class NoTokenError(HookError):
+    """This user has no token yet: no server has run."""
+
+
+class RefusedError(HookError):
+    """The server refused a request; `code` is one of `wire.Code`."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How a session is opened that the server does not know yet; `shell` runs the agent's commands."""
+
+    session: str
+    agent: str
+    workdir: str | None = None
+    shell: str | None = None
+    model: str = ""
+    rules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What became of a call; `waiting` when no person has decided by the deadline.
+
+    `approved` says that a person let it run, `shadow` that nothing is held back here.
+    """
+
+    outcome: Literal["allow", "block", "waiting"]
+    input: JsonObject
+    edited: bool
+    reason: str
+    shadow: bool
+    approved: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A session that is live, and whether any net judges it."""
+
+    judged: bool
+    shadow: bool
+
+
+class HookClient:
+    """A connection that has greeted by `until`, a monotonic time as all here. Raises `HookError`."""
+
+    def __init__(self, url: str, token: str, until: float) -> None:
+        self.url = url
+        self._number = 0
+        self._socket = HookSocket(url, token, until)
+        try:
+            welcome = self.ask("hello", {"versions": [VERSION], "client": "hook"}, until)
+        except RefusedError as error:
+            self.close()
+            raise NotLetInError(f"{url}: {error}") from error
+        except BaseException:
+            self.close()
+            raise
+        frame = welcome.get("frame")
+        self.frame = frame if isinstance(frame, int) else 1 << 20
+
+    def close(self) -> None:
+        """End the connection."""
+        self._socket.close()
+
+    def ask(self, method: str, params: Mapping[str, object], until: float) -> JsonObject:
+        """The result of a request."""
+        self._number += 1
+        try:
+            asked = json.dumps(
+                {"jsonrpc": "2.0", "method": method, "id": self._number, "params": params},
+                allow_nan=False,
+                separators=(",", ":"),
+            )
+        except ValueError as error:
+            raise HookError(f"what is asked cannot be said as JSON: {error}") from error
+        if self._number > 1 and len(asked) > self.frame:
+            raise HookError(
+                f"the call is {len(asked)} bytes long and the server at {self.url} takes {self.frame}; "
+                "do it in smaller parts"
+            )
+        self._socket.send(asked, until)
+        while True:
+            message = _object(self._socket.receive(until), self.url)
+            if "method" in message:
+                continue
+            if message.get("id") == self._number or message.get("id") is None:
+                return self._result(message)
+
+    def _result(self, message: JsonObject) -> JsonObject:
+        error = message.get("error")
+        if isinstance(error, dict):
+            told = cast("JsonObject", error)
+            code, said = told.get("code"), told.get("message")
+            raise RefusedError(code if isinstance(code, int) else 0, str(said))
+        result = message.get("result")
+        if not isinstance(result, dict) or message.get("id") is None:
+            raise HookError(f"{self.url} sent an answer that makes no sense")
+        return cast("JsonObject", result)
+
+    # Sessions
+
+    def open(self, opening: Opening, until: float) -> Opened:
+        """Go on with the session, which keeps what its nets have counted, or begin it."""
+        resume: JsonObject = {"session": opening.session, "rules": list(opening.rules)}
+        try:
+            found = self.ask("session.resume", resume, until)
+        except RefusedError as error:
+            if error.code != UNKNOWN:
+                raise
+            found = self._begin(opening, resume, until)
+        return Opened(judged=bool(found.get("active")), shadow=found.get("mode") != "enforce")
+
+    def _begin(self, opening: Opening, resume: JsonObject, until: float) -> JsonObject:
+        asked = {
+            "session": opening.session,
+            "agent": opening.agent,
+            "model": opening.model[:200],
+            "rules": list(opening.rules),
+            "workdir": opening.workdir,
+            "shell": opening.shell,
+        }
+        try:
+            return self.ask("session.open", asked, until)
+        except RefusedError as error:
+            # Two hooks of one agent may come at the same time: then the other has opened it.
+            with suppress(RefusedError):
+                return self.ask("session.resume", resume, until)
+            raise error from None
+
+    def rest(self, opening: Opening, until: float) -> None:
+        """The agent's turn is over; a session that was never opened has nothing to tell."""
+
+        def put() -> JsonObject:
+            return self.ask("session.rest", {"session": opening.session}, until)
+
+        try:
+            put()
+        except RefusedError as error:
+            if error.code != UNKNOWN:
+                raise
+            # A server that was started again knows the session from its record only.
+            resume = {"session": opening.session, "rules": list(opening.rules)}
+            with suppress(RefusedError):
+                self.ask("session.resume", resume, until)
+                put()
+
+    def end(self, session: str, until: float) -> None:
+        """Close a session, and what of it has no result; one that is not live is closed."""
+        with suppress(RefusedError):
+            self.ask("session.rest", {"session": session}, until)
+        try:
+            self.ask("session.close", {"session": session}, until)
+        except RefusedError as error:
+            if error.code != UNKNOWN:
+                raise
+
+    # Calls
+
+    def judge(self, opening: Opening, call: str, tool: str, given: JsonObject, until: float) -> Judged:
+        """The answer to a call, `waiting` at `until` at the latest."""
+        asked = {"session": opening.session, "call": call, "tool": tool, "input": given}
+
+        def put() -> Judged:
+            wait = max(0.0, until - time.monotonic())
+            answer = self.ask("tool.call", asked | {"wait": wait}, time.monotonic() + wait + GRACE)
+            return _judged(answer, self.url)
+
+        return self._in_session(opening, put, until + GRACE)
+
+    def give_up(self, session: str, call: str, reason: str, until: float) -> None:
+        """Take a call back that was not decided in time.
+
+        A decision that came at the last moment stands in the record, so it also says that nothing ran.
+        """
+        self.ask("tool.withdraw", {"session": session, "call": call, "reason": reason}, until)
+        with suppress(RefusedError):
+            self.not_run(session, call, reason, until)
+
+    def not_run(self, session: str, call: str, reason: str, until: float) -> None:
+        """A call that was allowed did not run."""
+        said = {"session": session, "call": call, "output": f"Not run: {reason}", "is_error": True}
+        self.ask("tool.result", said, until)
+
+    def settle(self, opening: Opening, call: str, output: str, until: float, *, is_error: bool) -> None:
+        """Tell how a call ended, as much of it as the server takes."""
+        output = output.encode("utf-8", "replace").decode()
+        room = self.frame - 4096
+        if len(json.dumps(output)) > room:
+            # JSON makes at most twelve bytes of a character.
+            kept = max(0, room // 12)
+            output = f"{output[:kept]}\n… {len(output) - kept} more characters were left out"
+        said = {"session": opening.session, "call": call, "output": output, "is_error": is_error}
+
+        def put() -> JsonObject:
+            return self.ask("tool.result", said, until)
+
+        try:
+            put()
+        except RefusedError as error:
+            if error.code != UNKNOWN:
+                raise
+            # A server that was started again knows the session from its record only.
+            self.ask("session.resume", {"session": opening.session, "rules": list(opening.rules)}, until)
+            put()
+
+    def _in_session(self, opening: Opening, work: Callable[[], T], until: float) -> T:
+        try:
+            return work()
+        except RefusedError as error:
+            if error.code != UNKNOWN:
+                raise
+        self.open(opening, until)
+        return work()
+
+
+def token_of(path: Path) -> str:
+    """The token in a file of its owner, as `tokens.read_secret` reads it. Raises `HookError`."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            status = os.fstat(file.fileno())
+            if status.st_uid not in (os.geteuid(), 0) or stat.S_IMODE(status.st_mode) & 0o077:
+                raise NotLetInError(f"{path}: others may read or write it; run: chmod 600 '{path}'")
+            return file.read().strip()
+    except FileNotFoundError as error:
+        raise NoTokenError(f"{path}: there is no token") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotLetInError(f"{path}: cannot be read: {error}") from error
+
+
+def _judged(answer: JsonObject, url: str) -> Judged:
+    """An answer, taken only when it is exactly what the protocol has."""
+    outcome, given, mode = answer.get("outcome"), answer.get("input"), answer.get("mode")
+    edited, reason = answer.get("edited", False), answer.get("reason")
+    approved = answer.get("approved", False)
+    if (
+        outcome not in ("allow", "block", "waiting")
+        or not isinstance(given, dict)
+        or not isinstance(edited, bool)
+        or not isinstance(approved, bool)
+        or not isinstance(reason, str | None)
+        or mode not in ("enforce", "shadow")
+    ):
+        raise HookError(f"{url} sent an answer that makes no sense")
+    return Judged(
+        outcome,
+        cast("JsonObject", given),
+        edited,
+        reason or "",
+        mode == "shadow",
+        approved,
+    )
+
+
+def _object(text: str, url: str) -> JsonObject:
+    try:
+        found: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise HookError(f"{url} sent what is no JSON") from error
+    if not isinstance(found, dict):
+        raise HookError(f"{url} sent what is no message")
+    return cast("JsonObject", found)

@@ -1,0 +1,224 @@
+"""What agents with hooks send to a command's stdin: one JSON object that names its event.
+
+Fields that are not known here are passed over, since later versions add some. A field that decides
+something has to be there and of its type: a call that is not understood is not let through.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeAlias, cast
+
+from ...core.unique_keys import unique
+from .transcript import failed, goes_on
+
+JsonObject = dict[str, object]
+
+_PLAIN = re.compile(r"[A-Za-z0-9._-]{1,150}")
+_LONGEST_CALL = 200
+_CALLING_NOTHING = ("shell", "monitor")
+"""Tasks in an agent's background that call no tool."""
+
+
+class EnvelopeError(ValueError):
+    """What came on stdin is no event of a hook."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStart:
+    """A session begins, or goes on: `source` is startup, resume, clear, compact, …"""
+
+    session: str
+    workdir: str | None
+    source: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreToolUse:
+    """A tool is about to be called."""
+
+    session: str
+    workdir: str | None
+    call: str
+    tool: str
+    input: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class PostToolUse:
+    """A tool was called; `output` is what it gave, or what went wrong.
+
+    One that `goes_on` in the background has not ended. `transcript` is the agent's own record.
+    """
+
+    session: str
+    call: str
+    tool: str
+    output: str
+    is_error: bool
+    goes_on: bool = False
+    transcript: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The agent has ended its turn: no call of it runs, unless subagents of it `work` on."""
+
+    session: str
+    work: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnd:
+    """A session ends; it may go on later."""
+
+    session: str
+    reason: str
+
+
+HookEvent: TypeAlias = SessionStart | PreToolUse | PostToolUse | Stop | SessionEnd
+
+
+def read_event(data: bytes) -> HookEvent:
+    """The event in `data`. Raises `EnvelopeError`."""
+    try:
+        found: object = json.loads(data.decode(), object_pairs_hook=unique)
+    except (ValueError, RecursionError) as error:
+        raise EnvelopeError(f"stdin is not the JSON of a hook: {error}") from error
+    if not isinstance(found, dict):
+        raise EnvelopeError(f"stdin is not the JSON object of a hook, it is {_type(found)}")
+    envelope = cast("JsonObject", found)
+    name = _text(envelope, "hook_event_name")
+    session = _text(envelope, "session_id")
+    match name:
+        case "SessionStart":
+            return SessionStart(
+                session,
+                _optional(envelope, "cwd"),
+                str(envelope.get("source", "")),
+                _model(envelope.get("model")),
+            )
+        case "PreToolUse":
+            given = envelope.get("tool_input")
+            if not isinstance(given, dict):
+                raise EnvelopeError(f"tool_input: expected an object, found {_type(given)}")
+            return PreToolUse(
+                session,
+                _optional(envelope, "cwd"),
+                _call(envelope),
+                _text(envelope, "tool_name"),
+                cast("JsonObject", given),
+            )
+        case "PostToolUse":
+            response = envelope.get("tool_response")
+            return PostToolUse(
+                session,
+                _call(envelope),
+                _text(envelope, "tool_name"),
+                output_text(response),
+                failed(response),
+                goes_on(response),
+                _path(envelope.get("transcript_path")),
+            )
+        case "PostToolUseFailure":
+            error = envelope.get("error")
+            said = output_text(error)
+            if envelope.get("is_interrupt") is True:
+                said = f"{said}\n(interrupted)".strip()
+            return PostToolUse(session, _call(envelope), _text(envelope, "tool_name"), said, True)
+        case "Stop":
+            return Stop(session, _subagents_work(envelope.get("background_tasks")))
+        case "SessionEnd":
+            return SessionEnd(session, str(envelope.get("reason", "")))
+        case other:
+            raise EnvelopeError(
+                f"there is no answer to the event '{other}'; take this command out of that event's hooks"
+            )
+
+
+def session_name(prefix: str, session: str) -> str:
+    """An agent's session under a name that ids of sessions can have."""
+    plain = session if _PLAIN.fullmatch(session) else sha256(_bytes(session)).hexdigest()
+    return f"{prefix}-{plain}"
+
+
+def output_text(response: object) -> str:
+    """What a tool gave, as text: what a command printed, or the JSON of anything else."""
+    match response:
+        case None:
+            return ""
+        case str():
+            return response
+        case {"stdout": str(out), "stderr": str(err)}:
+            return f"{out}\n{err}" if out and err else out or err
+        case _:
+            return json.dumps(response, ensure_ascii=False)
+
+
+def _subagents_work(tasks: object) -> bool:
+    """Whether any task in the background may call tools; agents that tell of none have none."""
+    return isinstance(tasks, list) and any(
+        not isinstance(task, dict) or cast("JsonObject", task).get("type") not in _CALLING_NOTHING
+        for task in cast("list[object]", tasks)
+    )
+
+
+def _path(found: object) -> Path | None:
+    return Path(found) if isinstance(found, str) and found and "\0" not in found else None
+
+
+def _call(envelope: Mapping[str, object]) -> str:
+    """The call's own id: with it the result finds its call."""
+    if "tool_use_id" not in envelope:
+        raise EnvelopeError("tool_use_id is missing: this agent is too old, update it")
+    found = _text(envelope, "tool_use_id")
+    return found if len(found) <= _LONGEST_CALL else sha256(_bytes(found)).hexdigest()
+
+
+def _text(envelope: Mapping[str, object], key: str) -> str:
+    found = envelope.get(key)
+    if not isinstance(found, str) or not found:
+        raise EnvelopeError(f"{key}: expected a text, found {_type(found)}")
+    return found
+
+
+def _optional(envelope: Mapping[str, object], key: str) -> str | None:
+    return None if envelope.get(key) is None else _text(envelope, key)
+
+
+def _model(found: object) -> str:
+    """A model's name; some versions have an object there."""
+    match found:
+        case str():
+            return found
+        case {"id": str(name)}:
+            return name
+        case _:
+            return ""
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _type(found: object) -> str:
+    """What a value is, without the value."""
+    match found:
+        case None:
+            return "nothing"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a text" if found else "an empty text"
+        case list():
+            return "a list"
+        case _:
+            return "an object"

@@ -1,0 +1,102 @@
+"""How a command ended, where an agent's hooks do not say it: in the transcript that the agent keeps.
+
+Codex has a line of JSON there for each command that has come to its end, with the call's id and the exit
+code, before it tells the hook of the result.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import cast
+
+LONGEST = 8 * 1024 * 1024
+"""Bytes of the transcript's end that are looked through."""
+
+
+def exit_code(path: Path, call: str) -> int | None:
+    """The exit code of the command that was run for `call`; `None` where the transcript has none."""
+    wanted = json.dumps(call).encode()
+    return next(
+        (
+            code
+            for line in reversed(_end(path).splitlines())
+            if wanted in line and (code := _code(line, call)) is not None
+        ),
+        None,
+    )
+
+
+def _end(path: Path) -> bytes:
+    """The last part of a file; nothing of one that cannot be read, or is no file."""
+    try:
+        # What is no file may keep whoever opens it waiting.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                return b""
+            file.seek(max(0, status.st_size - LONGEST))
+            return file.read(LONGEST)
+    except OSError:
+        return b""
+
+
+def _code(line: bytes, call: str) -> int | None:
+    """What a line says of a command that ended; what the agent or a tool wrote stands deeper in it."""
+    try:
+        found: object = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    match found:
+        case {
+            "type": "event_msg",
+            "payload": {
+                "type": "item_completed",
+                "item": {"type": "CommandExecution", "id": str(ran), "exit_code": int(code)},
+            },
+        } if ran == call and not isinstance(code, bool):
+            return code
+        case _:
+            return None
+
+
+# What a tool's result says of how its work ended, in the words of the agents that have hooks. No I/O.
+#
+# Nothing here makes a success: a result that says neither is as good as whoever told it.
+
+
+_FAILED = ("is_error", "isError", "interrupted")
+_LAUNCHED = ("async_launched", "remote_launched")
+
+
+def failed(response: object) -> bool:
+    """Whether a tool did not do its work, though its call came to an end.
+
+    An exit code that Claude Code interprets is not 0: for it a `diff` that finds one is no error.
+    """
+    if not isinstance(response, dict):
+        return False
+    said = cast("dict[str, object]", response)
+    return any(said.get(key) is True for key in _FAILED) or _is_text(said, "returnCodeInterpretation")
+
+
+def goes_on(response: object) -> bool:
+    """Whether the work has only begun: a command in the background, a watch, a subagent that reports.
+
+    Its end is not told to any hook, so such a call has no result.
+    """
+    if not isinstance(response, dict):
+        return False
+    said = cast("dict[str, object]", response)
+    return (
+        said.get("status") in _LAUNCHED
+        or _is_text(said, "backgroundTaskId")
+        or (_is_text(said, "taskId") and "timeoutMs" in said)
+    )
+
+
+def _is_text(said: dict[str, object], key: str) -> bool:
+    found = said.get(key)
+    return isinstance(found, str) and bool(found)

@@ -1,0 +1,292 @@
+"""A WebSocket of the standard library alone, for a command that runs once for every tool call.
+
+It speaks what a server of ours needs and no more: text, without extensions. Everything ends by its
+deadline.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import socket
+import time
+from urllib.parse import urlsplit
+
+from ..protocol.address import trusting
+from ..protocol.server_proof import LONGEST as PROOF
+from ..protocol.server_proof import ProofError, Question
+
+_MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_SUBPROTOCOL = "interlock.v1"
+LONGEST = 64 << 20
+"""Bytes of the longest message that is read."""
+_LONGEST_HEAD = 1 << 16
+_CONTINUED, _TEXT, _CLOSE, _PING, _PONG = 0, 1, 8, 9, 10
+
+
+class HookError(Exception):
+    """No answer came from a server; the message says why."""
+
+
+class NoServerError(HookError):
+    """Nobody listens there."""
+
+
+class NotLetInError(HookError):
+    """The server refuses this client."""
+
+
+class GoneError(HookError):
+    """The connection is over."""
+
+
+class LateError(HookError):
+    """The server took too long."""
+
+
+class HookSocket:
+    """A connection to `url`, as `address.server_url` gives it; `until` is the monotonic time by which it
+    stands. Raises `HookError`.
+    """
+
+    def __init__(self, url: str, token: str, until: float) -> None:
+        self.url = url
+        self._buffer = b""
+        self._until = until
+        self._socket, host = _connected(url, self._left())
+        try:
+            self._upgrade(host, token)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def send(self, text: str, until: float) -> None:
+        """Send a message."""
+        self._until = until
+        self._send(_TEXT, text.encode())
+
+    def receive(self, until: float) -> str:
+        """The next message."""
+        self._until = until
+        parts: list[bytes] = []
+        while True:
+            kind, last, data = self._frame()
+            if kind == _PING:
+                self._send(_PONG, data)
+            elif kind == _CLOSE:
+                reason = data[2:].decode("utf-8", "replace")
+                raise GoneError(f"{self.url} ended the connection" + (f": {reason}" if reason else ""))
+            elif kind == (_CONTINUED if parts else _TEXT):
+                parts.append(data)
+                if sum(map(len, parts)) > LONGEST:
+                    raise HookError(f"{self.url} sent more than {LONGEST >> 20} MiB in a message")
+                if last:
+                    return _text(b"".join(parts))
+            elif kind != _PONG:
+                raise HookError(f"{self.url} sent what is no text")
+
+    def close(self) -> None:
+        """End the connection, without waiting for the other side."""
+        try:
+            self._until = time.monotonic() + 0.2
+            self._send(_CLOSE, (1000).to_bytes(2, "big"))
+        except HookError:
+            pass
+        self._socket.close()
+
+    # Handshake
+
+    def _upgrade(self, host: str, token: str) -> None:
+        key = base64.b64encode(os.urandom(16)).decode()
+        if not (token.isascii() and token.isprintable()):
+            raise NotLetInError("the token has characters that no token has")
+        lines = (
+            "GET /agent HTTP/1.1",
+            f"Host: {host}",
+            "Upgrade: websocket",
+            "Connection: Upgrade",
+            f"Sec-WebSocket-Key: {key}",
+            "Sec-WebSocket-Version: 13",
+            f"Sec-WebSocket-Protocol: {_SUBPROTOCOL}",
+            f"Authorization: Bearer {token}",
+        )
+        self._write("".join(f"{line}\r\n" for line in (*lines, "")).encode())
+        while b"\r\n\r\n" not in self._buffer:
+            if len(self._buffer) > _LONGEST_HEAD:
+                raise HookError(f"{self.url} is no Interlock server")
+            self._read()
+        head, _, self._buffer = self._buffer.partition(b"\r\n\r\n")
+        first, *rest = head.decode("latin-1").split("\r\n")
+        headers = {
+            name.strip().lower(): value.strip() for name, _, value in (h.partition(":") for h in rest)
+        }
+        status = first.split(" ")[1:2]
+        if status != ["101"]:
+            self._refused(first, headers)
+        wanted = base64.b64encode(hashlib.sha1((key + _MAGIC).encode()).digest()).decode()
+        if (
+            headers.get("sec-websocket-accept") != wanted
+            or headers.get("sec-websocket-protocol") != _SUBPROTOCOL
+        ):
+            raise HookError(f"{self.url} is no Interlock server")
+
+    def _refused(self, first: str, headers: dict[str, str]) -> None:
+        length = headers.get("content-length", "")
+        size = min(int(length), 1000) if length.isascii() and length.isdecimal() else 0
+        while len(self._buffer) < size:
+            self._read()
+        said = self._buffer[:size].decode("utf-8", "replace").strip() or first
+        raise NotLetInError(f"{self.url} lets this agent not in: {said}")
+
+    # Frames
+
+    def _send(self, kind: int, data: bytes) -> None:
+        size = len(data)
+        if size < 126:
+            head = bytes((0x80 | kind, 0x80 | size))
+        elif size < 1 << 16:
+            head = bytes((0x80 | kind, 0x80 | 126)) + size.to_bytes(2, "big")
+        else:
+            head = bytes((0x80 | kind, 0x80 | 127)) + size.to_bytes(8, "big")
+        mask = os.urandom(4)
+        over = (mask * (size // 4 + 1))[:size]
+        masked = (int.from_bytes(data, "big") ^ int.from_bytes(over, "big")).to_bytes(size, "big")
+        self._write(head + mask + masked)
+
+    def _frame(self) -> tuple[int, bool, bytes]:
+        first, second = self._exactly(2)
+        size = second & 0x7F
+        if first & 0x70 or second & 0x80:
+            raise HookError(f"{self.url} sent what is no frame of a server")
+        if size == 126:
+            size = int.from_bytes(self._exactly(2), "big")
+        elif size == 127:
+            size = int.from_bytes(self._exactly(8), "big")
+        if size > LONGEST:
+            raise HookError(f"{self.url} sent more than {LONGEST >> 20} MiB in a message")
+        return first & 0x0F, bool(first & 0x80), self._exactly(size)
+
+    def _exactly(self, size: int) -> bytes:
+        while len(self._buffer) < size:
+            self._read()
+        data, self._buffer = self._buffer[:size], self._buffer[size:]
+        return data
+
+    # Bytes
+
+    def _left(self) -> float:
+        return _left(self._until)
+
+    def _write(self, data: bytes) -> None:
+        self._socket.settimeout(self._left())
+        try:
+            self._socket.sendall(data)
+        except TimeoutError as error:
+            raise LateError(f"{self.url} does not answer") from error
+        except OSError as error:
+            raise GoneError(
+                f"the connection to {self.url} was lost ({error.strerror or error})"
+            ) from error
+
+    def _read(self) -> None:
+        self._socket.settimeout(self._left())
+        try:
+            data = self._socket.recv(1 << 18)
+        except TimeoutError as error:
+            raise LateError(f"{self.url} does not answer") from error
+        except OSError as error:
+            raise GoneError(
+                f"the connection to {self.url} was lost ({error.strerror or error})"
+            ) from error
+        if not data:
+            raise GoneError(f"the connection to {self.url} was lost")
+        self._buffer += data
+
+
+def prove(url: str, token: str, until: float) -> None:
+    """Have who listens on a port show that it knows the token, before that is sent there in clear.
+
+    TLS and a socket file that belongs to this user show enough. Raises `HookError`.
+    """
+    if not url.startswith("ws:"):
+        return
+    asked, host = _connected(url, _left(until))
+    question, answer = Question(token, host), b""
+    try:
+        asked.settimeout(_left(until))
+        asked.sendall(question.text)
+        while len(answer) < PROOF and (part := asked.recv(PROOF)):
+            answer += part
+            asked.settimeout(_left(until))
+        question.check(answer)
+    except TimeoutError as error:
+        raise LateError(f"{url} does not answer") from error
+    except OSError as error:
+        raise GoneError(f"the connection to {url} was lost ({error.strerror or error})") from error
+    except ProofError as error:
+        kind = GoneError if error.later else NotLetInError
+        raise kind(f"{url}: {error}") from error
+    finally:
+        asked.close()
+
+
+def _left(until: float) -> float:
+    left = until - time.monotonic()
+    if left <= 0:
+        raise LateError("there was no time left")
+    return left
+
+
+def _connected(url: str, timeout: float) -> tuple[socket.socket, str]:
+    """A connected socket, and what the server is called. Raises `HookError`."""
+    try:
+        return _dialled(url, timeout)
+    except TimeoutError as error:
+        raise LateError(f"{url} does not answer") from error
+    except ValueError as error:
+        raise HookError(str(error)) from error
+    except OSError as error:
+        raise NoServerError(
+            f"no Interlock server listens on {url} ({error.strerror or error})"
+        ) from error
+
+
+def _dialled(url: str, timeout: float) -> tuple[socket.socket, str]:
+    """A connected socket, and what the server is called."""
+    if url.startswith("unix:"):
+        owner = os.stat(url[5:]).st_uid
+        if owner not in (os.geteuid(), 0):
+            raise ValueError(
+                f"{url}: the socket belongs to another user, who would get to know the token"
+            )
+        made = socket.socket(socket.AF_UNIX)
+        try:
+            made.settimeout(timeout)
+            made.connect(url[5:])
+        except BaseException:
+            made.close()
+            raise
+        return made, "localhost"
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    port = parts.port or (443 if parts.scheme == "wss" else 80)
+    made = socket.create_connection((host, port), timeout)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if parts.scheme == "wss":
+        import ssl
+
+        try:
+            trusted = trusting(None) or ssl.create_default_context()
+            made = trusted.wrap_socket(made, server_hostname=host)
+        except BaseException:
+            made.close()
+            raise
+    return made, parts.netloc
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise HookError("the server sent what is no text") from error

@@ -1,0 +1,1 @@
+"""A proxy before MCP servers."""

@@ -1,0 +1,117 @@
+"""`interlock mcp -- COMMAND…`: an MCP server as a child process, the gate before its tools."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from ..protocol.address import TOKEN
+from .gate import McpGate
+from .proxy import GateSession, McpProxy, report
+from .stdio import OwnOutput, lines_of, own_lines
+
+GRACE: Final = 5.0
+"""Seconds in which a server ends by itself, and again after a signal."""
+LAST_WORDS: Final = 2.0
+"""Seconds for what a server said before it ended."""
+PULSE: Final = 0.25
+"""Seconds between looks whether a server is there whose output somebody else may hold open."""
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+async def run_child(command: Sequence[str], gate: McpGate, session: GateSession) -> int:
+    """Stand before a command until it or the client ends. Returns its exit code.
+
+    Raises `OSError` for a command that cannot be started.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=PIPE, stdout=PIPE, env=environment(os.environ)
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    stdin, stdout, output = process.stdin, process.stdout, OwnOutput()
+
+    async def to_server(line: bytes) -> None:
+        with suppress(OSError):
+            stdin.write(line)
+            await stdin.drain()
+
+    proxy = McpProxy(gate, session, output.send, to_server)
+
+    async def read_client() -> None:
+        async for line in own_lines():
+            await proxy.from_client(line)
+
+    async def read_server() -> None:
+        async for line in lines_of(stdout):
+            await proxy.from_server(line)
+
+    ending = asyncio.Event()
+    _pass_signals(process, ending)
+    front, back = asyncio.create_task(read_client()), asyncio.create_task(read_server())
+    gone = asyncio.create_task(output.lost())
+    told = asyncio.create_task(_set(ending))
+    exited = asyncio.create_task(_exit(process, PULSE))
+    try:
+        await asyncio.wait({front, back, gone, told, exited}, return_when=asyncio.FIRST_COMPLETED)
+        await proxy.withdraw_all()
+        stdin.close()
+        code = await _end(process)
+        # What it said last; a grandchild may hold the pipe for ever.
+        await asyncio.wait({back}, timeout=LAST_WORDS)
+    finally:
+        for task in (front, back, gone, told):
+            task.cancel()
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+        await proxy.close()
+        exited.cancel()
+        ended = await asyncio.gather(front, back, gone, told, exited, return_exceptions=True)
+        for fault in ended:
+            if isinstance(fault, Exception):
+                report(f"{type(fault).__name__}: {fault}")
+    return code if code >= 0 else 128 - code
+
+
+def environment(own: Mapping[str, str]) -> dict[str, str]:
+    """What a server sees of our environment: not the secret with which calls are put to the gate."""
+    return {name: value for name, value in own.items() if name != TOKEN}
+
+
+async def _set(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+def _pass_signals(process: Process, ending: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+
+    def passed(number: signal.Signals) -> None:
+        ending.set()
+        with suppress(ProcessLookupError):
+            process.send_signal(number)
+
+    for each in SIGNALS:
+        loop.add_signal_handler(each, passed, each)
+
+
+async def _end(process: Process) -> int:
+    """Wait for a server whose stdin is closed; then tell it to end, then make it. Returns its code."""
+    for ask in (process.terminate, process.kill):
+        with suppress(TimeoutError):
+            return await asyncio.wait_for(_exit(process, 0.01), GRACE)
+        with suppress(ProcessLookupError):
+            ask()
+    return await _exit(process, 0.01)
+
+
+async def _exit(process: Process, pulse: float) -> int:
+    # Not `process.wait()`, which waits for everybody who holds its pipes.
+    while process.returncode is None:  # noqa: ASYNC110 - asyncio has no public event for it
+        await asyncio.sleep(pulse)
+    return process.returncode

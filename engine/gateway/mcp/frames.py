@@ -1,0 +1,117 @@
+"""Frames of MCP, read so that no other reader finds another message in them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from typing import Final, TypeAlias
+
+from pydantic import JsonValue
+
+from ...core.unique_keys import unique
+from .results import is_object
+
+CALL: Final = "tools/call"
+INVALID_REQUEST, INVALID_PARAMS = -32600, -32602
+_MEMBERS: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
+
+Message: TypeAlias = dict[str, JsonValue]
+Id: TypeAlias = int | str
+Key: TypeAlias = tuple[type, object]
+
+
+class RefusedError(Exception):
+    """A line that must not reach the server."""
+
+    def __init__(self, message: str, request_id: Id | None = None, code: int = INVALID_REQUEST) -> None:
+        super().__init__(message)
+        self.id = request_id
+        self.code = code
+
+
+def read(body: bytes) -> JsonValue:
+    """The JSON of a line without its end. Raises `RefusedError`."""
+    # A reader that takes CR for the end of a line would find other messages in this one. Other signs that
+    # end lines somewhere can stand in JSON's texts only, and no part of such a line is JSON.
+    if b"\r" in body:
+        raise RefusedError("the line holds a carriage return")
+    try:
+        return json.loads(
+            body.decode(), object_pairs_hook=unique, parse_constant=_no_number, parse_float=_float
+        )
+    except (ValueError, RecursionError) as error:
+        raise RefusedError(f"not JSON that can be read in one way only: {error}", code=-32700) from error
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        return _no_number(text)
+    return number
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text[:100]} is no number of JSON")
+
+
+def message_of(found: JsonValue) -> Message:
+    """A message that everybody reads alike. Raises `RefusedError`."""
+    if not is_object(found):
+        raise RefusedError("expected a JSON-RPC message, an object")
+    request_id = id_of(found.get("id"))
+    check_keys(found, _MEMBERS, request_id)
+    if "method" in found:
+        method = found["method"]
+        if not isinstance(method, str) or has_controls(method):
+            raise RefusedError("method: expected a name", request_id)
+        if method != CALL and _plain(method) == CALL:
+            raise RefusedError(f"method: expected '{CALL}', found another spelling of it", request_id)
+        if "result" in found or "error" in found:
+            raise RefusedError("expected a request or an answer, found both in one message", request_id)
+    return found
+
+
+def check_keys(found: Message, known: frozenset[str], request_id: Id | None) -> None:
+    """Raises `RefusedError` for a key that somebody may take for one of `known`."""
+    for key in found:
+        if key not in known and _plain(key) in known:
+            raise RefusedError(f"expected '{_plain(key)}', found another spelling of it", request_id)
+
+
+def _plain(text: str) -> str:
+    """A name as a lenient reader may take it: without case and invisible characters."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return "".join(each for each in folded if unicodedata.category(each)[0] not in "CZ")
+
+
+def has_controls(text: str) -> bool:
+    """Whether a reader may end the text early."""
+    return re.search(r"[\x00-\x1f\x7f-\x9f]", text) is not None
+
+
+def id_of(value: JsonValue) -> Id | None:
+    """The id of a request; `None` for what is none."""
+    return value if isinstance(value, int | str) and not isinstance(value, bool) else None
+
+
+def key_of(value: JsonValue) -> Key:
+    """`1`, `1.0`, `true` and `"1"` are four ids; what is no id is like nobody's."""
+    return (type(value), value if isinstance(value, int | str | float) else None)
+
+
+def error_of(request_id: Id | None, code: int, message: str) -> Message:
+    """A JSON-RPC error, to be sent alone or with others."""
+    said = f"Interlock did not pass this on: {message}"
+    return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": said}}
+
+
+def line_of(message: JsonValue) -> bytes:
+    """A message as a line, in ASCII."""
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+def error_line(request_id: Id | None, code: int, message: str) -> bytes:
+    """A JSON-RPC error as a line."""
+    return line_of(error_of(request_id, code, message))

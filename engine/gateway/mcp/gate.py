@@ -1,0 +1,458 @@
+"""What an MCP client and its server say to each other, and which of it is put to the gate first. No I/O.
+
+Every message passes as it was sent, except requests of `tools/call`. What a server might read as such a
+request and this module as another message is refused: keys that stand twice, keys and methods that differ
+from known ones in case or invisible characters only, lines that another reader would divide. A server's
+line in which a key stands twice is refused, too: its client might take another answer from it than the
+gate recorded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias, cast
+from uuid import uuid4
+
+from pydantic import JsonValue
+
+from ...core.unique_keys import RepeatedKeyError, unique
+from .frames import (
+    CALL,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    Id,
+    Key,
+    Message,
+    RefusedError,
+    check_keys,
+    error_line,
+    error_of,
+    has_controls,
+    id_of,
+    key_of,
+    line_of,
+    message_of,
+    read,
+)
+from .results import CANCELLED, Outcome, Outputs, add_note, is_object, outcome_of, result_type
+
+MOST_OPEN: Final = 10_000
+"""Requests of a client that have no answer yet, at most."""
+_CALL_MEMBERS: Final = frozenset({"name", "arguments", "_meta"})
+_LOOK: Final = (
+    "What was called may have run: look what was done before you call it again, and tell whoever "
+    "maintains that server"
+)
+_META: Final = "io.modelcontextprotocol/"
+_CLIENT: Final = tuple(_META + each for each in ("protocolVersion", "clientInfo", "clientCapabilities"))
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """A `tools/call` of the client. `gate_id` is its id at the gate, since a client's ids repeat."""
+
+    gate_id: str
+    id: Id
+    name: str
+    tool: str
+    input: Message
+    frame: Message
+    token: Id | None = None
+    state: Literal["waiting", "sent", "settled"] = "waiting"
+    approved: Message = field(default_factory=dict[str, JsonValue])
+    edited: bool = False
+    told: int = 0
+    takes_more: bool = False
+    """Whether the data of its result may have a further field, see `mcp_edited`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToServer:
+    """A line that passes."""
+
+    line: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ToClient:
+    """An answer of ours."""
+
+    line: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A call that waits for the gate: then comes `McpGate.allowed` or `McpGate.refused`."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """A waiting call that the client has cancelled; it is forgotten already."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """How a call ended, for the gate; `answered` is the request that an answer to it was for."""
+
+    call: Call
+    outcome: Outcome
+    answered: Id
+
+
+Step: TypeAlias = ToServer | ToClient | Ask | Withdraw | Settle
+
+
+@dataclass(frozen=True, slots=True)
+class FromServer:
+    """A server's line, and what is settled before it passes.
+
+    `line` is `None` for one that must not pass, or the errors for the requests that it answers; `note`
+    says why, and `back` tells the server where it waits for an answer itself.
+    """
+
+    line: bytes | None
+    settled: tuple[Settle, ...] = ()
+    note: str = ""
+    back: bytes = b""
+
+
+class _Members(tuple[tuple[str, JsonValue], ...]):
+    """The members of an object, as often as they stand in it."""
+
+    __slots__ = ()
+
+
+@dataclass(slots=True)
+class _Request:
+    """A client's request without an answer; `call` is what its answer settles."""
+
+    method: str
+    call: Call | None = None
+
+
+class McpGate:
+    """One client's conversation with one server. `prefix` stands before the tools' names at the gate."""
+
+    def __init__(self, *, prefix: str = "", new_id: Callable[[], str] = lambda: uuid4().hex) -> None:
+        self.client = self.server = ""
+        self._prefix = prefix
+        self._new_id = new_id
+        self._open: dict[Key, _Request] = {}
+        self._unfinished: dict[str, Call] = {}
+        self._tasks: dict[str, Call] = {}
+        self._outputs = Outputs()
+
+    # From the client
+
+    def from_client(self, line: bytes) -> tuple[Step, ...]:
+        """What a line of the client leads to."""
+        body = line.rstrip(b"\r\n")
+        if not body.strip(b" \t"):
+            return (ToServer(line),)
+        try:
+            found = read(body)
+            if isinstance(found, list):
+                return self._batch(found, line)
+            return self._one(message_of(found), line)
+        except RefusedError as error:
+            return (ToClient(error_line(error.id, error.code, str(error))),)
+
+    def _one(self, message: Message, line: bytes) -> tuple[Step, ...]:
+        if "method" not in message:
+            return (ToServer(line),)
+        if message["method"] == CALL:
+            return self._call(message)
+        if self._is_withdrawal(message):
+            return (Withdraw(self._forget(message)),)
+        return (*self._begin(message), ToServer(line))
+
+    def _batch(self, found: list[JsonValue], line: bytes) -> tuple[Step, ...]:
+        """Messages in one line, as an older version of the protocol has them: none may be a call."""
+        try:
+            messages = [message_of(each) for each in found]
+            if any(each.get("method") == CALL for each in messages):
+                raise RefusedError("a tools/call must be sent by itself, not in a batch")
+            asked = [key_of(each["id"]) for each in messages if "method" in each and "id" in each]
+            if len(set(asked)) < len(asked) or any(each in self._open for each in asked):
+                raise RefusedError("an id is in use")
+        except RefusedError as error:
+            ids = [each["id"] for each in found if is_object(each) and "method" in each and "id" in each]
+            said = [
+                error_of(id_of(each), error.code, str(error)) for each in ids if id_of(each) is not None
+            ]
+            refusals: list[JsonValue] = [*said] or [error_of(None, error.code, str(error))]
+            return (ToClient(line_of(refusals)),)
+        steps: list[Step] = []
+        for each in messages:
+            if "method" in each and self._is_withdrawal(each):
+                steps.append(Withdraw(self._forget(each)))
+            elif "method" in each:
+                steps += self._begin(each)
+        return (*steps, ToServer(line))
+
+    def _call(self, message: Message) -> tuple[Step, ...]:
+        request_id = id_of(message.get("id"))
+        if request_id is None:
+            raise RefusedError("a tools/call needs an id, a text or a whole number; it was not passed on")
+        self._check_new(message)
+        params = message.get("params")
+        if not is_object(params):
+            raise RefusedError("params: expected an object", request_id, INVALID_PARAMS)
+        check_keys(params, _CALL_MEMBERS, request_id)
+        name, given = params.get("name"), params.get("arguments")
+        if not isinstance(name, str) or not name or has_controls(name):
+            raise RefusedError("params.name: expected the name of a tool", request_id, INVALID_PARAMS)
+        if given is not None and not is_object(given):
+            raise RefusedError("params.arguments: expected an object", request_id, INVALID_PARAMS)
+        meta = params.get("_meta")
+        self._meet_client(meta)
+        token = id_of(meta.get("progressToken")) if is_object(meta) else None
+        earlier = self._unfinished.pop(_leg(name, given, params.get("requestState")), None)
+        if earlier is not None:
+            # The server wanted to know more about a call that was allowed: the same call goes on.
+            earlier.id, earlier.frame, earlier.token = request_id, message, token
+            self._open[key_of(request_id)] = _Request(CALL, earlier)
+            return (ToServer(self.allowed(earlier, earlier.approved, edited=earlier.edited)),)
+        call = Call(self._new_id(), request_id, name, self._prefix + name, given or {}, message, token)
+        self._open[key_of(request_id)] = _Request(CALL, call)
+        return (Ask(call),)
+
+    def _begin(self, message: Message) -> tuple[Step, ...]:
+        """Note a request or notification that passes."""
+        method, params = cast("str", message["method"]), message.get("params")
+        if method == CANCELLED_NOTICE:
+            return self._cancelled(message)
+        if "id" in message and id_of(message["id"]) is not None:
+            self._check_new(message)
+            request = _Request(method)
+            if is_object(params):
+                task = params.get("taskId")
+                if method == "tasks/result" and isinstance(task, str):
+                    request.call = self._tasks.get(task)
+                info = params.get("clientInfo")
+                if method == "initialize" and is_object(info):
+                    self.client = self.client or _name(info)
+                self._meet_client(params.get("_meta"))
+            self._open[key_of(message["id"])] = request
+        return ()
+
+    def _cancelled(self, message: Message) -> tuple[Step, ...]:
+        """A request that was passed on is cancelled: what it was about may have happened all the same."""
+        request = self._open.get(key_of(_cancelled_id(message)))
+        if request is None or request.call is None or request.method != CALL:
+            return ()
+        if request.call.state != "sent":
+            return ()
+        request.call.state = "settled"
+        return (Settle(request.call, CANCELLED, request.call.id),)
+
+    def _is_withdrawal(self, message: Message) -> bool:
+        """Whether a call is cancelled of which the server does not know yet."""
+        request = self._open.get(key_of(_cancelled_id(message)))
+        return request is not None and request.call is not None and request.call.state == "waiting"
+
+    def _forget(self, message: Message) -> Call:
+        call = self._open.pop(key_of(_cancelled_id(message))).call
+        assert call is not None
+        return call
+
+    def _check_new(self, message: Message) -> None:
+        if key_of(message.get("id")) in self._open:
+            # Without the id: the answer would be taken for the other request's.
+            raise RefusedError(
+                f"the id {json.dumps(message.get('id'))[:100]} is in use; it has no answer yet"
+            )
+        if len(self._open) >= MOST_OPEN:
+            raise RefusedError(f"{MOST_OPEN} requests have no answer yet", id_of(message.get("id")))
+
+    def _meet_client(self, meta: JsonValue) -> None:
+        """Newer clients say with every request who they are."""
+        info = meta.get(_META + "clientInfo") if is_object(meta) else None
+        if is_object(info):
+            self.client = self.client or _name(info)
+
+    # What the gate answered
+
+    def allowed(self, call: Call, approved: Message, *, edited: bool = False) -> bytes:
+        """The line that makes a call, with the input that was approved."""
+        params = dict(cast("Message", call.frame["params"]))
+        if approved or params.get("arguments") is not None:
+            params["arguments"] = approved
+        call.state, call.approved, call.edited = "sent", approved, edited
+        return line_of({**call.frame, "params": params})
+
+    def refused(self, call: Call, reason: str) -> bytes:
+        """The result of a call that is not made."""
+        self._open.pop(key_of(call.id), None)
+        return result_line(call, reason)
+
+    def unlisted(self, call: Call, reason: str) -> bytes:
+        """The error for a call of a tool that the server is not known to list (G-66)."""
+        self._open.pop(key_of(call.id), None)
+        return error_line(call.id, INVALID_PARAMS, reason)
+
+    def progress(self, call: Call, message: str) -> bytes | None:
+        """Word that a call still waits, if the client wants to hear of it."""
+        if call.token is None:
+            return None
+        call.told += 1
+        # It has to grow, and what the server may report of the same call later begins near 0.
+        params: Message = {
+            "progressToken": call.token,
+            "progress": call.told * 1e-6,
+            "message": message,
+        }
+        return line_of({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+
+    # From the server
+
+    def from_server(self, line: bytes) -> FromServer:
+        """What a line of the server settles.
+
+        It passes, whatever it is, unless it answers too early or can be read in two ways.
+        """
+        try:
+            found = cast("JsonValue", json.loads(line, object_pairs_hook=unique))
+        except RepeatedKeyError as error:
+            return self._ambiguous(line, error)
+        except (ValueError, RecursionError):
+            return FromServer(line)
+        answers = [
+            each
+            for each in (found if isinstance(found, list) else [found])
+            if is_object(each) and "id" in each and "method" not in each
+        ]
+        for each in answers:
+            request = self._open.get(key_of(each["id"]))
+            if request is not None and request.call is not None and request.call.state == "waiting":
+                return FromServer(
+                    None, note=f"the server answered {request.call.name} before it was asked"
+                )
+        settled: list[Settle] = []
+        for each in answers:
+            request = self._open.pop(key_of(each["id"]), None)
+            if request is not None:
+                settled += self._answered(request, each)
+        return FromServer(line, tuple(settled))
+
+    def _ambiguous(self, line: bytes, error: RepeatedKeyError) -> FromServer:
+        """Refuse a line that two readers take for two messages, to all who may wait for one of them."""
+        loaded: object = json.loads(line, object_pairs_hook=_Members)
+        said = f"the MCP server sent what can be read in two ways: {error}. {_LOOK}"
+        answers, back = b"", b""
+        settled: list[Settle] = []
+        for message in cast("list[object]", loaded) if isinstance(loaded, list) else [loaded]:
+            members = message if isinstance(message, _Members) else _Members()
+            ids = {key_of(value): id_of(value) for key, value in members if key == "id"}
+            for key, request_id in ids.items():
+                refusal = error_of(request_id, INVALID_REQUEST, said)
+                if any(name == "method" for name, _ in members):
+                    back += line_of(refusal)
+                    continue
+                request = self._open.get(key)
+                if request is None or (request.call is not None and request.call.state == "waiting"):
+                    continue
+                del self._open[key]
+                settled += self._answered(request, refusal)
+                answers += line_of(refusal)
+        return FromServer(answers or None, tuple(settled), said, back)
+
+    def _answered(self, request: _Request, answer: Message) -> tuple[Settle, ...]:
+        call, result = request.call, answer.get("result")
+        if call is None:
+            self._meet_server(request.method, result)
+            self._outputs.listed(request.method, result)
+            return ()
+        if call.state == "settled":
+            return ()
+        if request.method == CALL and is_object(result):
+            if result_type(result) == "input_required":
+                params = cast("Message", call.frame["params"])
+                leg = _leg(call.name, params.get("arguments"), result.get("requestState"))
+                self._unfinished[leg] = call
+                return ()
+            task = result.get("task")
+            if is_object(task) and "content" not in result and isinstance(task.get("taskId"), str):
+                self._tasks[cast("str", task["taskId"])] = call
+                return ()
+        call.state, call.takes_more = "settled", self._outputs.take_more(call.name)
+        self._tasks = {task: each for task, each in self._tasks.items() if each is not call}
+        return (Settle(call, outcome_of(answer), cast("Id", answer["id"])),)
+
+    def _meet_server(self, method: str, result: JsonValue) -> None:
+        if method not in ("initialize", "server/discover") or not is_object(result):
+            return
+        meta = result.get("_meta")
+        newer = meta.get(_META + "serverInfo") if is_object(meta) else None
+        for info in (result.get("serverInfo"), newer):
+            if is_object(info):
+                self.server = self.server or _name(info)
+
+    def unsettled(self) -> list[Call]:
+        """Calls that were passed on and have not ended."""
+        known = [each.call for each in self._open.values() if each.call is not None]
+        every = {id(each): each for each in (*known, *self._tasks.values(), *self._unfinished.values())}
+        return [each for each in every.values() if each.state == "sent"]
+
+
+def client_meta(call: Call) -> Message:
+    """What a newer client says of itself with every request, for a request on its behalf."""
+    meta = cast("Message", call.frame["params"]).get("_meta")
+    return {key: meta[key] for key in _CLIENT if key in meta} if is_object(meta) else {}
+
+
+CANCELLED_NOTICE: Final = "notifications/cancelled"
+
+
+def result_line(call: Call, text: str, answered: Id | None = None) -> bytes:
+    """A tool's result that says why there is none; `answered` where not the call itself is answered."""
+    result: Message = {"content": [{"type": "text", "text": text}], "isError": True}
+    meta = cast("Message", call.frame["params"]).get("_meta")
+    if is_object(meta) and _META + "protocolVersion" in meta:
+        result["resultType"] = "complete"
+    request_id = call.id if answered is None else answered
+    return line_of({"jsonrpc": "2.0", "id": request_id, "result": result})
+
+
+def noted(lines: bytes, calls: Mapping[Key, Call]) -> bytes:
+    """A server's answers, with a note for the model where a person has changed the call's input."""
+    if not calls:
+        return lines
+    return b"".join(_noted(each, calls) for each in lines.removesuffix(b"\n").split(b"\n"))
+
+
+def _noted(line: bytes, calls: Mapping[Key, Call]) -> bytes:
+    found = cast("JsonValue", json.loads(line))
+    for each in found if isinstance(found, list) else [found]:
+        call = calls.get(key_of(each.get("id"))) if is_object(each) else None
+        result = each.get("result") if is_object(each) else None
+        if call is not None and is_object(result):
+            add_note(result, call.approved, structured=call.takes_more)
+    return line_of(found)
+
+
+def edited_calls(settled: tuple[Settle, ...]) -> dict[Key, Call]:
+    """Those of the calls that ran with another input than the client's, by the answered ids."""
+    return {key_of(each.answered): each.call for each in settled if each.call.edited}
+
+
+def _cancelled_id(message: Message) -> JsonValue:
+    params = message.get("params")
+    if message.get("method") != CANCELLED_NOTICE or not is_object(params):
+        return None
+    return params.get("requestId")
+
+
+def _leg(name: str, given: JsonValue, state: JsonValue) -> str:
+    return json.dumps([name, given, state], sort_keys=True)
+
+
+def _name(info: Message) -> str:
+    name = info.get("name")
+    return name.strip()[:90] if isinstance(name, str) else ""

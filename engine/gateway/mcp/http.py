@@ -1,0 +1,185 @@
+"""`interlock mcp --url URL`: an MCP server behind streamable HTTP, the gate before its tools."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, cast
+from urllib.parse import urlsplit
+
+from pydantic import JsonValue, ValidationError
+
+from .frames import CALL, error_line
+from .gate import McpGate
+from .proxy import GateSession, McpProxy, report
+from .results import is_object
+from .stdio import OwnOutput, own_lines
+
+if TYPE_CHECKING:
+    import httpx2
+    from mcp.shared.message import SessionMessage
+    from mcp.types import JSONRPCMessage
+
+EVENT: Final = 64 << 20
+"""Bytes of the largest message that a server may send."""
+CONNECT: Final = 30.0
+_VERSION = "io.modelcontextprotocol/protocolVersion"
+
+
+class Headers:
+    """What HTTP repeats of a message, as the versions of the protocol have it.
+
+    The older ones name the version that was agreed upon. The newer repeat method, name and marked
+    arguments, which have to be those that are sent: an edited call's are not the client's.
+    """
+
+    def __init__(self) -> None:
+        self._agreed: str | None = None
+        self._marked: dict[str, dict[tuple[str, ...], str]] = {}
+
+    def heard(self, message: Mapping[str, JsonValue]) -> None:
+        """Learn from what the server answers."""
+        from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
+
+        result = message.get("result")
+        if not is_object(result):
+            return
+        version, tools = result.get("protocolVersion"), result.get("tools")
+        if isinstance(version, str):
+            self._agreed = version
+        for tool in tools if isinstance(tools, list) else []:
+            name = tool.get("name") if is_object(tool) else None
+            schema = tool.get("inputSchema") if is_object(tool) else None
+            if isinstance(name, str):
+                fits = find_invalid_x_mcp_header(schema) is None
+                self._marked[name] = x_mcp_header_map(schema) if fits else {}
+
+    def of(self, message: Mapping[str, JsonValue]) -> dict[str, str]:
+        """The headers for a message of the client."""
+        from mcp.shared.inbound import (
+            MCP_METHOD_HEADER,
+            MCP_NAME_HEADER,
+            MCP_PROTOCOL_VERSION_HEADER,
+            NAME_BEARING_METHODS,
+            encode_header_value,
+            mcp_param_headers,
+        )
+
+        method, params = message.get("method"), message.get("params")
+        meta = params.get("_meta") if is_object(params) else None
+        version = meta.get(_VERSION) if is_object(meta) else None
+        if not isinstance(version, str) or not isinstance(method, str) or not is_object(params):
+            return {} if self._agreed is None else {MCP_PROTOCOL_VERSION_HEADER: self._agreed}
+        found = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: method}
+        name = params.get(NAME_BEARING_METHODS.get(method, ""))
+        if isinstance(name, str):
+            found[MCP_NAME_HEADER] = encode_header_value(name)
+            given = params.get("arguments")
+            if method == CALL and is_object(given):
+                found |= mcp_param_headers(self._marked.get(name, {}), given)
+        return found
+
+
+async def run_http(url: str, headers: Mapping[str, str], gate: McpGate, session: GateSession) -> int:
+    """Stand before the server at `url` until the client ends. Returns the exit code."""
+    import anyio
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.shared.message import ClientMessageMetadata, SessionMessage
+    from mcp.types.jsonrpc import jsonrpc_message_adapter
+
+    output, said = OwnOutput(), Headers()
+    async with (
+        _client(url, headers) as http,
+        streamable_http_client(url, http_client=http, max_sse_event_size=EVENT) as (read, write),
+    ):
+
+        async def to_server(line: bytes) -> None:
+            try:
+                message: JSONRPCMessage = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValidationError:
+                if line.strip():
+                    await output.send(error_line(None, -32600, "HTTP carries single messages only"))
+                return
+            metadata = ClientMessageMetadata(headers=said.of(json.loads(line)))
+            await write.send(SessionMessage(message, metadata))
+
+        proxy = McpProxy(gate, session, output.send, to_server)
+
+        async def read_client() -> None:
+            async for line in own_lines():
+                await proxy.from_client(line)
+
+        async def read_server() -> None:
+            async for found in read:
+                if isinstance(found, Exception):
+                    report(f"a message of the server was passed over: {found}")
+                    continue
+                line = _line(found)
+                said.heard(cast("dict[str, JsonValue]", json.loads(line)))
+                await proxy.from_server(line)
+
+        front, back = asyncio.create_task(read_client()), asyncio.create_task(read_server())
+        gone, told = asyncio.create_task(output.lost()), asyncio.create_task(_told_to_end())
+        tasks = {front, back, gone, told}
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            lost = back.done()
+            # Also where the conversation with the server broke off, which cancels everything here.
+            with anyio.CancelScope(shield=True):
+                for task in tasks:
+                    task.cancel()
+                for fault in await asyncio.gather(*tasks, return_exceptions=True):
+                    if isinstance(fault, Exception):
+                        report(f"{type(fault).__name__}: {fault}")
+                await proxy.close()
+    return 1 if lost else 0
+
+
+def _line(found: SessionMessage) -> bytes:
+    return found.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+
+
+async def _told_to_end() -> None:
+    ending = asyncio.Event()
+    for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(each, ending.set)
+    await ending.wait()
+
+
+def _client(url: str, headers: Mapping[str, str]) -> httpx2.AsyncClient:
+    """A client that answers for a server that is not there: the conversation goes on without it."""
+    import httpx2
+
+    # Without what may be secret in it: a model may read this.
+    parts = urlsplit(url)
+    shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+    class Answering(httpx2.AsyncHTTPTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            try:
+                response = await super().handle_async_request(request)
+                if response.headers.get("content-type", "").lower().startswith("application/json"):
+                    await response.aread()
+            except httpx2.TransportError as error:
+                said = f"no MCP server answers at {shown}: {error or type(error).__name__}"
+                return _failed(502, said)
+            if response.status_code in (401, 403):
+                await response.aclose()
+                said = (
+                    f"the MCP server at {shown} wants another authorization ({response.status_code}): "
+                    "put its token in the environment, say as MCP_TOKEN, and start interlock mcp with "
+                    "--header 'Authorization: Bearer ${MCP_TOKEN}'"
+                )
+                return _failed(response.status_code, said)
+            return response
+
+    def _failed(status: int, message: str) -> httpx2.Response:
+        body = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": message}}
+        return httpx2.Response(status, json=body)
+
+    # No limit for reading: how long a call may take is the client's to say.
+    timeout = httpx2.Timeout(CONNECT, read=None)
+    return httpx2.AsyncClient(headers=dict(headers), timeout=timeout, transport=Answering())

@@ -1,0 +1,410 @@
+"""One MCP client in front, one server behind, and the gate between them for every call of a tool."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
+from typing import Final, TypeVar
+
+from pydantic import JsonValue
+
+from ...core.sanitize import visible
+from ..client.agent import AgentClient, AgentSession
+from ..client.connection import GatewayError, NotAdmittedError, RequestFailedError, UnreachableError
+from ..protocol.agent_methods import CallAnswer, CallTool
+from ..protocol.framing import Code
+from ..protocol.tokens import TokenError
+from .frames import error_line
+from .gate import (
+    Ask,
+    Call,
+    McpGate,
+    Settle,
+    Step,
+    ToClient,
+    ToServer,
+    Withdraw,
+    client_meta,
+    edited_calls,
+    noted,
+    result_line,
+)
+from .results import ENDED, NOT_RUN, Outcome
+from .stdio import LONGEST
+from .tools import ToolNames, unlisted_reason
+
+T = TypeVar("T")
+
+SOON: Final = 1.0
+OFTEN: Final = 10.0
+"""Seconds until a client first hears that a call waits, and from then on."""
+LEAVING: Final = 2.0
+"""Seconds for the last words to the gate."""
+PATIENCE: Final = 5.0
+"""Seconds for which Interlock's server is looked for: clients of MCP wait a minute, most of them."""
+LISTING: Final = 20.0
+"""Seconds for the server's list of tools; a call that needs it is refused after them."""
+_ROOM: Final = 4096
+"""Bytes of a frame beside a call's input."""
+_WIDEST: Final = 6
+"""Bytes of a character in JSON."""
+
+Send = Callable[[bytes], Awaitable[None]]
+Errors = (GatewayError, TokenError, ValueError, OSError)
+"""What asking the gate may raise; `ValueError` also for an input that cannot be sent as it is."""
+
+
+class GateSession:
+    """The session at the gate, opened when it is first needed.
+
+    With `session` it has that id: servers of one agent share it, and it stays open when one of them ends.
+    """
+
+    def __init__(
+        self, name: Callable[[], str], *, session: str | None = None, client: Callable[[], AgentClient]
+    ) -> None:
+        self._name = name
+        self._id = session
+        self._make = client
+        self._client: AgentClient | None = None
+        self._session: AgentSession | None = None
+        self._opening: asyncio.Task[AgentSession] | None = None
+
+    async def opened(self) -> AgentSession:
+        """The session. Raises one of `Errors`; the next call tries again."""
+        if self._session is not None:
+            return self._session
+        if self._opening is None or self._opening.done():
+            self._opening = asyncio.create_task(self._open())
+            self._opening.add_done_callback(_heard)
+        # Whoever comes meanwhile shares the attempt, and how it ends.
+        return await asyncio.shield(self._opening)
+
+    async def _open(self) -> AgentSession:
+        client = self._make()
+        try:
+            await client.link.open(client.patience)
+            opened = await client.open(self._name(), session=self._id)
+        except BaseException:
+            await client.close()
+            raise
+        self._client, self._session = client, opened
+        return opened
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest message that the gate takes."""
+        welcome = self._client.link.welcome if self._client is not None else None
+        return welcome.frame if welcome is not None else 1 << 20
+
+    async def close(self) -> None:
+        """End the session and the connection."""
+        if self._opening is not None and not self._opening.done():
+            self._opening.cancel()
+            await asyncio.wait({self._opening})
+        if self._session is not None and self._id is None:
+            with suppress(*Errors):
+                await self._session.close()
+        if self._client is not None:
+            await self._client.close()
+
+
+class McpProxy:
+    """What goes between the two sides. `to_client` and `to_server` send a line."""
+
+    def __init__(
+        self,
+        gate: McpGate,
+        session: GateSession,
+        to_client: Send,
+        to_server: Send,
+        *,
+        soon: float = SOON,
+        often: float = OFTEN,
+        listing: float = LISTING,
+    ) -> None:
+        self.gate = gate
+        self._session = session
+        self._to_client = to_client
+        self._to_server = to_server
+        self._soon, self._often = soon, often
+        self._asking: dict[Call, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._began: dict[Call, float] = {}
+        self._opening: asyncio.Task[None] | None = None
+        self._names = ToolNames()
+        self._listing: asyncio.Task[None] | None = None
+        self._listed = asyncio.Event()
+        self._listing_time = listing
+
+    async def from_client(self, line: bytes | None) -> None:
+        """Take a line of the client; `None` is one that was too long."""
+        if line is None:
+            said = f"the line has more than {LONGEST >> 20} MiB"
+            await self._to_client(error_line(None, -32600, said))
+            return
+        for step in self.gate.from_client(line):
+            await self._take(step)
+
+    async def _take(self, step: Step) -> None:
+        match step:
+            case ToServer():
+                await self._to_server(step.line)
+            case ToClient():
+                await self._to_client(step.line)
+            case Ask(call):
+                task = self._spawn(self._ask(call))
+                self._asking[call] = task
+                task.add_done_callback(lambda _: self._asking.pop(call, None))
+            case Withdraw(call):
+                task = self._asking.get(call)
+                if task is not None:
+                    task.cancel()
+            case Settle():
+                self._spawn(self._settle_quietly(step))
+
+    async def from_server(self, line: bytes) -> None:
+        """Take a line of the server."""
+        if self._names.is_answer(line):
+            await self._take_names(line)
+            return
+        self._names.note(line)
+        found = self.gate.from_server(line)
+        if found.note:
+            report(f"a line was dropped: {found.note}")
+        if found.back:
+            await self._to_server(found.back)
+        if found.line is None:
+            pass
+        elif found.settled:
+            # Beside what comes after it: a gate that is slow holds up nothing else.
+            self._spawn(self._pass_settled(found.line, found.settled))
+        else:
+            await self._to_client(found.line)
+        if self.gate.server and self._opening is None:
+            # Both are known by name: people can see the session before its first call.
+            self._opening = self._spawn(self._open_early())
+
+    async def withdraw_all(self) -> None:
+        """The client is gone: nothing that waits is made any more."""
+        tasks = list(self._asking.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=LEAVING)
+
+    async def close(self) -> None:
+        """Settle what has no answer, and end the session."""
+        await self.withdraw_all()
+        if self._opening is not None:
+            self._opening.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LEAVING):
+                if self._tasks:
+                    await asyncio.wait(list(self._tasks))
+                for call in self.gate.unsettled():
+                    await self._settle_quietly(Settle(call, ENDED, call.id))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LEAVING):
+                await self._session.close()
+
+    async def _open_early(self) -> None:
+        try:
+            await self._session.opened()
+        except Errors as error:
+            report(f"no call of a tool will be made until Interlock is there: {error}")
+
+    # A call
+
+    async def _ask(self, call: Call) -> None:
+        """Have a call judged; make it, or answer it."""
+        session: AgentSession | None = None
+        began = time.monotonic()
+        try:
+            listed = await self._is_listed(call, began)
+            session = await self._opened(call, began)
+            if listed:
+                line = await self._judged(session, call, began)
+            else:
+                line = await self._unlisted(session, call)
+        except asyncio.CancelledError:
+            if session is not None:
+                await asyncio.shield(self._spawn(self._not_run(session, call)))
+            raise
+        except Errors as error:
+            line = self.gate.refused(call, unasked(call, error))
+        except Exception as error:
+            report(f"{call.name} was not judged: {type(error).__name__}: {error}")
+            line = self.gate.refused(call, unasked(call, error))
+        if call.state == "sent":
+            self._began[call] = time.monotonic()
+            await self._to_server(line)
+        else:
+            await self._to_client(line)
+
+    async def _is_listed(self, call: Call, began: float) -> bool:
+        """Whether the server lists the tool; where that is not known, its list is requested (G-66)."""
+        if call.name in self._names:
+            return True
+        if self._listing is None or self._listing.done():
+            self._listing = self._spawn(self._list(client_meta(call)))
+        # Calls that come meanwhile share the list; one that is cancelled ends it for none of them.
+        listed = asyncio.ensure_future(asyncio.shield(self._listing))
+        try:
+            await self._telling(listed, call, began, "the server is asked for its tools")
+        finally:
+            listed.cancel()
+        return call.name in self._names
+
+    async def _list(self, meta: Mapping[str, JsonValue]) -> None:
+        self._listed.clear()
+        try:
+            async with asyncio.timeout(self._listing_time):
+                await self._to_server(self._names.request(meta))
+                await self._listed.wait()
+        except TimeoutError:
+            self._names.late(self._listing_time)
+
+    async def _take_names(self, line: bytes) -> None:
+        following, ended = self._names.take(line)
+        if ended:
+            self._listed.set()
+        if following is not None:
+            await self._to_server(following)
+
+    async def _unlisted(self, session: AgentSession, call: Call) -> bytes:
+        """Answer a call of a tool that the server is not known to list, and record that."""
+        reason = unlisted_reason(call.name, self._names.fault)
+        report(reason)
+        with suppress(*Errors):
+            await session.said("assistant", f"Interlock did not pass on a call: {reason}.")
+        return self.gate.unlisted(call, reason)
+
+    async def _opened(self, call: Call, began: float) -> AgentSession:
+        opening = asyncio.ensure_future(self._session.opened())
+        try:
+            return await self._telling(opening, call, began, "Interlock is looked for")
+        finally:
+            opening.cancel()
+
+    async def _judged(self, session: AgentSession, call: Call, began: float) -> bytes:
+        asked_for = CallTool(session=session.id, call=call.gate_id, tool=call.tool, input=call.input)
+        size = len(asked_for.model_dump_json().encode())
+        if size + _ROOM > self._session.largest:
+            said = f"its input has {size} bytes; the gate takes {self._session.largest} at most"
+            return self.gate.refused(call, f"{call.name} was not run: {said}")
+        patience = self._soon
+        while True:
+            asked = asyncio.ensure_future(
+                session.call(call.tool, call.input, call_id=call.gate_id, wait=patience)
+            )
+            try:
+                answer = await self._telling(asked, call, began, "Interlock is asked", longer=patience)
+            finally:
+                await _ended(asked)
+            if answer.outcome != "waiting":
+                return self._decided(call, answer)
+            await self._tell(call, began, "a person is asked")
+            patience = self._often
+
+    def _decided(self, call: Call, answer: CallAnswer) -> bytes:
+        if answer.outcome != "allow":
+            return self.gate.refused(call, answer.reason or f"{call.name} is not allowed")
+        return self.gate.allowed(call, answer.input, edited=answer.edited)
+
+    async def _telling(
+        self, asked: asyncio.Future[T], call: Call, began: float, what: str, *, longer: float = 0.0
+    ) -> T:
+        """Wait for something, and tell the client so while it takes long."""
+        pause = longer + self._soon
+        while not (await asyncio.wait({asked}, timeout=pause))[0]:
+            await self._tell(call, began, what)
+            pause = self._often
+        return asked.result()
+
+    async def _tell(self, call: Call, began: float, what: str) -> None:
+        seconds = time.monotonic() - began
+        line = self.gate.progress(call, f"{call.name} waits for {seconds:.0f} s: {what}")
+        if line is not None:
+            await self._to_client(line)
+
+    async def _not_run(self, session: AgentSession, call: Call) -> None:
+        with suppress(*Errors):
+            await session.withdraw(call.gate_id, "the client cancelled it")
+        with suppress(*Errors):
+            # Where it was allowed in the same moment, the record has to say that it was not made.
+            await session.result(call.gate_id, NOT_RUN.output, is_error=True)
+
+    # Its result
+
+    async def _pass_settled(self, line: bytes, settled: tuple[Settle, ...]) -> None:
+        """Let a result pass once the gate knows it: nets must not be ahead of the record."""
+        try:
+            for each in settled:
+                await self._settle(each.call, each.outcome)
+        except Errors as error:
+            for each in settled:
+                said = f"{each.call.name} was run, and its result could not be recorded: {error}. "
+                said += "It is held back; look what was done before you call it again."
+                await self._to_client(result_line(each.call, said, each.answered))
+            return
+        await self._to_client(noted(line, edited_calls(settled)))
+
+    async def _settle(self, call: Call, outcome: Outcome) -> None:
+        began = self._began.pop(call, None)
+        session = await self._session.opened()
+        room = (self._session.largest - _ROOM) // _WIDEST
+        await session.result(
+            call.gate_id,
+            outcome.output[:room],
+            is_error=outcome.is_error,
+            seconds=None if began is None else time.monotonic() - began,
+        )
+
+    async def _settle_quietly(self, step: Settle) -> None:
+        with suppress(*Errors):
+            await self._settle(step.call, step.outcome)
+
+    def _spawn(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _heard(opening: asyncio.Task[AgentSession]) -> None:
+    """How it went is known, also when nobody waits for it any more."""
+    if not opening.cancelled():
+        opening.exception()
+
+
+async def _ended(asked: asyncio.Future[CallAnswer]) -> None:
+    """Let a question end that nobody waits for any more: it takes the call back."""
+    if not asked.done():
+        asked.cancel()
+        await asyncio.wait({asked})
+
+
+def unasked(call: Call, error: Exception) -> str:
+    """Why a call was not made that nobody judged, and what helps."""
+    said = f"Interlock could not judge {call.name}, so it was not run: {error}."
+    match error:
+        case RequestFailedError(code=Code.UNKNOWN):
+            return f"{said} Restart this MCP server to begin a new session."
+        case NotAdmittedError() | TokenError():
+            return f"{said} Give it a token in INTERLOCK_TOKEN; `interlock token` lists and makes them."
+        case UnreachableError():
+            return (
+                f"{said} Start the server with `interlock serve`, or name another one in INTERLOCK_URL; "
+                "then call again."
+            )
+        case _:
+            return said
+
+
+def report(text: str) -> None:
+    """Say something to whoever reads the client's log."""
+    print(f"interlock mcp: {visible(text)}", file=sys.stderr, flush=True)

@@ -1,0 +1,158 @@
+"""How an MCP server's answer to a call is read: as text for the record, and whether the call failed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeGuard
+
+from pydantic import JsonValue
+
+LONGEST = 100_000
+"""Characters of a result that are recorded; JSON may write each of them as six bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a call ended."""
+
+    output: str
+    is_error: bool
+
+
+CANCELLED = Outcome("The client cancelled the call; whether it was carried out is not known.", True)
+ENDED = Outcome("The MCP server ended before it answered.", True)
+NOT_RUN = Outcome("The client cancelled the call; it was not made.", True)
+
+
+def is_object(value: object) -> TypeGuard[dict[str, JsonValue]]:
+    """Whether a value of JSON is an object."""
+    return isinstance(value, dict)
+
+
+def result_type(result: dict[str, JsonValue]) -> JsonValue:
+    """`complete` where nothing else is said."""
+    return result.get("resultType", "complete")
+
+
+def outcome_of(answer: dict[str, JsonValue]) -> Outcome:
+    """What an answer to a call says. What is not clearly a success is none."""
+    result = answer.get("result")
+    if "error" in answer or not is_object(result):
+        error = answer.get("error")
+        said = error.get("message") if is_object(error) else None
+        return Outcome(
+            _clipped(said if isinstance(said, str) else "The MCP server gave no result."), True
+        )
+    failed = result.get("isError", False) is not False or result_type(result) != "complete"
+    return Outcome(_clipped(_text(result)), failed)
+
+
+def _text(result: dict[str, JsonValue]) -> str:
+    content = result.get("content")
+    parts = [_part(each) for each in content] if isinstance(content, list) else []
+    if not parts and "structuredContent" in result:
+        parts = [json.dumps(result["structuredContent"], ensure_ascii=False)]
+    return "\n".join(parts)
+
+
+def _part(part: JsonValue) -> str:
+    if not is_object(part):
+        return "[something that is no content]"
+    text = part.get("text")
+    if isinstance(text, str):
+        return text
+    kind, data, uri = part.get("type"), part.get("data"), part.get("uri")
+    about = [str(each) for each in (part.get("mimeType"), uri) if isinstance(each, str)]
+    if isinstance(data, str):
+        about.append(f"{len(data)} characters of base64")
+    resource = part.get("resource")
+    if is_object(resource):
+        inner = resource.get("text")
+        return inner if isinstance(inner, str) else f"[resource {resource.get('uri')}]"
+    return f"[{', '.join([str(kind), *about])}]"
+
+
+def _clipped(text: str) -> str:
+    # Half a character of UTF-16 is no text that could be sent.
+    whole = text.encode("utf-8", "replace").decode()
+    if len(whole) <= LONGEST:
+        return whole
+    return f"{whole[:LONGEST]}\n… ({len(whole) - LONGEST} more characters)"
+
+
+# How an MCP client's model hears that a call ran with another input than it gave. No I/O.
+#
+# The note stands in the result's `content`. Clients that find `structuredContent` show their model
+# that instead, so it stands there too, as the field `interlock`, wherever a further field breaks
+# nothing: the server has listed the tool, and its `outputSchema`, if it has one, is open. Under a
+# schema that forbids further fields, or might, the data stays as the server sent it: a client that
+# checks it would take the result of a call that has run for a failure, and its model would call
+# again.
+
+
+FIELD: Final = "interlock"
+"""The field of `structuredContent` that has the note."""
+MOST_TOOLS: Final = 10_000
+"""Tools of a server that are remembered, at most."""
+_OPEN: Final = frozenset(
+    {
+        "$schema",
+        "$id",
+        "$comment",
+        "$defs",
+        "definitions",
+        "title",
+        "description",
+        "examples",
+        "default",
+        "type",
+        "properties",
+        "required",
+    }
+)
+"""Words of JSON Schema that forbid no further field; what others mean for one is not worked out."""
+
+
+class Outputs:
+    """Whose results may have a further field, by what the server's answers to `tools/list` said."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, bool] = {}
+
+    def listed(self, method: str, result: JsonValue) -> None:
+        """Take in an answer to a request of `method`."""
+        tools = result.get("tools") if method == "tools/list" and is_object(result) else None
+        for tool in tools if isinstance(tools, list) else []:
+            name = tool.get("name") if is_object(tool) else None
+            if not is_object(tool) or not isinstance(name, str):
+                continue
+            if name in self._open or len(self._open) < MOST_TOOLS:
+                self._open[name] = _is_open(tool.get("outputSchema"))
+
+    def take_more(self, tool: str) -> bool:
+        """Whether results of `tool` may; of one that was never listed they may not."""
+        return self._open.get(tool, False)
+
+
+def add_note(
+    result: dict[str, JsonValue], approved: Mapping[str, JsonValue], *, structured: bool
+) -> None:
+    """Say in a call's result what it ran with; with `structured` also in its data, if it has any."""
+    said = f"Interlock: a person changed this call's input. It ran with: {json.dumps(approved)}"
+    content, data = result.get("content"), result.get("structuredContent")
+    if isinstance(content, list):
+        content.append({"type": "text", "text": said})
+    if structured and is_object(data):
+        data.setdefault(FIELD, said)
+
+
+def _is_open(schema: JsonValue) -> bool:
+    if schema is None:
+        return True
+    if not is_object(schema) or schema.get("type") != "object":
+        return False
+    words = {name for name in schema if not (name == "additionalProperties" and schema[name] is True)}
+    properties = schema.get("properties", {})
+    return words <= _OPEN and is_object(properties) and FIELD not in properties

@@ -1,0 +1,143 @@
+"""Names of the tools that an MCP server lists: calls of other names are not passed on (G-66). No I/O.
+
+Rules speak of the names that a server lists. A server that is lenient about names could run a listed tool
+under a spelling that no rule has.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Final, cast
+from uuid import uuid4
+
+from pydantic import JsonValue
+
+from ...core.unique_keys import RepeatedKeyError, unique
+from .frames import line_of
+from .results import is_object
+
+MOST_PAGES: Final = 1_000
+"""Pages of one list; a server that gives more is taken to have no end."""
+_METHOD: Final = "tools/list"
+_CHANGED: Final = "notifications/tools/list_changed"
+_LONGEST: Final = 200
+
+
+class ToolNames:
+    """Names from lists that the proxy requests itself.
+
+    `fault` says why the last list is not whole; the names of such a list do not count.
+    """
+
+    def __init__(self, new_id: Callable[[], str] = lambda: uuid4().hex) -> None:
+        self.fault: str | None = None
+        self._prefix: Final = f"interlock-tools-{new_id()}-"
+        self._names: frozenset[str] = frozenset()
+        self._found: set[str] = set()
+        self._meta: Mapping[str, JsonValue] = {}
+        self._requests = self._pages = 0
+        self._pending: str | None = None
+        self._outdated = False
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def request(self, meta: Mapping[str, JsonValue]) -> bytes:
+        """A request for the first page of a new list, with the client's `_meta` where it has one."""
+        self._found, self._pages, self._meta = set(), 0, meta
+        self.fault, self._outdated = None, False
+        return self._page(None)
+
+    def _page(self, cursor: str | None) -> bytes:
+        self._requests += 1
+        self._pages += 1
+        self._pending = f"{self._prefix}{self._requests}"
+        params: dict[str, JsonValue] = {} if cursor is None else {"cursor": cursor}
+        if self._meta:
+            params["_meta"] = dict(self._meta)
+        return line_of({"jsonrpc": "2.0", "id": self._pending, "method": _METHOD, "params": params})
+
+    def is_answer(self, line: bytes) -> bool:
+        """Whether a line of the server answers a request of this object, also one it no longer needs."""
+        if self._prefix.encode() not in line:
+            return False
+        found = _read(line)
+        request_id = found.get("id") if is_object(found) and "method" not in found else None
+        return isinstance(request_id, str) and request_id.startswith(self._prefix)
+
+    def take(self, line: bytes) -> tuple[bytes | None, bool]:
+        """Take in an answer. Returns the request that follows from it, and whether the list has ended.
+
+        An error, or what is no list, ends it with a fault. A list that changed meanwhile begins anew.
+        """
+        found = _read(line)
+        if not is_object(found) or found.get("id") != self._pending:
+            return None, False
+        self._pending = None
+        try:
+            json.loads(line, object_pairs_hook=unique)
+        except RepeatedKeyError as error:
+            self._end(f"answered tools/list with what can be read in two ways: {error}")
+            return None, True
+        result = found.get("result")
+        listed = result.get("tools") if is_object(result) else None
+        if not is_object(result) or not isinstance(listed, list):
+            self._end(f"answered tools/list with {_answer_words(found)}")
+            return None, True
+        for tool in listed:
+            name = tool.get("name") if is_object(tool) else None
+            if isinstance(name, str):
+                self._found.add(name)
+        cursor = result.get("nextCursor")
+        if self._outdated:
+            return self.request(self._meta), False
+        if isinstance(cursor, str):
+            if self._pages < MOST_PAGES:
+                return self._page(cursor), False
+            self._end(f"answered tools/list with more than {MOST_PAGES} pages")
+            return None, True
+        self._names = frozenset(self._found)
+        return None, True
+
+    def late(self, seconds: float) -> None:
+        """Note that no whole list came in this time; one that comes later is taken in all the same."""
+        self.fault = f"did not answer tools/list within {seconds:g} s"
+
+    def _end(self, fault: str) -> None:
+        self.fault, self._names = fault, frozenset()
+
+    def note(self, line: bytes) -> None:
+        """Forget the list where a line of the server says that it has changed."""
+        if b"list_changed" in line:
+            found = _read(line)
+            messages = found if isinstance(found, list) else [found]
+            if any(is_object(each) and each.get("method") == _CHANGED for each in messages):
+                self._names, self._outdated = frozenset(), True
+
+
+def unlisted_reason(name: str, fault: str | None) -> str:
+    """Reason why a call of a tool is not passed on, and what to do."""
+    tool = json.dumps(name)[:_LONGEST]
+    if fault is not None:
+        return (
+            f"the tool {tool} was not called: the server {fault}, so it is not known whether it has this "
+            "tool. Call again later, or restart this MCP server"
+        )
+    return (
+        f"unknown tool {tool}: the server's tools/list does not name it. "
+        "Call a tool by its name in that list, written exactly so"
+    )
+
+
+def _answer_words(answer: Mapping[str, JsonValue]) -> str:
+    error = answer.get("error")
+    message = error.get("message") if is_object(error) else None
+    return f"an error ({message[:_LONGEST]})" if isinstance(message, str) else "what is no list of tools"
+
+
+def _read(line: bytes) -> JsonValue:
+    try:
+        return cast("JsonValue", json.loads(line))
+    except (ValueError, RecursionError):
+        return None

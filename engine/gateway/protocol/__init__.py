@@ -1,0 +1,1 @@
+"""The wire protocol: methods, frames, tokens, rights."""

@@ -1,0 +1,213 @@
+"""What agents ask a server."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, JsonValue, field_validator
+
+from ...core.condition import Shell, shell_named
+from ...core.rule import check_tool_name
+from ...recording.explanation import ExplanationView
+from .framing import Answer, Nothing, Payload
+from .method import Method, Said
+from .rights import Rights
+
+Mode = Literal["enforce", "shadow"]
+
+_ID = Field(min_length=1, max_length=200)
+_NAME = Field(min_length=1, max_length=200)
+
+
+class Hello(Payload):
+    """The first message: what the client speaks. `client` is for the server's log.
+
+    A console that is `read_only` is refused whatever needs more than a token of kind `look`.
+    """
+
+    versions: tuple[int, ...] = Field(min_length=1, max_length=16)
+    client: str = Field(default="", max_length=200)
+    read_only: bool = False
+
+
+class Welcome(Answer):
+    """What both speak, who the client is by its token, and the bytes of the largest frame taken.
+
+    `rights` are a console's on this connection: the kind of its token, `look` for one that is read-only.
+    """
+
+    version: int
+    server: str
+    kind: Literal["agent", "operator"]
+    name: str
+    frame: int
+    rights: Rights | None = None
+
+
+class OpenSession(Payload):
+    """A new session.
+
+    The server's own rules always apply; `rules` names sets of its configuration that are added. `mode`
+    can be stricter than the server's, and `shadow` only where the server allows it. `active` are the nets
+    of the added rules that start active, all by default. With `session` the client gives the id; opening
+    it again with the same token gives the session that is live. `labels` are names of tools for people.
+    `shell` runs the commands in calls: where it is not said, what bash, dash and zsh read differently is
+    unclear.
+    """
+
+    agent: str = _NAME
+    session: str | None = Field(default=None, min_length=1, max_length=200, pattern=r"^[A-Za-z0-9._:-]+$")
+    model: str = Field(default="", max_length=200)
+    rules: tuple[str, ...] = Field(default=(), max_length=64)
+    mode: Mode | None = None
+    active: tuple[str, ...] | None = None
+    tools: tuple[str, ...] = Field(default=(), max_length=1024)
+    labels: dict[str, str] = Field(default_factory=dict[str, str])
+    workdir: str | None = Field(default=None, max_length=4096)
+    shell: Annotated[Shell | None, BeforeValidator(shell_named)] = None
+    explain_blocks: bool = False
+
+    @field_validator("tools")
+    @classmethod
+    def _no_reserved_names(cls, tools: tuple[str, ...]) -> tuple[str, ...]:
+        for tool in tools:
+            check_tool_name(tool)
+        return tools
+
+
+class ResumeSession(Payload):
+    """Go on with a session that was opened with this token: its nets stand where they stood.
+
+    One that is live is found again; one that has ended goes on from its record, with `rules` as it was
+    opened.
+    """
+
+    session: str = _ID
+    rules: tuple[str, ...] = Field(default=(), max_length=64)
+
+
+class SessionOpen(Answer):
+    """A session that is live; `again` when it was so before."""
+
+    session: str
+    mode: Mode
+    active: tuple[str, ...]
+    again: bool = False
+
+
+class OfSession(Payload):
+    """The session that is meant."""
+
+    session: str = _ID
+
+
+class Say(Payload):
+    """Something that was said in the conversation, for the people who decide.
+
+    What a `user` said is recorded and shown as reported by the agent's token: no person is known to have
+    said it.
+    """
+
+    session: str = _ID
+    role: Literal["user", "assistant"]
+    text: str
+
+
+class Prompt(Answer):
+    """What the nets let the model do now, as text for its system prompt."""
+
+    text: str
+
+
+class CallTool(Payload):
+    """A tool call that the agent wants to make.
+
+    Asking again with the same `call` gives the same answer, or waits for the same person. With `wait` the
+    answer comes after that many seconds at the latest, if need be as `waiting`.
+    """
+
+    session: str = _ID
+    call: str = _ID
+    tool: str = _NAME
+    input: dict[str, JsonValue]
+    wait: float | None = Field(default=None, ge=0)
+
+
+class CallAnswer(Answer):
+    """What became of a call: `allow` to run it with exactly `input`, `block` not to, for `reason`.
+
+    `waiting` means that a person has not decided yet: ask again. `approved` says that people let this
+    very call run, by the names in `approved_by`, rather than the rules or a grant alone. `edited` says
+    that a person changed the input, `repeated` that the answer was given before. In shadow mode
+    everything is allowed and `would` is what enforce mode had said.
+    """
+
+    outcome: Literal["allow", "block", "waiting"]
+    input: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    approved: bool = False
+    approved_by: tuple[str, ...] = ()
+    edited: bool = False
+    reason: str | None = None
+    mode: Mode = "enforce"
+    repeated: bool = False
+    would: Literal["allow", "block", "ask"] | None = None
+
+
+class OfCall(Payload):
+    """A call of a session."""
+
+    session: str = _ID
+    call: str = _ID
+
+
+class WithdrawCall(OfCall):
+    """The agent no longer wants to make a call; its request leaves the queue."""
+
+    reason: str = Field(default="", max_length=2000)
+
+
+class ToolResult(OfCall):
+    """How an allowed call ended; `output` is what the model reads. The same again changes nothing."""
+
+    output: str = ""
+    is_error: bool = False
+    seconds: float | None = Field(default=None, ge=0)
+
+
+class ExplainCall(Payload):
+    """A call that is not made: what the nets would say of it now."""
+
+    session: str = _ID
+    tool: str = _NAME
+    input: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+
+
+class SessionEnded(Answer):
+    """A session of this token has ended on the server: further calls are refused."""
+
+    session: str
+    reason: str
+
+
+HELLO = "hello"
+
+OPEN = Method("session.open", "agent", OpenSession, SessionOpen, "Open a session.")
+RESUME = Method("session.resume", "agent", ResumeSession, SessionOpen, "Go on with a session.")
+CLOSE = Method("session.close", "agent", OfSession, Nothing, "End a session; its requests are withdrawn.")
+SAID = Method("session.said", "agent", Say, Nothing, "Record what was said.")
+PROMPT = Method("session.prompt", "agent", OfSession, Prompt, "What the nets let the model do now.")
+CALL = Method("tool.call", "agent", CallTool, CallAnswer, "Ask whether a tool may be called.")
+REST = Method(
+    "session.rest",
+    "agent",
+    OfSession,
+    Nothing,
+    "The agent has ended its turn: nothing it was allowed runs. What of that has no result gets one that "
+    "says that its outcome is unknown, so nothing waits for it; a result that comes later is recorded.",
+)
+WITHDRAW = Method("tool.withdraw", "agent", WithdrawCall, Nothing, "Take a call back that still waits.")
+RESULT = Method("tool.result", "agent", ToolResult, Nothing, "Tell how an allowed call ended.")
+EXPLAIN = Method("tool.explain", "agent", ExplainCall, ExplanationView, "What would happen to a call.")
+ENDED = Said("session.ended", "agent", SessionEnded, "A session has ended on the server.")
+
+AGENT_METHODS = (OPEN, RESUME, REST, CLOSE, SAID, PROMPT, CALL, WITHDRAW, RESULT, EXPLAIN)

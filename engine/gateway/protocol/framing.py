@@ -1,0 +1,277 @@
+"""Frames: JSON-RPC 2.0, one message in a text frame, read strictly and written as bytes.
+
+What an agent or a console sends is data of strangers: it is a model of this module, or an error.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from enum import IntEnum
+from typing import Annotated, Literal, TypeAlias, cast
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictInt, StrictStr, ValidationError
+from pydantic_core import from_json
+
+from ...core.unique_keys import RepeatedKeyError, check_unique
+from ...history.model.fast_models import made
+
+LONGEST_ID = 128
+"""Characters of a message's id."""
+LONGEST_METHOD = 100
+"""Characters of a method's name."""
+LARGEST_ID = 2**53
+"""Of ids that are numbers: what every language's numbers can tell from its neighbours."""
+DEEPEST = 64
+"""Levels of a frame. Whoever reads what was recorded of it wraps it in a few more."""
+
+Id: TypeAlias = (
+    Annotated[StrictInt, Field(ge=-LARGEST_ID, le=LARGEST_ID)]
+    | Annotated[StrictStr, Field(max_length=LONGEST_ID)]
+)
+
+Number: TypeAlias = Annotated[int, Field(ge=0, le=LARGEST_ID)]
+"""Of an event, a cursor or a job; a journal holds no larger one."""
+
+_MEMBERS = {"jsonrpc", "method", "id", "params"}
+_PERHAPS_INFINITE = re.compile(r"\d[eE]\+?\d{3}|\d{309}")
+
+
+class Code(IntEnum):
+    """What went wrong, for programs; the first five are JSON-RPC's own."""
+
+    PARSE = -32700
+    REQUEST = -32600
+    METHOD = -32601
+    PARAMS = -32602
+    INTERNAL = -32603
+    REFUSED = -32000
+    """What was asked for cannot be done as things stand; the message says why."""
+    UNKNOWN = -32001
+    """There is no such session, call or request, or it is somebody else's."""
+    NOT_ALLOWED = -32002
+    """The token is of the wrong kind for this method."""
+    LIMIT = -32003
+    """Too many or too much; see `data.limit`."""
+    CALL_ID_USED = -32004
+    """A call of this id was made before, with another tool or input."""
+    UNRECORDED = -32005
+    """The journal refused it, so it did not happen."""
+    VERSION = -32006
+    """The two sides speak no common version."""
+    NOT_FOUND = -32007
+    """No recorded session, or more than one, has an id that begins so; `data` has what to choose from."""
+
+
+class Payload(BaseModel):
+    """What is sent to a server. A field that it does not know is an error: it may have been a limit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Answer(BaseModel):
+    """What a server sends. Fields that a later server adds are passed over."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Nothing(Answer):
+    """An answer without content."""
+
+
+class ErrorInfo(Answer):
+    """Why a request failed; `message` is for people and models, `code` and `data` for programs."""
+
+    code: int
+    message: str
+    data: dict[str, JsonValue] | None = None
+
+
+class Request(Payload):
+    """A call of a method; without `id` a notification, which has no answer."""
+
+    jsonrpc: Literal["2.0"]
+    method: str = Field(max_length=LONGEST_METHOD)
+    id: Id | None = None
+    params: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+
+
+class Response(Answer):
+    """What a request led to: exactly one of `result` and `error`."""
+
+    jsonrpc: Literal["2.0"]
+    id: Id | None
+    result: JsonValue = None
+    error: ErrorInfo | None = None
+
+
+class Notice(Answer):
+    """Something a server says without having been asked."""
+
+    jsonrpc: Literal["2.0"]
+    method: str
+    params: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+
+
+class WireError(Exception):
+    """A request that failed: what the other side is told, about `request_id` where that could be read."""
+
+    def __init__(
+        self,
+        code: int,
+        message: str,
+        data: dict[str, JsonValue] | None = None,
+        *,
+        request_id: Id | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+        self.request_id = request_id
+
+
+def read_request(frame: str | bytes) -> Request:
+    """A frame that a client sent. Raises `WireError`."""
+    if isinstance(frame, bytes):
+        raise WireError(Code.REQUEST, "expected a text frame, found a binary one")
+    try:
+        # Whole numbers of any size stay what they are: people approve what they see.
+        loaded = from_json(frame, allow_inf_nan=False)
+    except ValueError as error:
+        raise WireError(Code.PARSE, f"the frame is not JSON: {error}") from error
+    given = _id_of(loaded)
+    if frame.count("{") + frame.count("[") > DEEPEST and _depth(loaded) > DEEPEST:
+        raise WireError(Code.PARSE, f"the frame has more than {DEEPEST} levels", request_id=given)
+    if _PERHAPS_INFINITE.search(frame) and _has_infinite(loaded):
+        raise WireError(Code.PARSE, "the frame has a number that is too large", request_id=given)
+    try:
+        check_unique(frame, loaded)
+    except RepeatedKeyError as error:
+        said = f"the frame can be read in two ways: {error}"
+        raise WireError(Code.PARSE, said, request_id=given) from error
+    if (quickly := _quickly(loaded)) is not None:
+        return quickly
+    try:
+        return Request.model_validate(loaded)
+    except ValidationError as error:
+        said = f"not a JSON-RPC 2.0 request: {problems(error)}"
+        raise WireError(Code.REQUEST, said, request_id=given) from error
+
+
+def _quickly(loaded: object) -> Request | None:
+    """A request as nearly all are, in a tenth of the time; `None` for any other, or for none.
+
+    What was parsed is JSON: its `params` need not be looked through again.
+    """
+    if type(loaded) is not dict:
+        return None
+    found = cast("dict[str, object]", loaded)
+    request_id, method = found.get("id"), found.get("method")
+    if (
+        found.keys() != _MEMBERS
+        or found["jsonrpc"] != "2.0"
+        or type(method) is not str
+        or len(method) > LONGEST_METHOD
+        or type(request_id) is not int
+        or abs(request_id) > LARGEST_ID
+        or type(found["params"]) is not dict
+    ):
+        return None
+    return made(Request, found)
+
+
+def _id_of(loaded: object) -> Id | None:
+    """The id of what is perhaps a request, for the answer that says it is none."""
+    if not isinstance(loaded, dict):
+        return None
+    found = cast("dict[str, object]", loaded).get("id")
+    if isinstance(found, str):
+        return found if len(found) <= LONGEST_ID else None
+    if isinstance(found, int) and not isinstance(found, bool) and abs(found) <= LARGEST_ID:
+        return found
+    return None
+
+
+def _depth(loaded: object) -> int:
+    """The levels of lists and objects."""
+    level, within = 0, [loaded]
+    while within := [part for each in within for part in _parts(each)]:
+        level += 1
+    return level
+
+
+def _has_infinite(loaded: object) -> bool:
+    within = [loaded]
+    while within:
+        if any(isinstance(each, float) and not math.isfinite(each) for each in within):
+            return True
+        within = [part for each in within for part in _parts(each)]
+    return False
+
+
+def _parts(value: object) -> list[object]:
+    if isinstance(value, dict):
+        return list(cast("dict[str, object]", value).values())
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def read_incoming(frame: str | bytes) -> Response | Notice:
+    """A frame that a server sent. Raises `WireError`."""
+    try:
+        loaded = _loaded(frame)
+        model = Notice if isinstance(loaded, dict) and "method" in loaded else Response
+        return model.model_validate(loaded)
+    except (ValueError, RecursionError) as error:
+        raise WireError(Code.PARSE, f"the server sent what is no message: {error}") from error
+
+
+def _loaded(frame: str | bytes) -> object:
+    """JSON as servers send it: a recorded input may have numbers that JSON lacks, and many levels."""
+    try:
+        return from_json(frame)
+    except ValueError:
+        return json.loads(frame)
+
+
+def request_frame(method: str, params: BaseModel, request_id: Id | None) -> bytes:
+    """A client's frame."""
+    head = b'{"jsonrpc":"2.0","method":' + orjson.dumps(method)
+    number = b"" if request_id is None else b',"id":' + orjson.dumps(request_id)
+    body = params.model_dump_json(exclude_unset=True).encode()
+    return head + number + b',"params":' + body + b"}"
+
+
+def result_frame(request_id: Id, result: BaseModel) -> bytes:
+    """The answer to a request."""
+    return (
+        b'{"jsonrpc":"2.0","id":'
+        + orjson.dumps(request_id)
+        + b',"result":'
+        + result.model_dump_json().encode()
+        + b"}"
+    )
+
+
+def error_frame(request_id: Id | None, error: WireError) -> bytes:
+    """The refusal of a request; without an id where none could be read."""
+    message = str(error).encode("utf-8", "replace").decode()
+    info: dict[str, object] = {"code": int(error.code), "message": message}
+    if error.data is not None:
+        info["data"] = error.data
+    return orjson.dumps({"jsonrpc": "2.0", "id": request_id, "error": info})
+
+
+def notice_frame(method: str, params: BaseModel) -> bytes:
+    """Something said without having been asked."""
+    body = params.model_dump_json().encode()
+    return b'{"jsonrpc":"2.0","method":' + orjson.dumps(method) + b',"params":' + body + b"}"
+
+
+def problems(error: ValidationError) -> str:
+    """What does not fit, by field; never the values, which may be secret."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    said = [f"{'.'.join(map(str, each['loc']))[:200] or 'message'}: {each['msg']}" for each in found[:5]]
+    more = f" (and {len(found) - 5} more)" if len(found) > 5 else ""
+    return "; ".join(said) + more

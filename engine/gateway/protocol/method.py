@@ -1,0 +1,41 @@
+"""A method: its name, what it takes and gives, what it is for, and who may ask for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel
+
+from .framing import Payload
+from .rights import Needs
+from .tokens import Kind
+
+ParamsT = TypeVar("ParamsT", bound=Payload)
+ResultT = TypeVar("ResultT", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Method(Generic[ParamsT, ResultT]):
+    """A method of the protocol, and the token it `needs`. `about` is its description in the document."""
+
+    name: str
+    needs: Needs
+    params: type[ParamsT]
+    result: type[ResultT]
+    about: str
+
+    @property
+    def kind(self) -> Kind:
+        """Whose tokens it is for."""
+        return "agent" if self.needs == "agent" else "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Something a server says by itself, and to whom."""
+
+    name: str
+    kind: Kind
+    params: type[BaseModel]
+    about: str

@@ -1,0 +1,421 @@
+"""Tokens: who may connect, and as whom. The file holds digests, so that reading it gives nobody a token.
+
+A token is an agent's or an operator's. Agents are judged with theirs, operators decide with theirs, as
+far as its `rights` go; the name of an operator's token is the name in the record, whatever a client says.
+An agent's token says whose agent it is: its owner is no other person where several must approve (G-77).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hmac
+import json
+import os
+import re
+import secrets
+import stat
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal, TextIO, TypeAlias
+from uuid import uuid4
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+
+from ...core.clock import Clock, utc_now
+from ...core.people import is_among, name_shape, same_person
+from .rights import FULL, Rights
+from .server_proof import digest_of, name_of, proof_of
+
+Kind: TypeAlias = Literal["agent", "operator"]
+
+PREFIXES: dict[Kind, str] = {"agent": "ilk_agent_", "operator": "ilk_operator_"}
+LONGEST_NAME = 64
+_SECRET = re.compile(r"[A-Za-z0-9._~+/=-]{8,200}")
+
+
+class TokenError(ValueError):
+    """A token file that cannot be trusted, or a change to it that makes no sense."""
+
+
+class Identity(BaseModel):
+    """Whose token it was; `owner` is the operator whom an agent's token names, `rights` an operator's."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: Kind
+    name: str
+    token: str
+    owner: str | None = None
+    rights: Rights | None = None
+
+
+class TokenEntry(BaseModel):
+    """A token, without its secret; `digest` is the SHA-256 of it, `owner` whose agent has it.
+
+    An operator's without `rights` was made before there were any, and has all; an agent's has none.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    kind: Kind
+    name: str
+    digest: str = Field(pattern=r"^[0-9a-f]{64}$")
+    created: AwareDatetime
+    ends: AwareDatetime | None = None
+    owner: str | None = None
+    rights: Rights | None = None
+
+    @property
+    def may(self) -> Rights | None:
+        """The kind of an operator's token."""
+        return (self.rights or FULL) if self.kind == "operator" else None
+
+    @property
+    def identity(self) -> Identity:
+        """Who comes with it."""
+        return Identity(kind=self.kind, name=self.name, token=self.id, owner=self.owner, rights=self.may)
+
+
+class _Content(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: Literal[1] = 1
+    tokens: tuple[TokenEntry, ...] = ()
+
+
+class TokenFile:
+    """The tokens in the file at `path`, which only its owner may read or write.
+
+    Every use looks whether the file has changed, so that a token that was revoked is of no use at once.
+    """
+
+    def __init__(self, path: Path, clock: Clock = utc_now) -> None:
+        self.path = path
+        self._clock = clock
+        self._seen: tuple[int, ...] | None = None
+        self._tokens: tuple[TokenEntry, ...] = ()
+
+    def tokens(self) -> tuple[TokenEntry, ...]:
+        """Those in force, oldest first. Raises `TokenError` for a file that cannot be trusted."""
+        now = self._clock()
+        return tuple(each for each in self._read() if each.ends is None or each.ends > now)
+
+    def find(self, secret: str) -> Identity | None:
+        """Whose token this is. All are compared, each in constant time."""
+        digest = digest_of(secret)
+        found: TokenEntry | None = None
+        for each in self.tokens():
+            if hmac.compare_digest(each.digest, digest):
+                found = each
+        return None if found is None else found.identity
+
+    def prove(self, name: str, nonce: str, host: str) -> str | None:
+        """What shows a client that the token it means is known here; see `proof`."""
+        found = None
+        for each in self.tokens():
+            if hmac.compare_digest(name_of(each.digest).encode(), name.encode("utf-8", "replace")):
+                found = proof_of(each.digest, nonce, host)
+        return found
+
+    def holds(self, identity: Identity) -> bool:
+        """Whether the token that an identity came with is still in force."""
+        return self.in_force(identity.token)
+
+    def in_force(self, token: str) -> bool:
+        """Tell whether the token of this id may be used now. Raises `TokenError` as `tokens` does."""
+        return self.current(token) is not None
+
+    def current(self, token: str) -> Identity | None:
+        """Whoever comes with the token of this id now; `None` where it is not in force.
+
+        Raises `TokenError` as `tokens` does.
+        """
+        return next((each.identity for each in self.tokens() if each.id == token), None)
+
+    def issue(
+        self, kind: Kind, name: str, owner: str | None = None, *, rights: Rights | None = None
+    ) -> str:
+        """A new token, which is shown this once; `owner` is the operator whose agent gets it.
+
+        An operator's has all `rights` unless some are given. Raises `TokenError` for a name that is
+        taken, for a name or owner that is easily taken for another one's, for an owner of a token that is
+        no agent's, and for rights of one that is no operator's.
+        """
+        name = _name(name)
+        with alone(self.path):
+            every = self.tokens()
+            owner = _owner(kind, owner, every)
+            _check_distinct(kind, name, every)
+            secret, entry = self._new(kind, name, owner, _rights(kind, rights))
+            self._write((*every, entry))
+        return secret
+
+    def rotate(
+        self,
+        name: str,
+        *,
+        overlap: float = 0.0,
+        owner: str | None = None,
+        rights: Rights | None = None,
+    ) -> str:
+        """A new secret for a name; what was valid for it goes on for `overlap` seconds at most.
+
+        Its owner and rights stay what they were, unless others are given.
+        """
+        with alone(self.path):
+            every = self.tokens()
+            old = [each for each in every if each.name == name]
+            if not old:
+                raise self._unknown(name)
+            ends = self._clock() + timedelta(seconds=overlap)
+            kept = [
+                each.model_copy(update={"ends": ends})
+                if each.name == name and (each.ends is None or each.ends > ends)
+                else each
+                for each in every
+                if overlap > 0 or each.name != name
+            ]
+            kind, last = old[-1].kind, old[-1]
+            given = _rights(kind, rights or last.may)
+            secret, entry = self._new(kind, name, _owner(kind, owner, every) or last.owner, given)
+            self._write((*kept, entry))
+        return secret
+
+    def set_owner(self, name: str, owner: str) -> None:
+        """Name the operator whose agent has a token. Raises `TokenError` for one that is no agent's."""
+        with alone(self.path):
+            every = self.tokens()
+            if not any(each.name == name for each in every):
+                raise self._unknown(name)
+            self._write(
+                tuple(
+                    each.model_copy(update={"owner": _owner(each.kind, owner, every)})
+                    if each.name == name
+                    else each
+                    for each in every
+                )
+            )
+
+    def revoke(self, name: str) -> None:
+        """End every token of a name at once."""
+        with alone(self.path):
+            every = self.tokens()
+            left = tuple(each for each in every if each.name != name)
+            if len(left) == len(every):
+                raise self._unknown(name)
+            self._write(left)
+
+    def _unknown(self, name: str) -> TokenError:
+        names = ", ".join(sorted({f"'{each.name}'" for each in self.tokens()})) or "none"
+        return TokenError(f"no token is named '{name}'; there are: {names}")
+
+    def _new(
+        self, kind: Kind, name: str, owner: str | None, rights: Rights | None
+    ) -> tuple[str, TokenEntry]:
+        secret = PREFIXES[kind] + secrets.token_urlsafe(32)
+        return secret, TokenEntry(
+            id=uuid4().hex[:12],
+            kind=kind,
+            name=name,
+            digest=digest_of(secret),
+            created=self._clock(),
+            owner=owner,
+            rights=rights,
+        )
+
+    # The file
+
+    def _read(self) -> tuple[TokenEntry, ...]:
+        try:
+            if self._seen is not None and _look_of(self.path.stat()) == self._seen:
+                return self._tokens
+            with _opened(self.path) as file:
+                seen = _look_of(os.fstat(file.fileno()))
+                if seen != self._seen:
+                    self._tokens, self._seen = _parse(self.path, file.read()), seen
+        except FileNotFoundError:
+            self._seen, self._tokens = None, ()
+        except (OSError, UnicodeDecodeError) as error:
+            raise TokenError(f"{self.path}: cannot be read: {error}") from error
+        return self._tokens
+
+    def _write(self, tokens: tuple[TokenEntry, ...]) -> None:
+        """Put a whole new file in the place of the old one."""
+        text = _Content(tokens=tokens).model_dump_json(indent=2, exclude_none=True)
+        write_private(self.path, text + "\n")
+        self._seen = None
+
+
+@contextmanager
+def alone(file: Path) -> Generator[None, None, None]:
+    """Nobody else changes a file meanwhile: a token that is revoked here stays so.
+
+    Raises `TokenError`.
+    """
+    path = file.with_name(f".{file.name}.lock")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        raise TokenError(f"{path}: cannot be written: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _look_of(status: os.stat_result) -> tuple[int, ...]:
+    """What is another when a file's content, owner or mode is another."""
+    return (
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        status.st_mode,
+        status.st_uid,
+    )
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file for its owner's eyes only; whoever reads meanwhile has the old one or the new one.
+
+    Raises `TokenError`.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Made with mode 0600.
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(path)
+        except BaseException:
+            with suppress(OSError):
+                Path(name).unlink()
+            raise
+    except OSError as error:
+        raise TokenError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def read_secret(path: Path) -> str:
+    """The token that a file of its owner holds, for clients on this machine. Raises `TokenError`."""
+    try:
+        with _opened(path) as file:
+            secret = file.read().strip()
+    except FileNotFoundError as error:
+        raise TokenError(f"{path}: there is no token; `interlock serve` makes one") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise TokenError(f"{path}: cannot be read: {error}") from error
+    check_secret(secret, str(path))
+    return secret
+
+
+def _opened(path: Path) -> TextIO:
+    """A file that only its owner may read or write. Raises `TokenError` and `OSError`."""
+    # Without waiting, should it be a pipe.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        check_private(path, os.fstat(descriptor))
+        return os.fdopen(descriptor, encoding="utf-8")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def check_secret(secret: str, where: str) -> None:
+    """A token is one word that fits in a header. Raises `TokenError`, which does not show it."""
+    if not _SECRET.fullmatch(secret):
+        raise TokenError(
+            f"{where}: what it holds is no token; expected one like ilk_agent_…, on one line"
+        )
+
+
+def check_private(path: Path, status: os.stat_result) -> None:
+    """Nobody but the owner may read or write this file. Raises `TokenError`."""
+    if not stat.S_ISREG(status.st_mode):
+        raise TokenError(f"{path}: is no file")
+    if status.st_uid not in (os.geteuid(), 0):
+        raise TokenError(f"{path}: belongs to another user")
+    wide = stat.S_IMODE(status.st_mode)
+    if wide & 0o077:
+        raise TokenError(
+            f"{path}: others may read or write it (mode {wide:04o}); run: chmod 600 '{path}', and rotate "
+            "the tokens if somebody has read them"
+        )
+
+
+def _parse(path: Path, text: str) -> tuple[TokenEntry, ...]:
+    try:
+        return _Content.model_validate(json.loads(text)).tokens
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise TokenError(f"{path}: {where}: {first['msg']}") from error
+    except ValueError as error:
+        raise TokenError(f"{path}: is not JSON: {error}") from error
+
+
+def _name(text: str) -> str:
+    name = text.strip()
+    if not name or len(name) > LONGEST_NAME or not name.isprintable():
+        raise TokenError(f"a token's name is one line of 1 to {LONGEST_NAME} characters, found {text!r}")
+    return name
+
+
+def _rights(kind: Kind, rights: Rights | None) -> Rights | None:
+    """The rights of a new token of this kind. Raises `TokenError`."""
+    if kind == "operator":
+        return rights or FULL
+    if rights is not None:
+        raise TokenError("an agent's token is for being judged: only an operator's is of a kind")
+    return None
+
+
+def _owner(kind: Kind, owner: str | None, every: tuple[TokenEntry, ...]) -> str | None:
+    """The owner of a token of this kind. Raises `TokenError`.
+
+    A name that is only taken for an operator's would leave that operator another person (G-77).
+    """
+    if owner is None:
+        return None
+    if kind != "agent":
+        raise TokenError("an operator's token is the operator's own: only an agent's has an owner")
+    owner, shape = _name(owner), name_shape(owner)
+    operators = [each.name for each in every if each.kind == "operator"]
+    alike = next((each for each in operators if name_shape(each) == shape), None)
+    if alike is not None and not is_among(owner, operators):
+        raise TokenError(
+            f"the owner '{owner}' is easily taken for the operator '{alike}': give that name as it is"
+        )
+    return owner
+
+
+def _check_distinct(kind: Kind, name: str, every: tuple[TokenEntry, ...]) -> None:
+    """Raises `TokenError` for a name that is another token's, or that people take for that (G-77).
+
+    An operator's may not be taken for that of an agent's owner either, and be somebody else's.
+    """
+    if any(each.name == name for each in every):
+        raise TokenError(f"there is a token named '{name}': rotate it, or choose another name")
+    shape = name_shape(name)
+    for each in every:
+        if name_shape(each.name) == shape:
+            raise TokenError(
+                f"'{name}' is easily taken for '{each.name}', for whom there is a token: choose a name "
+                "that differs in more than case, accents, script or digits"
+            )
+        owner = each.owner if kind == "operator" else None
+        if owner is not None and name_shape(owner) == shape and not same_person(owner, name):
+            raise TokenError(
+                f"'{name}' is easily taken for '{owner}', who owns the token of '{each.name}': choose a "
+                "name that differs in more than accents, script or digits"
+            )

@@ -1,0 +1,118 @@
+"""The door: who may upgrade to a WebSocket. Looked at before anything else is, and told no details.
+
+A browser sends an Origin with every WebSocket, whatever page asked for it, so an Origin that nobody
+allowed is refused even with a good token. A name that was made to point here by DNS comes as Host.
+
+Clients that cannot set headers offer their token as one more subprotocol, `bearer.TOKEN`. It is never the
+one that is chosen, so no answer repeats it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from websockets.datastructures import Headers, MultipleValuesError
+from websockets.typing import Subprotocol
+
+from ..protocol.address import is_bare
+from ..protocol.server_proof import NONCE_HEADER, TOKEN_HEADER, is_nonce
+from ..protocol.tokens import Identity, Kind, TokenError, TokenFile
+from .limits import Failures
+
+SUBPROTOCOL = Subprotocol("interlock.v1")
+PATHS: dict[str, Kind] = {"/agent": "agent", "/console": "operator"}
+
+
+NEEDED = "A token is needed: Authorization: Bearer TOKEN"
+_OFFERED = "bearer."
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An HTTP status, and the one sentence that strangers get."""
+
+    status: HTTPStatus
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What is let in. `hosts` are names with port, lower case; `any_address` takes bare addresses."""
+
+    tokens: TokenFile
+    failures: Failures
+    hosts: frozenset[str] = frozenset()
+    any_address: bool = False
+    origins: Collection[str] = ()
+
+    def check(self, path: str, headers: Headers, address: str) -> Identity | Refused:
+        """Who wants to come in, or why not."""
+        try:
+            host, origin = headers.get("Host"), headers.get("Origin")
+            secret = _secret(headers)
+        except (MultipleValuesError, ValueError):
+            return Refused(HTTPStatus.BAD_REQUEST, "A header is given twice, or makes no sense")
+        kind = PATHS.get(path)
+        if kind is None:
+            return Refused(HTTPStatus.NOT_FOUND, "Connect to /agent or /console")
+        if not self._is_ours(host):
+            return Refused(HTTPStatus.MISDIRECTED_REQUEST, "This server is not known by that name")
+        if origin is not None and origin not in self.origins:
+            return Refused(HTTPStatus.FORBIDDEN, "This origin may not connect")
+        try:
+            found = None if secret is None else self.tokens.find(secret)
+        except TokenError:
+            return Refused(HTTPStatus.SERVICE_UNAVAILABLE, "The server cannot read its tokens")
+        if found is None:
+            return self._refused(address, HTTPStatus.UNAUTHORIZED, NEEDED)
+        if found.kind != kind:
+            return self._refused(address, HTTPStatus.FORBIDDEN, f"This token is not for {path}")
+        return found
+
+    def prove(self, headers: Headers, address: str) -> str | Refused:
+        """The answer to a client that asks, before it sends its token, whether that is known here."""
+        try:
+            host, name = headers.get("Host"), headers.get(TOKEN_HEADER, "")
+            nonce = headers.get(NONCE_HEADER, "")
+        except MultipleValuesError:
+            return Refused(HTTPStatus.BAD_REQUEST, "A header is given twice")
+        if host is None or not self._is_ours(host):
+            return Refused(HTTPStatus.MISDIRECTED_REQUEST, "This server is not known by that name")
+        if headers.get("Origin") is not None or not is_nonce(nonce):
+            return Refused(HTTPStatus.BAD_REQUEST, "This is no question for a proof")
+        try:
+            found = self.tokens.prove(name, nonce, host)
+        except TokenError:
+            return Refused(HTTPStatus.SERVICE_UNAVAILABLE, "The server cannot read its tokens")
+        return found or self._refused(address, HTTPStatus.UNAUTHORIZED, "This token is not known here")
+
+    def _refused(self, address: str, status: HTTPStatus, why: str) -> Refused:
+        """No token that fits came from there. Whoever has a good one is never kept out by others."""
+        if self.failures.too_many(address):
+            return Refused(HTTPStatus.TOO_MANY_REQUESTS, "Too many refused tokens; wait a minute")
+        self.failures.note(address)
+        return Refused(status, why)
+
+    def _is_ours(self, host: str | None) -> bool:
+        if host is None:
+            return False
+        if host.lower() in self.hosts:
+            return True
+        return self.any_address and is_bare(host)
+
+
+def _secret(headers: Headers) -> str | None:
+    """The token that came, if one did. Raises `MultipleValuesError`, and `ValueError` where two did."""
+    authorization = headers.get("Authorization")
+    offers = [
+        each.strip() for line in headers.get_all("Sec-WebSocket-Protocol") for each in line.split(",")
+    ]
+    found = [each[len(_OFFERED) :] for each in offers if each.startswith(_OFFERED)]
+    if authorization is not None:
+        scheme, _, secret = authorization.partition(" ")
+        found.append(secret.strip() if scheme.lower() == "bearer" else "")
+    if len(found) > 1:
+        raise ValueError("two tokens")
+    return found[0] if found else None

@@ -1,0 +1,80 @@
+"""What a server does for one agent's connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from ..protocol.agent_methods import (
+    CALL,
+    CLOSE,
+    EXPLAIN,
+    OPEN,
+    PROMPT,
+    REST,
+    RESULT,
+    RESUME,
+    SAID,
+    WITHDRAW,
+)
+from ..protocol.tokens import Identity
+from .agent_sessions import AgentSessions, Listener
+from .connection import Handler, handler
+
+_Made = tuple[str, Handler]
+
+
+class AgentDesk:
+    """One agent's connection, at the sessions of its token.
+
+    There are many, most of which ask for few things: how a method is answered is made when it is needed.
+    """
+
+    def __init__(self, sessions: AgentSessions, identity: Identity, listener: Listener) -> None:
+        self.sessions = sessions
+        self.identity = identity
+        self.listener = listener
+        self._handlers: dict[str, Handler] = {}
+
+    def handler(self, method: str) -> Handler | None:
+        """See `Desk`."""
+        found = self._handlers.get(method)
+        if found is None and (make := _MAKERS.get(method)) is not None:
+            found = self._handlers[method] = make(self)[1]
+        return found
+
+    async def leave(self) -> None:
+        """The connection is gone; its sessions stay for the next one."""
+        self.sessions.leave(self.listener)
+
+
+def _open(desk: AgentDesk) -> _Made:
+    return handler(OPEN, lambda asked: desk.sessions.open(desk.identity, asked, desk.listener))
+
+
+def _resume(desk: AgentDesk) -> _Made:
+    return handler(RESUME, lambda asked: desk.sessions.resume(desk.identity, asked, desk.listener))
+
+
+def _call(desk: AgentDesk) -> _Made:
+    sessions, identity = desk.sessions, desk.identity
+    return handler(
+        CALL,
+        lambda asked: sessions.call(identity, asked),
+        waits=True,
+        at_once=lambda asked, told: sessions.call_at_once(identity, asked, told),
+    )
+
+
+_MAKERS: Final[Mapping[str, Callable[[AgentDesk], _Made]]] = {
+    OPEN.name: _open,
+    RESUME.name: _resume,
+    CALL.name: _call,
+    REST.name: lambda desk: handler(REST, lambda a: desk.sessions.rest(desk.identity, a)),
+    CLOSE.name: lambda desk: handler(CLOSE, lambda a: desk.sessions.close(desk.identity, a)),
+    SAID.name: lambda desk: handler(SAID, lambda a: desk.sessions.said(desk.identity, a)),
+    PROMPT.name: lambda desk: handler(PROMPT, lambda a: desk.sessions.prompt(desk.identity, a)),
+    WITHDRAW.name: lambda desk: handler(WITHDRAW, lambda a: desk.sessions.withdraw(desk.identity, a)),
+    RESULT.name: lambda desk: handler(RESULT, lambda a: desk.sessions.result(desk.identity, a)),
+    EXPLAIN.name: lambda desk: handler(EXPLAIN, lambda a: desk.sessions.explain(desk.identity, a)),
+}

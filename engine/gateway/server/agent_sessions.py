@@ -1,0 +1,324 @@
+"""The sessions of agents that live elsewhere.
+
+Sessions belong to a token, not to a connection: a client that lost its connection comes back and asks
+again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import contextmanager
+
+from ...gate.types import Mode
+from ...history.errors import JournalError
+from ...history.journal.reader import SessionNotFound
+from ...hub.hub import Hub, OutsideAgent, UnknownSessionError
+from ...net.net import SkillNet
+from ...recording.explanation import ExplanationView
+from ..protocol.agent_methods import (
+    RESUME,
+    CallAnswer,
+    CallTool,
+    ExplainCall,
+    OfSession,
+    OpenSession,
+    Prompt,
+    ResumeSession,
+    Say,
+    SessionEnded,
+    SessionOpen,
+    ToolResult,
+    WithdrawCall,
+)
+from ..protocol.errors import told_in_codes
+from ..protocol.framing import Code, Nothing, WireError
+from ..protocol.tokens import Identity
+from .limits import Limits
+from .pending_calls import Listener, Open, OpenCalls
+from .rule_sets import RuleSets
+
+log = logging.getLogger(__name__)
+
+
+class AgentSessions:
+    """The sessions of all agents of a server."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        rules: RuleSets,
+        limits: Limits,
+        *,
+        mode: Mode = "enforce",
+        may_shadow: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.hub = hub
+        self.rules = rules
+        self.limits = limits
+        self._mode: Mode = mode
+        self._may_shadow = may_shadow
+        self._clock = clock
+        self._open: dict[str, Open] = {}
+        self._under_way: dict[str, asyncio.Event] = {}
+        self._beginners: dict[str, str] = {}
+        self.calls = OpenCalls(hub, limits, clock)
+
+    # Beginning and end
+
+    async def open(self, identity: Identity, asked: OpenSession, listener: Listener) -> SessionOpen:
+        """Begin a session, or find the one of this id that the token has open."""
+        mode = self._mode_for(asked.mode)
+        registry = await self.rules.registry(asked.rules)
+        agent = OutsideAgent(
+            name=asked.agent,
+            model=asked.model,
+            tools=asked.tools,
+            workdir=asked.workdir,
+            shell=asked.shell,
+            labels=asked.labels,
+        )
+        if asked.session is not None and await self._is_open(identity, asked.session):
+            return await self._found(identity, asked.session, listener)
+        with self._beginning(identity, asked.session), told_in_codes():
+            if asked.session is not None:
+                await self._check_free(identity, asked.session)
+            session = await self.hub.open_outside(
+                agent,
+                registry=registry,
+                active=self._active(registry, asked.active),
+                mode=mode,
+                by=identity.name,
+                owner=identity.owner,
+                session_id=asked.session,
+                explain_blocks=asked.explain_blocks,
+            )
+            return await self._began(identity, session, listener)
+
+    async def resume(self, identity: Identity, asked: ResumeSession, listener: Listener) -> SessionOpen:
+        """Go on with a session of this token, in no looser mode than new ones are."""
+        registry = await self.rules.registry(asked.rules)
+        if await self._is_open(identity, asked.session):
+            return await self._found(identity, asked.session, listener)
+        with self._beginning(identity, asked.session), told_in_codes():
+            agent = await self._recorded(identity, asked.session)
+            if agent is None:
+                raise _unknown(asked.session)
+            session = await self.hub.resume_outside(
+                asked.session,
+                agent,
+                registry=registry,
+                mode="enforce" if self._mode == "enforce" and not self._may_shadow else None,
+                by=identity.name,
+                owner=identity.owner,
+            )
+            return await self._began(identity, session, listener)
+
+    async def _is_open(self, identity: Identity, session_id: str) -> bool:
+        """Whether this id is open here, once nobody opens it any more. Raises for another's."""
+        while (under_way := self._under_way.get(session_id)) is not None:
+            await under_way.wait()
+        if session_id not in self._open:
+            return False
+        self._mine(identity, session_id)
+        return True
+
+    @contextmanager
+    def _beginning(self, identity: Identity, session_id: str | None) -> Generator[None, None, None]:
+        """Whoever asks for the same id meanwhile waits and then finds it. Raises where no room is."""
+        self._check_room(identity)
+        over = asyncio.Event()
+        key = session_id or f"new {id(over)}"
+        self._under_way[key] = over
+        self._beginners[key] = identity.name
+        try:
+            yield
+        finally:
+            del self._under_way[key], self._beginners[key]
+            over.set()
+
+    async def _recorded(self, identity: Identity, session_id: str) -> OutsideAgent | None:
+        """The agent of a recorded session of this token. Of others nothing is said, not even ids."""
+        try:
+            recorded = await self.hub.recorded_outside(session_id, whole=True)
+        except SessionNotFound:
+            return None
+        mine = recorded is not None and recorded.id == session_id and recorded.opened_by == identity.name
+        return recorded.agent if recorded is not None and mine else None
+
+    async def _check_free(self, identity: Identity, session_id: str) -> None:
+        if await self._recorded(identity, session_id) is not None:
+            raise WireError(
+                Code.REFUSED,
+                f"session '{session_id}' has ended; go on with it by {RESUME.name}, or choose another id",
+            )
+
+    async def close(self, identity: Identity, asked: OfSession) -> Nothing:
+        """End a session; its requests are withdrawn."""
+        session = self._mine(identity, asked.session)
+        with told_in_codes():
+            await self.hub.close_session(session.id, identity.name)
+        self._drop(session.id)
+        return Nothing()
+
+    def ended(self, session_id: str, reason: str) -> None:
+        """The hub has ended a session; tell whoever uses it."""
+        session = self._drop(session_id)
+        if session is not None:
+            said = SessionEnded(session=session_id, reason=reason)
+            for listener in session.listeners:
+                listener(said)
+
+    def _drop(self, session_id: str) -> Open | None:
+        session = self._open.pop(session_id, None)
+        if session is not None:
+            self.calls.let_go(session)
+        return session
+
+    def leave(self, listener: Listener) -> None:
+        """A connection is gone."""
+        for session in self._open.values():
+            session.listeners.discard(listener)
+
+    async def end_idle(self) -> None:
+        """End the sessions that were not used for long and wait for nobody."""
+        since = self._clock() - self.limits.idle
+        await self._end([s for s in self._open.values() if s.used < since and not s.waiting])
+
+    async def end_left(self, owners: Collection[str]) -> None:
+        """End the sessions of all but these owners: nobody can come back to them."""
+        await self._end([session for session in self._open.values() if session.owner not in owners])
+
+    async def _end(self, sessions: list[Open]) -> None:
+        for session in sessions:
+            try:
+                await self.hub.close_session(session.id, "interlock")
+            except (JournalError, UnknownSessionError):
+                log.exception("Session '%s' is of no use any more and could not be ended", session.id)
+
+    def stop(self) -> None:
+        """The server ends: nothing is taken back for having been left, as agents come back."""
+        for session in self._open.values():
+            self.calls.stop(session)
+        self._open.clear()
+
+    # Calls
+
+    def call_at_once(
+        self, identity: Identity, asked: CallTool, told: Callable[[CallAnswer | BaseException], None]
+    ) -> bool:
+        """As `call` does, a new call that the nets decide without a person; see `OpenCalls.at_once`."""
+        return self.calls.at_once(self._mine(identity, asked.session), asked, told)
+
+    async def call(self, identity: Identity, asked: CallTool) -> CallAnswer:
+        """Have a call judged; waits for a person where the nets want one."""
+        return await self.calls.judge(self._mine(identity, asked.session), asked)
+
+    async def withdraw(self, identity: Identity, asked: WithdrawCall) -> Nothing:
+        """Take back a call that waits. Who says why is part of it: it is no operator's word."""
+        session = self._mine(identity, asked.session)
+        reason = f"the agent took it back: {asked.reason}".removesuffix(": ")
+        with told_in_codes():
+            await self.hub.withdraw_call(session.id, asked.call, reason)
+        return Nothing()
+
+    async def result(self, identity: Identity, asked: ToolResult) -> Nothing:
+        """Record how an allowed call ended."""
+        session = self._mine(identity, asked.session)
+        session.used = self._clock()
+        with told_in_codes():
+            await self.hub.result(
+                session.id,
+                asked.call,
+                output=asked.output,
+                is_error=asked.is_error,
+                seconds=asked.seconds,
+            )
+        return Nothing()
+
+    async def rest(self, identity: Identity, asked: OfSession) -> Nothing:
+        """Of allowed calls without a result none is to come."""
+        session = self._mine(identity, asked.session)
+        session.used = self._clock()
+        with told_in_codes():
+            await self.hub.rest(session.id)
+        return Nothing()
+
+    async def said(self, identity: Identity, asked: Say) -> Nothing:
+        """Record what was said; what a user said as the agent's report, which nobody has confirmed."""
+        session = self._mine(identity, asked.session)
+        with told_in_codes():
+            await self.hub.said(session.id, asked.role, asked.text, reported_by=identity.name)
+        return Nothing()
+
+    async def prompt(self, identity: Identity, asked: OfSession) -> Prompt:
+        """What the nets let the model do now."""
+        session = self._mine(identity, asked.session)
+        with told_in_codes():
+            return Prompt(text=await self.hub.system_prompt(session.id))
+
+    async def explain(self, identity: Identity, asked: ExplainCall) -> ExplanationView:
+        """What would happen to a call that is not made."""
+        session = self._mine(identity, asked.session)
+        with told_in_codes():
+            return await self.hub.explain_input(session.id, asked.tool, asked.input)
+
+    # Whose and how many
+
+    def _mine(self, identity: Identity, session_id: str) -> Open:
+        """A session of this token; others are as unknown as those that are not."""
+        found = self._open.get(session_id)
+        if found is None or found.owner != identity.name:
+            raise _unknown(session_id)
+        return found
+
+    def _check_room(self, identity: Identity) -> None:
+        limit = self.limits.sessions_per_token
+        owners = [each.owner for each in self._open.values()] + list(self._beginners.values())
+        if owners.count(identity.name) >= limit:
+            raise WireError(
+                Code.LIMIT,
+                f"this token has {limit} sessions open, the most it may have: close one",
+                {"limit": limit},
+            )
+
+    def _mode_for(self, asked: Mode | None) -> Mode:
+        """The stricter of what the server runs in and what an agent asks for, unless it may choose."""
+        if asked is None:
+            return self._mode
+        if asked == "shadow" and self._mode == "enforce" and not self._may_shadow:
+            raise WireError(Code.NOT_ALLOWED, "this server lets no agent choose shadow mode")
+        return asked
+
+    def _active(
+        self, registry: Mapping[str, SkillNet], asked: tuple[str, ...] | None
+    ) -> list[str] | None:
+        """The nets that start active: the server's own are, whatever an agent asks for."""
+        if asked is None:
+            return None
+        for net in asked:
+            if net not in registry:
+                raise WireError(Code.PARAMS, f"active: this session has no net '{net}'")
+        return [key for key in registry if key in self.rules.always or key in asked]
+
+    async def _began(self, identity: Identity, session_id: str, listener: Listener) -> SessionOpen:
+        session = Open(session_id, identity.name, self._clock())
+        session.listeners.add(listener)
+        self._open[session_id] = session
+        return await self._described(session_id, again=False)
+
+    async def _found(self, identity: Identity, session_id: str, listener: Listener) -> SessionOpen:
+        self._mine(identity, session_id).listeners.add(listener)
+        return await self._described(session_id, again=True)
+
+    async def _described(self, session_id: str, *, again: bool) -> SessionOpen:
+        with told_in_codes():
+            state = await self.hub.session(session_id)
+        return SessionOpen(session=session_id, mode=state.mode, active=tuple(state.active), again=again)
+
+
+def _unknown(session_id: str) -> WireError:
+    return WireError(Code.UNKNOWN, f"this token has no session '{session_id}' open")

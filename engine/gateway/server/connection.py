@@ -1,0 +1,374 @@
+"""One connection: reads requests, has them answered side by side, and never lets one hold up another."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, TypeAlias
+
+from pydantic import BaseModel, ValidationError
+from websockets.exceptions import ConnectionClosed
+
+from ..protocol.framing import (
+    Code,
+    Id,
+    Payload,
+    Request,
+    WireError,
+    error_frame,
+    problems,
+    read_request,
+    result_frame,
+)
+from ..protocol.method import Method, ParamsT, ResultT
+from ..protocol.rights import Needs, Rights, may, read_only_refusal, refusal
+from ..protocol.tokens import Identity, TokenError, TokenFile
+from .limits import Limits, Usage, weight
+from .socket import Peer
+
+REVOKED = 1008, "the token is no longer valid"
+CHANGED = 1012, "the token was changed; come back"
+"""Whoever does so has what the token gives now, and nothing of what it gave before."""
+CLOSING = 5.0
+"""Seconds for a peer to agree that its connection ends; then it is cut."""
+FINISHING = 10.0
+"""Seconds for what a peer asked for before its connection was lost."""
+
+log = logging.getLogger(__name__)
+
+
+Told: TypeAlias = Callable[[BaseModel | BaseException], None]
+AtOnce: TypeAlias = Callable[[Payload, Told], bool]
+"""Answers without a task of its own, later; false for what it cannot, and then it has done nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """How a method is answered; one that `waits` for people takes no place from other requests."""
+
+    needs: Needs
+    params: type[Payload]
+    answer: Callable[[Payload], Awaitable[BaseModel]]
+    waits: bool = False
+    at_once: AtOnce | None = None
+
+
+class Desk(Protocol):
+    """Who answers the requests of a connection."""
+
+    def handler(self, method: str) -> Handler | None:
+        """How requests for a method are answered; `None` for one that is not for this peer."""
+        ...
+
+    async def leave(self) -> None:
+        """The connection is gone."""
+        ...
+
+
+def handler(
+    method: Method[ParamsT, ResultT],
+    answer: Callable[[ParamsT], Awaitable[ResultT]],
+    *,
+    waits: bool = False,
+    at_once: Callable[[ParamsT, Told], bool] | None = None,
+) -> tuple[str, Handler]:
+    """A method's name, and how a desk answers it."""
+
+    async def call(params: Payload) -> BaseModel:
+        assert isinstance(params, method.params)
+        return await answer(params)
+
+    def call_at_once(params: Payload, told: Told) -> bool:
+        assert isinstance(params, method.params)
+        assert at_once is not None
+        return at_once(params, told)
+
+    at_once_too = None if at_once is None else call_at_once
+    return method.name, Handler(method.needs, method.params, call, waits, at_once_too)
+
+
+class InForce:
+    """Whom the tokens let in now: their file is looked at once in a turn of the loop.
+
+    Whoever sends after a token was revoked or changed is heard in a later turn than the one that still
+    saw it as it was.
+    """
+
+    def __init__(self, tokens: TokenFile) -> None:
+        self._tokens = tokens
+        self._seen: dict[str, Identity | None] = {}
+
+    def identity(self, token: str) -> Identity | None:
+        """Whoever comes with the token of this id now; `None` for none, also where none can be read."""
+        if token in self._seen:
+            return self._seen[token]
+        try:
+            found = self._tokens.current(token)
+        except TokenError:
+            log.exception("The tokens cannot be read: none is in force")
+            return None
+        if not self._seen:
+            asyncio.get_running_loop().call_soon(self._seen.clear)
+        self._seen[token] = found
+        return found
+
+    def counts(self, token: str, needed: Rights) -> bool:
+        """Tell whether an operator's token, by its id, is good for what needs `needed`."""
+        found = self.identity(token)
+        return found is not None and may(found.rights, needed)
+
+
+class Connection:
+    """See the module. `others` are the methods of the other kind of client, which are refused by name."""
+
+    def __init__(
+        self,
+        socket: Peer,
+        identity: Identity,
+        limits: Limits,
+        tokens: InForce,
+        usage: Usage,
+        others: frozenset[str] = frozenset(),
+    ) -> None:
+        self.identity = identity
+        self.read_only = False
+        self._socket = socket
+        self._limits = limits
+        self._tokens = tokens
+        self.usage = usage
+        self._others = others
+        self._answering: set[Id] = set()
+        self._waiting: set[asyncio.Task[None]] = set()
+        self._calls = 0
+        self._working: set[asyncio.Task[None]] = set()
+        self._places = asyncio.Semaphore(limits.at_work)
+        self._ending: asyncio.Task[None] | None = None
+        self._unread = 0
+        self._stuck_since: float | None = None
+
+    async def serve(self, desk: Desk) -> None:
+        """Answer until the connection ends. What was asked for is done, but for what waits for people."""
+        try:
+            async for frame in self._socket:
+                if pause := self.usage.bucket.take(weight(frame)):
+                    await asyncio.sleep(pause)
+                if self._ending is not None:
+                    break
+                await self._take(frame, desk)
+        except ConnectionClosed:
+            pass
+        finally:
+            for task in self._waiting:
+                task.cancel()
+            await desk.leave()
+            if self._working:
+                await asyncio.wait(self._working, timeout=FINISHING)
+            for task in self._working:
+                task.cancel()
+
+    def end(self, code: int, reason: str) -> None:
+        """End the connection, whether or not its peer reads that; what it sends is not looked at."""
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().create_task(self._end(code, reason))
+
+    async def _end(self, code: int, reason: str) -> None:
+        try:
+            async with asyncio.timeout(CLOSING):
+                await self._socket.close(code, reason)
+        except (TimeoutError, ConnectionClosed):
+            pass
+        finally:
+            self._socket.transport.abort()
+
+    def cut_if_stuck(self, now: float) -> None:
+        """Cut the connection when its peer has taken nothing of what waits for it for too long."""
+        unread = self._socket.transport.get_write_buffer_size()
+        if not unread:
+            self._stuck_since = None
+        elif self._stuck_since is None or unread < self._unread:
+            self._stuck_since = now
+        elif now - self._stuck_since > self._limits.stalled:
+            log.info("'%s' does not read what it is sent: cut", self.identity.name)
+            self._socket.transport.abort()
+        self._unread = unread
+
+    def may_stay(self) -> bool:
+        """Whether the token is what it was when this connection came with it; if not, end it."""
+        now = self._tokens.identity(self.identity.token)
+        if now != self.identity:
+            self.end(*(REVOKED if now is None else CHANGED))
+        return now == self.identity
+
+    def in_force(self, token: str, needed: Rights) -> bool:
+        """Tell whether an operator's token, by its id, is good for what needs `needed`."""
+        return self._tokens.counts(token, needed)
+
+    @property
+    def rights(self) -> Rights | None:
+        """What a console may do on this connection; `None` for an agent."""
+        rights = self.identity.rights
+        return "look" if rights is not None and self.read_only else rights
+
+    def check_rights(self, what: str, needed: Needs) -> None:
+        """Raises `WireError` where `what` needs another token than the one this connection came with."""
+        if may(self.rights, needed):
+            return
+        said = refusal(what, needed, self.rights, self.identity.name)
+        raise WireError(Code.NOT_ALLOWED, read_only_refusal(what) if self.read_only else said)
+
+    async def tell(self, frame: bytes) -> None:
+        """Say something; waits while the peer does not read. Raises `ConnectionClosed`."""
+        if not self._socket.say(frame):
+            await self._socket.send(frame, text=True)
+
+    async def _take(self, frame: str | bytes, desk: Desk) -> None:
+        if not self.may_stay():
+            return
+        try:
+            request = read_request(frame)
+        except WireError as error:
+            await self._send(error_frame(error.request_id, error))
+            return
+        refused = self._refused(request, desk)
+        if refused is not None:
+            await self._send(error_frame(request.id, refused))
+            return
+        assert request.id is not None
+        found = desk.handler(request.method)
+        assert found is not None
+        try:
+            params = found.params.model_validate(request.params)
+        except ValidationError as error:
+            wrong = WireError(Code.PARAMS, f"{request.method}: {problems(error)}")
+            await self._send(error_frame(request.id, wrong))
+            return
+        self._answering.add(request.id)
+        if found.at_once is not None and self._is_told(request.id, request.method, params, found.at_once):
+            return
+        if found.waits:
+            self._wait(self._answer(request.id, request.method, params, found))
+            return
+        # A peer that reads no answers, or asks for too much at once, waits in its own socket.
+        await self._places.acquire()
+        await self.usage.places.acquire()
+        if self._ending is None and self.may_stay():
+            task = self._begin(self._answer(request.id, request.method, params, found), self._working)
+            task.add_done_callback(self._give_back)
+        else:
+            self._give_back()
+
+    def _give_back(self, _: object = None) -> None:
+        """A request is no longer in progress."""
+        self.usage.places.release()
+        self._places.release()
+
+    def _wait(self, work: Coroutine[None, None, None]) -> None:
+        """Do what counts as a call that waits for an answer."""
+        self._count(1)
+        self._begin(work, self._waiting).add_done_callback(lambda _: self._count(-1))
+
+    def _count(self, calls: int) -> None:
+        self._calls += calls
+        self.usage.calls += calls
+
+    def _begin(
+        self, work: Coroutine[None, None, None], tasks: set[asyncio.Task[None]]
+    ) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        return task
+
+    def _is_told(self, request_id: Id, method: str, params: Payload, at_once: AtOnce) -> bool:
+        """Whether a request is answered without a task of its own, be it with a refusal."""
+        told = partial(self._tell_answer, request_id, method)
+        self._count(1)
+        try:
+            if at_once(params, told):
+                return True
+        except Exception as error:
+            told(error)
+            return True
+        self._count(-1)
+        return False
+
+    def _tell_answer(self, request_id: Id, method: str, answer: BaseModel | BaseException) -> None:
+        """Answer what was not answered in a task."""
+        self._count(-1)
+        # Whoever has the answer may use the id again.
+        self._answering.discard(request_id)
+        if isinstance(answer, BaseModel):
+            frame = result_frame(request_id, answer)
+        else:
+            frame = _failed(request_id, method, answer)
+        if not self._socket.say(frame):
+            # As an answer in a task does, it counts as waiting until its peer takes it.
+            self._wait(self._send(frame))
+
+    def _refused(self, request: Request, desk: Desk) -> WireError | None:
+        """Why a request is not even looked into."""
+        if request.id is None:
+            return WireError(Code.REQUEST, "a request needs an id")
+        if request.id in self._answering:
+            return WireError(Code.REQUEST, f"request {request.id!r} is still being answered")
+        found = desk.handler(request.method)
+        if found is None:
+            return self._no_method(request.method)
+        try:
+            self.check_rights(request.method, found.needs)
+        except WireError as error:
+            return error
+        return self._no_room() if found.waits else None
+
+    def _no_room(self) -> WireError | None:
+        """Why no further call may wait for an answer."""
+        own, every = self._limits.calls_per_connection, self._limits.calls_per_token
+        if self._calls >= own:
+            whose, limit = "this connection has", own
+        elif self.usage.calls >= every:
+            whose, limit = "this token has on all its connections", every
+        else:
+            return None
+        return WireError(
+            Code.LIMIT,
+            f"{whose} {limit} calls that wait for an answer, the most it may have: ask again when some "
+            "of them are answered, or take some back",
+            {"limit": limit},
+        )
+
+    def _no_method(self, name: str) -> WireError:
+        if name in self._others:
+            return WireError(Code.NOT_ALLOWED, f"'{name}' is not for {self.identity.kind}s' tokens")
+        return WireError(Code.METHOD, f"there is no method '{name}'")
+
+    async def _answer(self, request_id: Id, method: str, params: Payload, found: Handler) -> None:
+        try:
+            try:
+                frame = result_frame(request_id, await found.answer(params))
+            except Exception as error:
+                frame = _failed(request_id, method, error)
+            # Whoever has the answer may use the id again.
+            self._answering.discard(request_id)
+            await self._send(frame)
+        finally:
+            self._answering.discard(request_id)
+
+    async def _send(self, frame: bytes) -> None:
+        try:
+            await self.tell(frame)
+        except ConnectionClosed:
+            log.debug("An answer to '%s' came too late: its connection is gone", self.identity.name)
+
+
+def _failed(request_id: Id, method: str, error: BaseException) -> bytes:
+    """What a client is told of a request that failed."""
+    if isinstance(error, WireError):
+        return error_frame(request_id, error)
+    # What failed inside is not for strangers; nothing was allowed by it.
+    log.error("The answer to '%s' failed", method, exc_info=error)
+    return error_frame(
+        request_id, WireError(Code.INTERNAL, f"{method} failed in the server; see its log")
+    )

@@ -1,0 +1,47 @@
+"""What agents elsewhere are judged by: the server's own rules, and sets that they may add by name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
+
+from ...net.net import SkillNet
+from ..protocol.errors import told_in_codes
+from ..protocol.framing import Code, WireError
+
+KEPT = 64
+"""Combinations of sets that are kept compiled."""
+
+
+class RuleSets:
+    """See the module.
+
+    `compiled` gives the nets of the server's rules together with the sets of these names: what one says
+    about names of tools applies to all. Its errors are `NetError` or `ValueError`.
+    """
+
+    def __init__(
+        self, compiled: Callable[[tuple[str, ...]], Mapping[str, SkillNet]], names: Collection[str] = ()
+    ) -> None:
+        self.names = frozenset(names)
+        self._own = compiled(())
+        self.always = frozenset(self._own)
+        self._compiled = lru_cache(KEPT)(compiled)
+
+    @classmethod
+    def of(cls, registry: Mapping[str, SkillNet]) -> RuleSets:
+        """The same nets for everybody."""
+        return cls(lambda _: registry)
+
+    async def registry(self, names: Collection[str]) -> Mapping[str, SkillNet]:
+        """All nets for a session that asked for these sets. Raises `WireError` for an unknown one."""
+        for name in names:
+            if name not in self.names:
+                known = ", ".join(sorted(self.names)) or "none"
+                raise WireError(Code.PARAMS, f"no rules are named '{name}' here; there are: {known}")
+        if not names:
+            return self._own
+        with told_in_codes():
+            # Compiling takes a while, and others wait for their calls.
+            return await asyncio.to_thread(self._compiled, tuple(sorted(set(names))))

@@ -1,0 +1,359 @@
+"""The server: agents and consoles from elsewhere at one hub, over WebSocket."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+import ssl
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import replace
+from http import HTTPStatus
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from websockets.asyncio.server import Server, ServerConnection, serve, unix_serve
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request as HttpRequest
+from websockets.http11 import Response as HttpResponse
+
+from ...core.sanitize import visible
+from ...gate.types import Mode
+from ...history.model.events import JournalEvent, SessionStatus
+from ...hub.hub import Hub
+from ..protocol import server_proof
+from ..protocol.address import Address
+from ..protocol.agent_methods import AGENT_METHODS, ENDED, HELLO, Hello, SessionEnded, Welcome
+from ..protocol.console_methods import CONSOLE_METHODS
+from ..protocol.framing import (
+    Code,
+    WireError,
+    error_frame,
+    notice_frame,
+    problems,
+    read_request,
+    result_frame,
+)
+from ..protocol.log import socket_log
+from ..protocol.schema import VERSION
+from ..protocol.tokens import Identity, TokenError, TokenFile
+from .access import SUBPROTOCOL, Guard, Refused
+from .agent_handler import AgentDesk
+from .agent_sessions import AgentSessions
+from .connection import Connection, Desk, InForce
+from .console_handler import ConsoleDesk, Starter
+from .event_feed import Frames
+from .limits import Failures, Limits, Usage
+from .rule_sets import RuleSets
+from .socket import Peer, Peers
+
+GREETING = 10.0
+"""Seconds for a client's first message, and for what comes before it."""
+LOOK_AGAIN = 2.0
+"""Seconds after which a connection whose token was revoked or changed is ended at the latest."""
+ENDS = 1012, "the server ends; come back"
+MOST_FRAMES = 8
+"""Frames of one connection that are read ahead."""
+
+log = logging.getLogger(__name__)
+_socket_log = socket_log(__name__)
+
+_AGENTS = frozenset(method.name for method in AGENT_METHODS)
+_CONSOLES = frozenset(method.name for method in CONSOLE_METHODS)
+
+
+class Gateway:
+    """See the module. `start`, then `close`; the hub is its owner's to close.
+
+    `origins` are the pages that may connect from a browser, none by default; `hosts` are names under
+    which it is reached, with port, besides its own address. Agents are judged by `rules` in `mode`;
+    `starter` makes those that consoles start.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        tokens: TokenFile,
+        *,
+        rules: RuleSets,
+        mode: Mode = "enforce",
+        agents_may_shadow: bool = False,
+        limits: Limits | None = None,
+        hosts: Collection[str] = (),
+        origins: Collection[str] = (),
+        starter: Starter | None = None,
+    ) -> None:
+        self.hub = hub
+        self._starter = starter
+        self.limits = limits or Limits()
+        self.tokens = tokens
+        self.sessions = AgentSessions(hub, rules, self.limits, mode=mode, may_shadow=agents_may_shadow)
+        self._guard = Guard(tokens, Failures(self.limits.failures), _lower(hosts), origins=origins)
+        self._server: Server | None = None
+        self._peers = Peers(self.limits.strangers)
+        self._connections: dict[Connection, Peer] = {}
+        self._usage: dict[str, Usage] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._telling: set[asyncio.Task[None]] = set()
+        self._frames = Frames()
+        self._in_force = InForce(tokens)
+        hub.know_tokens(self._in_force.counts)
+        hub.bound_requests(self.limits.requests_per_token)
+        self._socket_file: tuple[Path, int] | None = None
+        self._left = 0.0
+        self.address: Address | None = None
+
+    @property
+    def left(self) -> float | None:
+        """When the last connection ended, by the loop's clock; `None` while there is one."""
+        return None if self._connections else self._left
+
+    async def start(self, address: Address, *, tls: ssl.SSLContext | None = None) -> Address:
+        """Listen. The address, with the port that was chosen for 0.
+
+        Raises `OSError` when it cannot be listened on, and `TokenError` when nobody could come in.
+        """
+        if not self.tokens.tokens():
+            raise TokenError(f"{self.tokens.path}: there is no token, so nobody could connect")
+        if address.path is not None:
+            bound = _bound(address.path)
+            self._socket_file = address.path, address.path.stat().st_ino
+            listening = unix_serve(self._serve, sock=bound, **self._options(tls))
+        else:
+            listening = serve(self._serve, address.host, address.port, **self._options(tls))
+        self._server = await listening
+        self._left = asyncio.get_running_loop().time()
+        if address.path is None:
+            address = replace(address, port=self._server.sockets[0].getsockname()[1])
+        # Known before anybody can ask: who is refused by mistake may not come again.
+        everywhere = address.path is None and address.host in ("0.0.0.0", "::")
+        hosts = self._guard.hosts | _names(address, self._server, alone=tls is not None or everywhere)
+        self._guard = replace(self._guard, hosts=hosts, any_address=everywhere)
+        self.address = address
+        for run in (self._follow(), self._look_after()):
+            self._tasks.add(asyncio.get_running_loop().create_task(run))
+        await self._server.start_serving()
+        return address
+
+    def _options(self, tls: ssl.SSLContext | None) -> dict[str, Any]:
+        return {
+            "process_request": self._let,
+            "create_connection": self._peers.connection,
+            "open_timeout": GREETING,
+            "subprotocols": [SUBPROTOCOL],
+            "compression": None,
+            "max_size": self.limits.frame,
+            "max_queue": MOST_FRAMES,
+            "server_header": None,
+            "logger": _socket_log,
+            "ssl": tls,
+            "ssl_handshake_timeout": None if tls is None else GREETING,
+            "start_serving": False,
+        }
+
+    async def close(self) -> None:
+        """End every connection, so that clients come back, and listen no more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for connection in list(self._connections):
+            connection.end(*ENDS)
+        self._peers.cut_strangers()
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
+        self.sessions.stop()
+        if self._socket_file is not None:
+            path, inode = self._socket_file
+            with suppress(OSError):
+                if path.stat().st_ino == inode:
+                    path.unlink()
+
+    # One connection
+
+    def _let(self, peer: ServerConnection, request: HttpRequest) -> HttpResponse | None:
+        """Look at who wants to come in, before anything is set up for it."""
+        assert isinstance(peer, Peer)
+        path = request.path.partition("?")[0]
+        if path == server_proof.PATH:
+            return self._prove(peer, request)
+        found = self._guard.check(path, request.headers, peer.address)
+        if isinstance(found, Identity):
+            found = self._has_room(found)
+        if isinstance(found, Refused):
+            log.info("refused a connection to %s: %d", visible(path[:100]), found.status)
+            return peer.respond(found.status, found.why + "\n")
+        peer.let_in(found)
+        return None
+
+    def _prove(self, peer: Peer, request: HttpRequest) -> HttpResponse:
+        """Show a client that this is no stranger who listens in a server's place."""
+        found = self._guard.prove(request.headers, peer.address)
+        if isinstance(found, Refused):
+            log.info("refused a proof: %d", found.status)
+            return peer.respond(found.status, found.why + "\n")
+        return peer.respond(HTTPStatus.OK, found + "\n")
+
+    def _has_room(self, identity: Identity) -> Identity | Refused:
+        inside = self._peers.inside
+        same = sum(each.token == identity.token for each in inside.values())
+        if len(inside) >= self.limits.connections or same >= self.limits.connections_per_token:
+            return Refused(HTTPStatus.SERVICE_UNAVAILABLE, "Too many connections")
+        return identity
+
+    async def _serve(self, peer: ServerConnection) -> None:
+        assert isinstance(peer, Peer)
+        identity = peer.identity
+        assert identity is not None
+        others = _CONSOLES if identity.kind == "agent" else _AGENTS
+        usage = self._usage.setdefault(identity.token, Usage(self.limits))
+        connection = Connection(peer, identity, self.limits, self._in_force, usage, others)
+        self._connections[connection] = peer
+        try:
+            if await self._greet(peer, connection):
+                await connection.serve(self._desk(connection, identity))
+        except ConnectionClosed:
+            pass
+        finally:
+            del self._connections[connection]
+            self._left = asyncio.get_running_loop().time()
+
+    async def _greet(self, peer: ServerConnection, connection: Connection) -> bool:
+        """The first message: both say what they speak. False when they have nothing in common."""
+        request_id = None
+        try:
+            async with asyncio.timeout(GREETING):
+                request = read_request(await peer.recv())
+            request_id = request.id
+            if request.method != HELLO or request_id is None:
+                raise WireError(Code.REQUEST, f"the first message is '{HELLO}', with an id")
+            hello = Hello.model_validate(request.params)
+            if VERSION not in hello.versions:
+                raise WireError(Code.VERSION, f"this server speaks version {VERSION} of the protocol")
+            if hello.read_only and connection.identity.kind == "agent":
+                raise WireError(Code.PARAMS, f"{HELLO}: read_only: only a console can be so")
+        except TimeoutError:
+            await peer.close(1008, "no greeting came")
+            return False
+        except (WireError, ValidationError) as error:
+            if isinstance(error, ValidationError):
+                error = WireError(Code.PARAMS, f"{HELLO}: {problems(error)}")
+            about = request_id if error.request_id is None else error.request_id
+            await peer.send(error_frame(about, error), text=True)
+            await peer.close(1002, "no common greeting")
+            return False
+        connection.read_only = hello.read_only
+        welcome = Welcome(
+            version=VERSION,
+            server=version("interlock"),
+            kind=connection.identity.kind,
+            name=connection.identity.name,
+            frame=self.limits.frame,
+            rights=connection.rights,
+        )
+        await peer.send(result_frame(request_id, welcome), text=True)
+        return True
+
+    def _desk(self, connection: Connection, identity: Identity) -> Desk:
+        if identity.kind == "operator":
+            return ConsoleDesk(self.hub, connection, self.limits, self._frames, self._starter)
+
+        def tell(said: SessionEnded) -> None:
+            task = asyncio.get_running_loop().create_task(_tell(connection, said))
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)
+
+        return AgentDesk(self.sessions, identity, tell)
+
+    # What goes on beside
+
+    async def _follow(self) -> None:
+        """Hear of sessions that others end."""
+        subscription = self.hub.subscribe()
+        try:
+            async for event in subscription:
+                match event:
+                    case JournalEvent(session=session, body=SessionStatus(status="done", by=by)):
+                        self.sessions.ended(session, f"ended by {by or 'the server'}")
+                    case _:
+                        pass
+        finally:
+            subscription.close()
+
+    async def _look_after(self) -> None:
+        """End what nobody may use or uses any more."""
+        while True:
+            await asyncio.sleep(LOOK_AGAIN)
+            try:
+                await self._look()
+            except Exception:
+                log.exception("Looking after connections and sessions failed; it is tried again")
+
+    async def _look(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for connection in list(self._connections):
+            connection.cut_if_stuck(now)
+            connection.may_stay()
+        with suppress(TokenError):
+            tokens = self.tokens.tokens()
+            for gone in self._usage.keys() - {each.id for each in tokens}:
+                del self._usage[gone]
+            await self.sessions.end_left({each.name for each in tokens if each.kind == "agent"})
+        await self.sessions.end_idle()
+
+
+def _names(address: Address, server: Server, *, alone: bool) -> frozenset[str]:
+    """What clients call the server at an address, as `Host` has it.
+
+    All names of this machine where nobody else can answer to them, `alone` with a certificate or on every
+    address. Else only the addresses it has: who listens on another could pass on what clients ask.
+    """
+    if address.path is not None:
+        return frozenset({"localhost"})
+    port = address.port
+    if not alone:
+        return frozenset(str(Address(*each.getsockname()[:2])) for each in server.sockets)
+    return frozenset({f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}", str(address).lower()})
+
+
+def _bound(path: Path) -> socket.socket:
+    """A socket that only this user can open, from the moment it is there. Raises `OSError`."""
+    _clear(path)
+    bound = socket.socket(socket.AF_UNIX)
+    # Without giving way to anything else: what is made meanwhile would be for this user only, too.
+    old = os.umask(0o177)
+    try:
+        bound.bind(str(path))
+    except OSError as error:
+        bound.close()
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+    finally:
+        os.umask(old)
+    return bound
+
+
+def _clear(path: Path) -> None:
+    """Take away the socket of a server that died. Raises `OSError` where one answers."""
+    if not path.is_socket():
+        return
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+        else:
+            raise OSError(errno.EADDRINUSE, "another server listens there", str(path))
+
+
+async def _tell(connection: Connection, said: SessionEnded) -> None:
+    with suppress(ConnectionClosed):
+        await connection.tell(notice_frame(ENDED.name, said))
+
+
+def _lower(names: Collection[str]) -> frozenset[str]:
+    return frozenset(name.lower() for name in names)

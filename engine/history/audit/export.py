@@ -1,0 +1,260 @@
+"""A session in a file of its own, which can be checked and read without the journal.
+
+`jsonl` is the whole record with its chain, one JSON object a line, the first a heading; `csv` is a table
+of it for spreadsheets. Secrets are masked unless somebody asks for them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from ..decisions.index import LISTED, DecisionLine, opened_calls
+from ..journal.rows import SELECT_LINKED, LinkedRow, in_pages
+from ..journal.schema import reading
+from ..model.events import EventBody, JournalEvent, SessionOpened, event_body
+from ..model.times import from_ms
+from .canonical_json import canonical
+from .hash_chain import CONTENT, content_hash, time_text
+from .verify import LinkedEvent, linked, require_chain
+
+FORMAT = "interlock-session"
+FORMAT_VERSION = 1
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What makes a spreadsheet read a cell as a formula, when it begins with it; the last four are wide."""
+
+_LINE_END = "\r\n"
+
+Mask = Callable[[EventBody], EventBody]
+"""An event's body as it may be shown: the same object where nothing is hidden."""
+
+COLUMNS = (
+    "seq",
+    "at",
+    "type",
+    "call_id",
+    "tool",
+    "outcome",
+    "mode",
+    "by",
+    "rule",
+    "reason",
+    "input",
+    "text",
+    "is_error",
+    "kind",
+    "off",
+    "edited_by",
+    "asked_input",
+    "hash",
+)
+"""Of a decision or a change of settings `kind` and `off` are as in `decided.DecisionLine`.
+
+Of a call that a person edited `asked_input` is what the agent had asked for, `input` what runs (G-75).
+"""
+
+
+def linked_events(path: Path, session: str) -> Iterator[LinkedEvent]:
+    """A session's events with their links, page by page. Raises `JournalError`."""
+    require_chain(path)
+
+    def page(after: float, size: int) -> list[LinkedRow]:
+        with reading(path) as connection:
+            return connection.execute(SELECT_LINKED, (session, after, size)).fetchall()
+
+    yield from map(linked, in_pages(page))
+
+
+def as_jsonl(session: str, events: Iterable[LinkedEvent], mask: Mask | None) -> Iterator[str]:
+    """The lines of a session's file, without their ends; without `mask` nothing is hidden.
+
+    Raises `ValueError` for an event that cannot be read.
+    """
+    lines: list[str] = []
+    prev: bytes | None = None
+    for event in events:
+        try:
+            lines.append(canonical(_line(event, prev, mask)))
+        except _UNREADABLE as error:
+            raise _unreadable(event) from error
+        prev = event.hash
+    heading: dict[str, JsonValue] = {
+        "events": len(lines),
+        "format": FORMAT,
+        "head": None if prev is None else prev.hex(),
+        "session": session,
+        "version": FORMAT_VERSION,
+    }
+    yield canonical(heading)
+    yield from lines
+
+
+def as_csv(events: Iterable[LinkedEvent], mask: Mask | None) -> Iterator[str]:
+    """A heading and a record for each event, without their ends. Cells cannot become formulas.
+
+    Raises `ValueError` for an event that cannot be read.
+    """
+    yield _csv(COLUMNS)
+    calls = None
+    asked = _AskedInputs()
+    for event in events:
+        try:
+            shown, _ = _shown(event, mask)
+            if event.kind in LISTED:
+                recorded = JournalEvent(
+                    cursor=event.seq,
+                    session=event.place.session,
+                    seq=event.seq,
+                    at=from_ms(event.place.at),
+                    body=event_body.validate_json(event.body),
+                )
+                if isinstance(recorded.body, SessionOpened):
+                    calls = opened_calls(recorded.body)
+                line = None if calls is None else calls.take(recorded, event.place.at)
+            else:
+                line = None
+            shown = asked.added(shown)
+            cells = _cells(event, shown, line if isinstance(line, DecisionLine) else None)
+        except _UNREADABLE as error:
+            raise _unreadable(event) from error
+        yield _csv(cells)
+
+
+class _AskedInputs:
+    """Inputs that agents asked for, by call id, until the calls are decided; from bodies as shown."""
+
+    def __init__(self) -> None:
+        self._inputs: dict[str, JsonValue] = {}
+
+    def added(self, body: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """An event's body, with `asked_input` where it is about an edited input."""
+        match body:
+            case {"type": "message", "calls": list(calls)}:
+                for call in calls:
+                    if isinstance(call, dict):
+                        self._inputs[str(call.get("call_id"))] = call.get("input")
+            case {"type": "approval.requested", "call_id": str(call_id)}:
+                if not body.get("edited"):
+                    self._inputs.setdefault(call_id, body.get("input"))
+                elif call_id in self._inputs:
+                    return {**body, "asked_input": self._inputs[call_id]}
+            case {"type": "call.decided", "call_id": str(call_id)}:
+                asked = self._inputs.pop(call_id, None)
+                if body.get("edited") and asked is not None:
+                    return {**body, "asked_input": asked}
+            case _:
+                pass
+        return body
+
+
+_UNREADABLE = (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What an event raises that was changed in the file: its columns may hold values of any type."""
+
+
+def _unreadable(event: LinkedEvent) -> ValueError:
+    return ValueError(
+        f"Event {event.seq} of session '{event.place.session}' cannot be read: the file was changed, "
+        "or a newer Interlock wrote it. See: interlock history verify"
+    )
+
+
+def _line(event: LinkedEvent, prev: bytes | None, mask: Mask | None) -> dict[str, JsonValue]:
+    shown, masked = _shown(event, mask)
+    line: dict[str, JsonValue] = {
+        "at": time_text(event.place.at),
+        "body": shown,
+        "hash": event.hash.hex(),
+        "prev": None if prev is None else prev.hex(),
+        "seq": event.seq,
+        "session": event.place.session,
+    }
+    if event.salt is not None and not masked:
+        return {**line, "salt": event.salt.hex()}
+    content = event.content if event.salt is None else content_hash(event.body, event.salt)
+    return {**line, "content": None if content is None else content.hex()}
+
+
+def _shown(event: LinkedEvent, mask: Mask | None) -> tuple[dict[str, JsonValue], bool]:
+    """The members of an event's body, and whether some of its content is masked.
+
+    Facts stay as they were hashed. Content that only a newer version knows is left out with what is
+    masked, since nobody can say here what is secret in it.
+    """
+    members: dict[str, JsonValue] = dict(json.loads(event.body).items())
+    if mask is None:
+        return members, False
+    body = event_body.validate_json(event.body)
+    shown = mask(body)
+    known: dict[str, JsonValue] = json.loads(shown.model_dump_json())
+    content = members.keys() & CONTENT
+    if shown is body and all(members[name] == known.get(name) for name in content):
+        return members, False
+    kept = {
+        k: known[k] if k in content else v for k, v in members.items() if k in known or k not in content
+    }
+    return kept, True
+
+
+def _cells(event: LinkedEvent, body: dict[str, JsonValue], line: DecisionLine | None) -> list[str]:
+    rule = body.get("rule")
+    changed = line is not None and line.kind != "call"
+    cells: dict[str, JsonValue] = {
+        **body,
+        "seq": event.seq,
+        "at": time_text(event.place.at),
+        "outcome": _outcome(body),
+        "by": (line.by if line is not None and changed else None)
+        or body.get("by")
+        or body.get("approved_by")
+        or body.get("opened_by")
+        or _reported(body),
+        "kind": "call" if event.kind == "call.decided" else line.kind if line is not None else None,
+        "off": None if line is None else line.off,
+        "rule": rule.get("text") if isinstance(rule, dict) else body.get("net"),
+        "text": next((body[k] for k in ("text", "output", "message", "error") if body.get(k)), None),
+        "hash": event.hash.hex(),
+    }
+    return [_cell(cells.get(column)) for column in COLUMNS]
+
+
+def _reported(body: dict[str, JsonValue]) -> JsonValue:
+    """Whose words a user's are that only an agent reports."""
+    by = body.get("reported_by")
+    return f"reported by {by}" if by else None
+
+
+def _outcome(body: dict[str, JsonValue]) -> JsonValue:
+    """What came of it: a decision, an answer, a status, a switch."""
+    if isinstance(approved := body.get("approved"), bool):
+        return "approved" if approved else "denied"
+    if isinstance(active := body.get("active"), bool):
+        return "on" if active else "off"
+    return body.get("outcome") or body.get("status") or ("unknown" if body.get("unknown") else None)
+
+
+def _cell(value: JsonValue) -> str:
+    match value:
+        case None | []:
+            return ""
+        case str():
+            text = value
+        case list() if all(isinstance(item, str) for item in value):
+            text = ", ".join(map(str, value))
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return str(value)
+        case _:
+            text = canonical(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _csv(cells: Iterable[str]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator=_LINE_END).writerow(cells)
+    return out.getvalue().removesuffix(_LINE_END)

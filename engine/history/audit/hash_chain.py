@@ -1,0 +1,160 @@
+"""The chain of a session's events: each carries a hash over itself and over the hash before it.
+
+What anybody may see of an event (facts: who, when, which tool, how it was decided) is hashed as it is.
+What may hold secrets (content: inputs, outputs, texts) is hashed with a salt of its own, and that hash
+takes its place. So an event can be shown with parts of its content masked, and its facts and its place
+can still be checked; who has the salt can check the content too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from binascii import hexlify
+from functools import lru_cache
+from typing import NamedTuple
+
+import orjson
+from pydantic import JsonValue
+
+from ..model.times import from_ms
+from .canonical_json import canonical, common, is_plain
+
+CONTENT = frozenset(
+    {
+        "anomaly",
+        "calls",
+        "error",
+        "input",
+        "malformed",
+        "message",
+        "output",
+        "preview",
+        "reason",
+        "source",
+        "text",
+        "title",
+        "uninspectable",
+    }
+)
+"""The members of an event's body that are its content. A new one needs a new `VERSION`."""
+
+VERSION = 1
+SALT_BYTES = 16
+
+
+_sha256 = hashlib.sha256
+
+
+class Place(NamedTuple):
+    """Where an event stands: its session, its number, its time in UTC milliseconds."""
+
+    session: str
+    seq: int
+    at: int
+
+
+def new_salt() -> bytes:
+    """A salt nobody can guess."""
+    return os.urandom(SALT_BYTES)
+
+
+def new_salts(count: int) -> list[bytes]:
+    """As many of them, at one go."""
+    drawn = os.urandom(SALT_BYTES * count)
+    return [drawn[at : at + SALT_BYTES] for at in range(0, len(drawn), SALT_BYTES)]
+
+
+@lru_cache(maxsize=1024)
+def time_text(at: int) -> str:
+    """UTC milliseconds as they are hashed and exported: `2026-11-21T16:51:31.123Z`.
+
+    Raises `OverflowError` for no time of this calendar.
+    """
+    return from_ms(at).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def content_hash(body: str, salt: bytes) -> bytes:
+    """What stands for the content of an event with this body. Raises `ValueError` for no JSON object."""
+    return hashlib.sha256(salt + parts(body)[1]).digest()
+
+
+def event_hash(place: Place, body: str, content: bytes, prev: bytes | None) -> bytes:
+    """The hash of an event whose content has the hash `content`; `prev` is that of the event before.
+
+    SHA-256 over the canonical JSON of `{at, body, content, prev, seq, session, v}`, where `body` has the
+    facts alone. Raises `ValueError` for a body that is no JSON object, or a time that is none.
+    """
+    return _hash(place, parts(body)[0], hexlify(content), prev)
+
+
+def link(place: Place, body: str, salt: bytes, prev: bytes | None) -> bytes:
+    """Both at once: the hash of an event with this body and salt."""
+    return link_parts(place, parts(body), salt, prev)
+
+
+def link_parts(
+    place: tuple[str, int, int], known: tuple[bytes, bytes], salt: bytes, prev: bytes | None
+) -> bytes:
+    """The same for a body of which the `parts` are known."""
+    facts, content = known
+    return _hash(place, facts, _sha256(salt + content).hexdigest().encode(), prev)
+
+
+def parts(body: str) -> tuple[bytes, bytes]:
+    """The canonical JSON of a body's facts and of its content. Raises `ValueError` for no JSON object."""
+    try:
+        text = body.encode()
+        facts, content = _split(orjson.loads(text))
+        if is_plain(text):
+            plain = _sorted(facts), _sorted(content)
+            # Keys of ASCII have one order, by whichever encoding they are sorted.
+            if plain[0].isascii() and plain[1].isascii():
+                return plain
+        quick = common(facts), common(content)
+        if quick[0] is not None and quick[1] is not None:
+            return quick[0], quick[1]
+    except ValueError:
+        pass  # `NaN`, and whatever else orjson takes for no JSON
+    facts, content = _split(json.loads(body))
+    return canonical(facts).encode(), canonical(content).encode()
+
+
+def _sorted(members: dict[str, JsonValue]) -> bytes:
+    return orjson.dumps(members, option=orjson.OPT_SORT_KEYS)
+
+
+def _split(members: JsonValue) -> tuple[dict[str, JsonValue], dict[str, JsonValue]]:
+    if not isinstance(members, dict):
+        raise ValueError("an event's body is a JSON object")  # noqa: TRY004 - a text was given
+    content = {name: members.pop(name) for name in CONTENT & members.keys()}
+    return members, content
+
+
+def _hash(place: tuple[str, int, int], facts: bytes, content: bytes, prev: bytes | None) -> bytes:
+    session, seq, at = place
+    try:
+        begin = _begin(at)
+    except OverflowError as error:
+        raise ValueError(f"{at} is no time") from error
+    envelope = (
+        begin,
+        facts,
+        b',"content":"',
+        content,
+        b'","prev":null,"seq":' if prev is None else b'","prev":"%b","seq":' % hexlify(prev),
+        b"%d" % seq,
+        _end(session),
+    )
+    return _sha256(b"".join(envelope)).digest()
+
+
+@lru_cache(maxsize=1024)
+def _begin(at: int) -> bytes:
+    return f'{{"at":"{time_text(at)}","body":'.encode()
+
+
+@lru_cache(maxsize=1024)
+def _end(session: str) -> bytes:
+    return f',"session":{canonical(session)},"v":{VERSION}}}'.encode()

@@ -1,0 +1,272 @@
+"""A session that was exported, checked again without its journal and, if wanted, taken into another."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from ...core.sanitize import visible
+from ..decisions.index import rebuild_decisions
+from ..errors import FoldError, JournalError
+from ..fold.fold import fold
+from ..journal.maintenance import changing
+from ..journal.rows import INSERT_EVENT, LAST_CURSOR, UPSERT_SESSION, LinkedRow
+from ..journal.schema import MAGIC, name_of
+from ..journal.session_index import Projection
+from ..model.events import JournalEvent, event_body
+from ..model.times import from_ms, to_ms
+from .attestation import is_vouched, vouched
+from .canonical_json import canonical
+from .export import FORMAT, FORMAT_VERSION
+from .hash_chain import Place, content_hash
+from .signing import Signer
+from .verify import ChainCheck, Fault, LinkedEvent, check_chain, said_once
+
+LONGEST_NAME = 200
+"""Characters of a session's name that is taken in: no console asks for a longer one."""
+_HASH = r"^[0-9a-f]{64}$"
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+class ExportError(Exception):
+    """A file that is no export, or cannot be read; the message names file, line and remedy."""
+
+
+class _Format(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    format: Literal["interlock-session"]
+    version: int
+
+
+class _Heading(_Format):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    session: str = Field(min_length=1)
+    events: int = Field(ge=0)
+    head: str | None = Field(pattern=_HASH)
+
+
+class _Line(BaseModel):
+    # What no hash covers is not let in beside what one does.
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    session: str
+    seq: int
+    at: str
+    body: dict[str, JsonValue]
+    prev: str | None = Field(pattern=_HASH)
+    hash: str = Field(pattern=_HASH)
+    salt: str | None = Field(default=None, pattern=r"^[0-9a-f]{32}$")
+    content: str | None = Field(default=None, pattern=_HASH)
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What an export holds, and what its chain shows."""
+
+    session: str
+    events: tuple[LinkedEvent, ...]
+    check: ChainCheck
+
+
+def read_export(path: Path) -> Export:
+    """Read the file of a session and check its chain. Raises `ExportError` for what is no export.
+
+    An export that was changed is read all the same: `check` names the fault.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="\n") as file:
+            return _read(name_of(path), file)
+    except UnicodeDecodeError as error:
+        raise ExportError(
+            f"'{name_of(path)}' is not UTF-8 text, so it is no export. {_way(path)}"
+        ) from error
+    except OSError as error:
+        raise ExportError(
+            f"Cannot read '{name_of(path)}': {error.strerror}. Name a file that export wrote."
+        ) from error
+
+
+def _way(path: Path) -> str:
+    """What to do about a file that is no text."""
+    with suppress(OSError), path.open("rb") as file:
+        if file.read(len(MAGIC)) == MAGIC:
+            return f"If it is a journal: interlock history --db {name_of(path)} verify"
+    return "Write one with: interlock history export SESSION -o FILE"
+
+
+def _read(shown: str, lines: Iterable[str]) -> Export:
+    numbered = enumerate(lines, 1)
+    heading = _heading(shown, next(numbered, (1, ""))[1])
+    events: list[LinkedEvent] = []
+    fault: Fault | None = None
+    prev: str | None = None
+    for number, text in numbered:
+        if not text.strip():
+            continue
+        line = _line(shown, number, text)
+        if fault is None and line.prev != prev:
+            fault = Fault(len(events) + 1, "changed", f"line {number} does not follow the line before it")
+        prev = line.hash
+        events.append(_event(shown, number, line))
+    check = check_chain(heading.session, events, expected=heading.events)
+    if check.fault is None and heading.head != prev:
+        fault = fault or Fault(len(events) + 1, "changed", "the heading names another last hash")
+    if check.fault is None and fault is not None:
+        check = ChainCheck(check.session, fault.seq - 1, check.head, check.masked, fault)
+    return Export(heading.session, tuple(events), check)
+
+
+def _heading(shown: str, text: str) -> _Heading:
+    try:
+        heading = said_once(text)
+        version = _Format.model_validate(heading).version
+        if version > FORMAT_VERSION:
+            raise ExportError(
+                f"{shown}:1: this is version {version} of the format; this Interlock reads version "
+                f"{FORMAT_VERSION}. Use the newer one that wrote it."
+            )
+        if version != FORMAT_VERSION:
+            raise ValueError(f"there is no version {version}")
+        return _Heading.model_validate(heading)
+    except (ValueError, RecursionError) as error:
+        raise ExportError(
+            f"{shown}:1: expected the heading of an exported session ('format': '{FORMAT}'). "
+            "Make one with: interlock history export SESSION"
+        ) from error
+
+
+def _line(shown: str, number: int, text: str) -> _Line:
+    try:
+        # Not pydantic's reader, which takes less depth than a body may have that it can still read alone.
+        line = said_once(text)
+        if isinstance(line, dict):
+            return _Line.model_validate(line)
+        why, cause = "expected an object", None
+    except ValidationError as error:
+        first = error.errors()[0]
+        why = f"{'.'.join(map(str, first['loc'])) or 'the line'}: {first['msg']}"
+        cause = error
+    except json.JSONDecodeError as error:
+        column = min(error.pos, len(text.rstrip("\r\n"))) + 1
+        why, cause = f"the line is no JSON at column {column}: {error.msg}", error
+    except (ValueError, RecursionError) as error:
+        why, cause = f"the line is no JSON that can be read: {error}", error
+    raise ExportError(
+        f"{shown}:{number}: no event of a session: {visible(why)}. "
+        "The file was changed or cut off; export the session again."
+    ) from cause
+
+
+def _event(shown: str, number: int, line: _Line) -> LinkedEvent:
+    try:
+        if not _TIME.fullmatch(line.at):
+            raise ValueError(line.at)
+        at = to_ms(datetime.fromisoformat(line.at))
+        body = canonical(line.body)
+        body.encode()
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise ExportError(
+            f"{shown}:{number}: event {line.seq} cannot be read: {visible(str(error))}. "
+            "The file was changed or cut off; export the session again."
+        ) from error
+    return LinkedEvent(
+        Place(line.session, line.seq, at),
+        str(line.body.get("type", "")),
+        body,
+        None if line.salt is None else bytes.fromhex(line.salt),
+        None if line.content is None else bytes.fromhex(line.content),
+        bytes.fromhex(line.hash),
+    )
+
+
+def import_session(export: Export, database: Path, key: Path) -> None:
+    """Take an export into the journal at `database`, which is created if there is none.
+
+    Its chain stays as it is; the key in the file `key`, made if there is none, vouches for its origin and
+    for masked content as it came. Raises `ExportError` for one whose chain has a fault or whose events
+    this version cannot follow, `JournalError` when the journal has the session already or cannot be
+    written.
+    """
+    if export.check.fault is not None:
+        raise ExportError(
+            f"Session '{visible(export.session)}' is not as it was exported: "
+            f"{visible(export.check.fault.message)}. Nothing was imported."
+        )
+    if len(export.session) > LONGEST_NAME:
+        raise ExportError(
+            f"Session '{visible(export.session[:40])}…': a name of {len(export.session):,} characters, "
+            f"expected {LONGEST_NAME} at most; Interlock did not write this file. Nothing was imported."
+        )
+    events = list(_journal_events(export))
+    try:
+        fold(events)
+    except FoldError as error:
+        raise ExportError(
+            f"Session '{visible(export.session)}' cannot be followed: {visible(str(error))}. "
+            "A newer Interlock may have written it; use that one. Nothing was imported."
+        ) from error
+    signer = Signer.open(key)
+    with changing(database, create=True) as connection:
+        known = connection.execute("SELECT 1 FROM session WHERE id = ?", (export.session,)).fetchone()
+        gone = connection.execute("SELECT 1 FROM pruned WHERE session = ?", (export.session,)).fetchone()
+        if known or gone:
+            had = "is in" if known else "was pruned from"
+            raise JournalError(
+                f"Session '{visible(export.session)}' {had} journal '{name_of(database)}' already; "
+                "import it into another: --db FILE"
+            )
+        cursor = int(connection.execute(LAST_CURSOR).fetchone()[0])
+        connection.execute(UPSERT_SESSION, _projected(events).row())
+        connection.executemany(INSERT_EVENT, _rows(export.events, cursor, signer))
+        rebuild_decisions(connection, export.session)
+
+
+def _journal_events(export: Export) -> Iterator[JournalEvent]:
+    for event in export.events:
+        place = event.place
+        try:
+            body = event_body.validate_json(event.body)
+            yield JournalEvent(
+                cursor=place.seq, session=place.session, seq=place.seq, at=from_ms(place.at), body=body
+            )
+        except ValidationError as error:
+            raise ExportError(
+                f"Event {place.seq} of session '{visible(export.session)}' is none that this version "
+                "knows. A newer Interlock may have written it; use that one. Nothing was imported."
+            ) from error
+
+
+def _projected(events: Iterable[JournalEvent]) -> Projection:
+    line = Projection.of(events)
+    line.imported = True
+    return line
+
+
+def _rows(events: Iterable[LinkedEvent], cursor: int, signer: Signer) -> Iterator[LinkedRow]:
+    for event in events:
+        place, content = event.place, event.content
+        if event.salt is not None and is_vouched(place.seq, event.salt):
+            content = content_hash(event.body, event.salt)
+        if content is not None:
+            content = vouched(content, event.hash, event.body, signer)
+        yield (
+            cursor + place.seq,
+            place.session,
+            place.seq,
+            place.at,
+            event.kind,
+            event.body,
+            event.salt,
+            content,
+            event.hash,
+        )

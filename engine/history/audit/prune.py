@@ -1,0 +1,183 @@
+"""Removing what is too old to keep, so that it shows: a signed stub stays for each session.
+
+The stub says how long the session was and how its chain ended. An export that was made before can be
+held against it, and the file's count of events still comes out even.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from ..errors import JournalError
+from ..journal.maintenance import changing
+from ..journal.rows import SELECT_EVENTS, SELECT_SESSION, event_of
+from ..journal.schema import UNLINKED, inspect, name_of, reading
+from ..journal.session_index import Projection
+from ..model.times import from_ms
+from .canonical_json import canonical
+from .signing import Signer, signed
+from .verify import ChainCheck, Fault, check_session, require_chain
+
+_COLUMNS = "session, agent, opened, updated, events, head, at, by, key, signature"
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Stub:
+    """What is left of a session; `at` and `by` tell its end. Times in UTC milliseconds."""
+
+    session: str
+    agent: str
+    opened: int
+    updated: int
+    events: int
+    head: bytes
+    at: int
+    by: str
+
+    def message(self) -> bytes:
+        """What is signed: the canonical JSON of all members and a version, hashes in hexadecimal."""
+        members: dict[str, JsonValue] = {**asdict(self), "head": self.head.hex(), "v": _VERSION}
+        return canonical(members).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class StubCheck:
+    """A stub, whether its signature is good, and by which public key."""
+
+    stub: Stub
+    good: bool
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Pruning:
+    """What was removed, and what was kept because its chain is broken: that is evidence.
+
+    `questions` says how many were still open in a session that went, where any were: nobody will be asked
+    again. What was removed `lingers` in the file while somebody reads the state from before: it is
+    overwritten when the journal is next opened and closed without them.
+    """
+
+    pruned: tuple[Stub, ...]
+    kept: tuple[ChainCheck, ...]
+    questions: Mapping[str, int] = field(default_factory=dict[str, int])
+    lingers: bool = False
+
+
+def prune(path: Path, *, before: int, by: str, at: int, key: Path, dry: bool = False) -> Pruning:
+    """Remove the sessions of the journal at `path` that last changed before `before`.
+
+    The stubs are signed with the key in the file `key`, which is made if there is none. Times are UTC
+    milliseconds. With `dry` the file is only read, also beside whoever writes it. Raises `JournalError`.
+    """
+    if dry:
+        require_chain(path)
+        with reading(path) as connection:
+            connection.execute("BEGIN")
+            return _chosen(connection, path, before, by, at)
+    with changing(path, shrink=True) as connection:
+        chosen = _chosen(connection, path, before, by, at)
+        if chosen.pruned:
+            signer = Signer.open(key)
+            connection.executemany(
+                f"INSERT INTO pruned ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (*asdict(stub).values(), signer.public, signer.sign(stub.message()))
+                    for stub in chosen.pruned
+                ],
+            )
+            gone = [(stub.session,) for stub in chosen.pruned]
+            for table in ("decision", "event"):
+                connection.executemany(f"DELETE FROM {table} WHERE session = ?", gone)
+            connection.executemany("DELETE FROM session WHERE id = ?", gone)
+    return replace(chosen, lingers=bool(chosen.pruned) and _unfinished(path))
+
+
+def _unfinished(path: Path) -> bool:
+    """Whether the write-ahead log could not be moved into the file."""
+    path = path.resolve()
+    log = path.with_name(f"{path.name}-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
+def _chosen(connection: sqlite3.Connection, path: Path, before: int, by: str, at: int) -> Pruning:
+    """What is to go and what is old but has to stay."""
+    rows = connection.execute(
+        f"{SELECT_SESSION} WHERE updated < ? ORDER BY updated, rowid", (before,)
+    ).fetchall()
+    chosen: list[Stub] = []
+    kept: list[ChainCheck] = []
+    questions: dict[str, int] = {}
+    for row in rows:
+        line = Projection.of_row(row)
+        check = check_session(connection, line.id, line.events, line.imported)
+        if check.fault is None and check.head is not None:
+            why = _unfit(connection, path, line)
+            if why is None:
+                members = (line.id, line.agent, line.opened, line.updated, line.events)
+                chosen.append(Stub(*members, check.head, at, by))
+                if line.waiting:
+                    questions[line.id] = line.waiting
+                continue
+            check = replace(check, fault=Fault(check.events, "changed", why))
+        kept.append(check)
+    return Pruning(tuple(chosen), tuple(kept), questions)
+
+
+def _unfit(connection: sqlite3.Connection, path: Path, line: Projection) -> str | None:
+    """Why a session with a whole chain cannot go: its age and its stub would follow from a wrong line."""
+    if connection.execute("SELECT 1 FROM pruned WHERE session = ?", (line.id,)).fetchone():
+        return "a session of this id was pruned before"
+    rows = connection.execute(SELECT_EVENTS, (line.id, 0, -1))
+    try:
+        made = Projection.of(event_of(row, path) for row in rows)
+    except (ValueError, JournalError):
+        return "its events cannot be read; a newer Interlock may have written them"
+    if replace(made, imported=line.imported) != line:
+        return "its line is not what its events make; use: interlock history rebuild"
+    return None
+
+
+def stubs(path: Path) -> Iterator[StubCheck]:
+    """What is left of the pruned sessions, oldest first. Raises `JournalError`."""
+    age, found = inspect(path)
+    if age == "fresh" or found in UNLINKED:
+        raise JournalError(f"Journal '{name_of(path)}' has never been pruned.")
+    with reading(path) as connection:
+        rows = connection.execute(f"SELECT {_COLUMNS} FROM pruned ORDER BY at, rowid").fetchall()
+    yield from map(_checked, rows)
+
+
+def _is_time(ms: int) -> bool:
+    try:
+        from_ms(ms)
+    except OverflowError:
+        return False
+    return True
+
+
+def _checked(row: tuple[object, ...]) -> StubCheck:
+    match row:
+        case (
+            str(session),
+            str(agent),
+            int(opened),
+            int(updated),
+            int(events),
+            bytes(head),
+            int(at),
+            str(by),
+            bytes(key),
+            bytes(signature),
+        ):
+            stub = Stub(session, agent, opened, updated, events, head, at, by)
+            good = all(map(_is_time, (opened, updated, at))) and signed(stub.message(), signature, key)
+            return StubCheck(stub, good, key)
+        case _:  # columns may hold values of any type
+            return StubCheck(Stub(str(row[0]), "", 0, 0, 0, b"", 0, ""), good=False, key=b"")

@@ -1,0 +1,135 @@
+"""The key of whoever keeps a journal: who knows its public half can check what it signed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from ..errors import JournalError
+from ..journal.schema import name_of
+
+
+class Signer:
+    """An Ed25519 key in a file that only its owner reads. Make one with `open`."""
+
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self._key = key
+
+    @classmethod
+    def open(cls, path: Path) -> Signer:
+        """The key at `path`, which is made if there is none. Raises `JournalError`."""
+        key = _read(path)
+        return cls(_make(path) if key is None else key)
+
+    @property
+    def public(self) -> bytes:
+        return _raw(self._key.public_key())
+
+    def sign(self, message: bytes) -> bytes:
+        return self._key.sign(message)
+
+
+def public_key(path: Path) -> bytes | None:
+    """The public half of the key at `path`, if there is one. Raises `JournalError` for what is none."""
+    key = _read(path)
+    return None if key is None else _raw(key.public_key())
+
+
+def trusted_key(path: Path) -> bytes:
+    """The public key in a file that somebody names as one to trust: in PEM, its public half or the whole.
+
+    Raises `JournalError` for a file that cannot be read or holds no such key.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise JournalError(
+            f"Cannot read the key to trust, '{name_of(path)}': {error.strerror}. "
+            "Name a file with the public key of whoever signed."
+        ) from error
+    try:
+        if b"PRIVATE KEY" in text:
+            key = serialization.load_pem_private_key(text, password=None).public_key()
+        else:
+            key = serialization.load_pem_public_key(text)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise JournalError(_no_key_to_trust(path)) from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise JournalError(_no_key_to_trust(path))
+    return _raw(key)
+
+
+def _no_key_to_trust(path: Path) -> str:
+    return (
+        f"'{name_of(path)}' holds no Ed25519 key in PEM. Whoever signed gets theirs to give away with: "
+        "openssl pkey -in journal-key.pem -pubout"
+    )
+
+
+def signed(message: bytes, signature: bytes, public: bytes) -> bool:
+    """Whether the owner of the key `public` has signed `message`."""
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    return True
+
+
+def fingerprint(public: bytes) -> str:
+    """A public key, short enough to compare by eye."""
+    return hashlib.sha256(public).hexdigest()[:16]
+
+
+def _raw(key: Ed25519PublicKey) -> bytes:
+    return key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+
+
+def _read(path: Path) -> Ed25519PrivateKey | None:
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise JournalError(
+            f"Cannot read the signing key '{name_of(path)}': {error.strerror}. Check its permissions."
+        ) from error
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise JournalError(_no_key(path)) from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise JournalError(_no_key(path))
+    return key
+
+
+def _no_key(path: Path) -> str:
+    return f"'{name_of(path)}' is no Ed25519 key. Restore it, or move it away to have a new one made."
+
+
+def _make(path: Path) -> Ed25519PrivateKey:
+    key = Ed25519PrivateKey.generate()
+    text = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            path.unlink()  # half a key would be in the way of the next attempt
+            raise
+    except OSError as error:
+        raise JournalError(
+            f"Cannot write the signing key '{name_of(path)}': {error.strerror}. "
+            "Check the permissions of its directory."
+        ) from error
+    return key

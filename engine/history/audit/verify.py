@@ -1,0 +1,363 @@
+"""Whether a journal still says what it said: every session's chain, from its first event to its last.
+
+What a chain shows: an event that was changed, removed, inserted or moved after it was recorded. What it
+cannot show by itself is a whole chain rewritten by somebody who can write the file: compare a session's
+last hash with one noted elsewhere, such as in an export.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import orjson
+from pydantic import JsonValue
+
+from ..errors import JournalError
+from ..journal.rows import SELECT_LINKED, LinkedRow, in_pages
+from ..journal.schema import UNLINKED, inspect, name_of, reading
+from .attestation import Vouch, is_vouched, vouch_in
+from .hash_chain import Place, event_hash, link
+
+_BEFORE_ALL = -math.inf
+_LINES = "SELECT id, events, imported FROM session"
+_MISPLACED = (
+    "SELECT seq FROM (SELECT seq, cursor, lag(cursor) OVER (ORDER BY seq) AS before FROM event "
+    "WHERE session = ?) WHERE cursor <= before ORDER BY seq LIMIT 1"
+)
+_GAPS = (
+    "SELECT before + 1, cursor - 1, (SELECT session FROM event WHERE cursor = before), "
+    "(SELECT seq FROM event WHERE cursor = before) FROM (SELECT cursor, "
+    "lag(cursor, 1, 0) OVER (ORDER BY cursor) AS before FROM (SELECT cursor FROM event "
+    "UNION ALL SELECT ?)) WHERE cursor > before + 1 ORDER BY cursor LIMIT ?"
+)
+_MOST_GAPS = 10
+_WINDOW = 2000
+"""Events after a fault that are looked at to say what kind of fault it is."""
+
+FaultKind: TypeAlias = Literal["changed", "removed", "inserted", "reordered"]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedEvent:
+    """An event as it is stored or exported, with its link; `body` is JSON.
+
+    Without `salt` its content is masked, and `content` is the hash that stands for it; `vouch` is by
+    whoever imported it.
+    """
+
+    place: Place
+    kind: str
+    body: str
+    salt: bytes | None
+    content: bytes | None
+    hash: bytes
+    vouch: Vouch | None = None
+
+    @property
+    def seq(self) -> int:
+        return self.place.seq
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The first event of a session that is not as it was recorded; `seq` is its number."""
+
+    seq: int
+    kind: FaultKind
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChainCheck:
+    """What the chain of one session shows.
+
+    `head` is its last hash, up to the fault if there is one. Of `masked` events only facts and place
+    could be checked. `imported` sessions were recorded in another journal; `keys` vouch for that and for
+    their masked content, and for `unvouched` events nobody does: an older version imported them, or
+    somebody marked the session or took their salts.
+    """
+
+    session: str
+    events: int
+    head: bytes | None
+    masked: int = 0
+    fault: Fault | None = None
+    imported: bool = False
+    unvouched: int = 0
+    keys: frozenset[bytes] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Numbers that the file gave to events it does not have; the event before them, if there is one."""
+
+    first: int
+    last: int
+    session: str | None
+    seq: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FileCheck:
+    """What concerns no single session: how many events are `missing` that the file has numbered.
+
+    `gaps` are the first places where they stood. Of a file that was pruned they are not known: those of
+    the pruned sessions look the same.
+    """
+
+    events: int
+    missing: int
+    gaps: tuple[Gap, ...] = ()
+
+
+def linked(row: LinkedRow) -> LinkedEvent:
+    """The event in a row."""
+    _, session, seq, at, kind, body, salt, stored, own = row
+    content, vouch = vouch_in(stored)
+    return LinkedEvent(Place(session, seq, at), kind, body, salt, content, own, vouch)
+
+
+def verify_journal(path: Path) -> Iterator[ChainCheck]:
+    """Check every session of the journal at `path`, in the order they were opened; memory stays flat.
+
+    Reads only, beside whoever writes. Raises `JournalError` for a file that cannot be read or that an
+    older version wrote, without a chain.
+    """
+    require_chain(path)
+    with reading(path) as connection:
+        connection.execute("BEGIN")
+        lines = connection.execute(f"{_LINES} ORDER BY opened, rowid").fetchall()
+        for session, events, imported in lines:
+            if isinstance(session, str):
+                yield check_session(connection, session, events, imported)
+            else:
+                fault = Fault(1, "changed", "the session's line has an id that is no text")
+                yield ChainCheck(str(session), 0, None, fault=fault)
+        strays = connection.execute(
+            "SELECT DISTINCT session FROM event WHERE session NOT IN (SELECT id FROM session)"
+        ).fetchall()
+        for (session,) in strays:
+            message = "the session's own line was removed"
+            yield ChainCheck(str(session), 0, None, fault=Fault(1, "removed", message))
+
+
+def verify_session(path: Path, session: str) -> ChainCheck:
+    """Check the one session of this id, of which the journal has a line. Raises `JournalError`."""
+    require_chain(path)
+    with reading(path) as connection:
+        connection.execute("BEGIN")
+        line = connection.execute(f"{_LINES} WHERE id = ?", (session,)).fetchone()
+        return check_session(connection, *line)
+
+
+def require_chain(path: Path) -> None:
+    """Raises `JournalError` where there is no journal, or one of an older version without hashes."""
+    age, found = inspect(path)
+    if age == "fresh":
+        raise JournalError(f"There is no journal at '{name_of(path)}' yet. Name another: --db FILE")
+    if found in UNLINKED:
+        raise JournalError(
+            f"Journal '{name_of(path)}' has the older schema {found}, without hashes. "
+            "To add them: interlock history rebuild; a copy of it as it is stays beside it."
+        )
+
+
+def check_session(
+    connection: sqlite3.Connection, session: str, events: int, imported: bool | int
+) -> ChainCheck:
+    """Check one session, whose line counts `events`, on a connection that sees one state of the file."""
+    try:
+        found = check_chain(session, _stored(connection, session), expected=events, own=not imported)
+    except sqlite3.OperationalError as error:
+        if "decode" not in str(error):
+            raise
+        # Text that is none was written into an event: it is read all the same, to say which it is.
+        connection.text_factory = _any_text
+        found = check_chain(session, _stored(connection, session), expected=events, own=not imported)
+        connection.text_factory = str
+    if found.fault is None:
+        misplaced = connection.execute(_MISPLACED, (session,)).fetchone()
+        if misplaced is not None:
+            seq = misplaced[0]
+            message = f"event {seq} was moved before event {seq - 1} in the file"
+            found = replace(found, fault=Fault(seq, "reordered", message))
+    return replace(found, imported=bool(imported))
+
+
+def _any_text(stored: bytes) -> str:
+    return stored.decode("utf-8", "surrogateescape")
+
+
+def check_file(path: Path) -> FileCheck:
+    """Whether the file has as many events as it ever numbered, but for those that were pruned.
+
+    Raises `JournalError`.
+    """
+    with reading(path) as connection:
+        numbered, present, pruned = connection.execute(
+            "SELECT coalesce((SELECT max(CAST(seq AS INTEGER)) FROM sqlite_sequence "
+            "WHERE name = 'event'), 0), (SELECT count(*) FROM event), "
+            "(SELECT coalesce(sum(CAST(events AS INTEGER)), 0) FROM pruned)"
+        ).fetchone()
+        missing = numbered - present - pruned
+        gaps: list[tuple[int, int, str | None, int | None]] = []
+        if missing > 0 and not pruned:
+            gaps = connection.execute(_GAPS, (numbered + 1, _MOST_GAPS)).fetchall()
+    return FileCheck(present, missing, tuple(Gap(*gap) for gap in gaps))
+
+
+def check_chain(
+    session: str, events: Iterable[LinkedEvent], *, expected: int | None = None, own: bool = False
+) -> ChainCheck:
+    """Check `events`, which are all that there are of `session`, in order; `expected` is their number.
+
+    None of a journal's `own` events is masked: without its salt, an event's content could be anything.
+    """
+    prev: LinkedEvent | None = None
+    masked = unvouched = 0
+    keys: set[bytes] = set()
+    rest = iter(events)
+    for event in rest:
+        fault = _fault(session, prev, event, rest)
+        if fault is None and own and event.vouch is not None:
+            fault = Fault(event.seq, "changed", "the mark that the session was imported was taken off")
+        if fault is None and own and event.salt is None:
+            fault = Fault(event.seq, "changed", f"event {event.seq} ({event.kind}) has lost its salt")
+        if fault is None and event.vouch is not None and not event.vouch.holds(event.hash, event.body):
+            message = f"event {event.seq} ({event.kind}) is not as it was imported"
+            fault = Fault(event.seq, "changed", message)
+        if fault is not None:
+            return ChainCheck(session, fault.seq - 1, _hash(prev), masked, fault)
+        masked += event.salt is None
+        if event.vouch is not None:
+            keys.add(event.vouch.key)
+        elif not own and is_vouched(event.seq, event.salt):
+            unvouched += 1
+        prev = event
+    count = 0 if prev is None else prev.seq
+    if expected is not None and type(expected) is not int:  # a column may hold a value of any type
+        message = f"the session's line does not count its {_some(count, 'event')}"
+        return ChainCheck(session, count, _hash(prev), masked, Fault(count, "changed", message))
+    if expected is not None and expected > count:
+        message = f"{_some(expected - count, 'event')} at the end {_were(expected - count)} removed"
+        return ChainCheck(session, count, _hash(prev), masked, Fault(count + 1, "removed", message))
+    if expected is not None and expected < count:
+        message = f"the session's line counts {expected} events, and there are {count}"
+        return ChainCheck(session, count, _hash(prev), masked, Fault(expected + 1, "inserted", message))
+    return ChainCheck(session, count, _hash(prev), masked, unvouched=unvouched, keys=frozenset(keys))
+
+
+def _stored(connection: sqlite3.Connection, session: str) -> Iterator[LinkedEvent]:
+    def page(after: float, size: int) -> list[LinkedRow]:
+        return connection.execute(SELECT_LINKED, (session, after, size)).fetchall()
+
+    return map(linked, in_pages(page, _BEFORE_ALL))
+
+
+def _hash(event: LinkedEvent | None) -> bytes | None:
+    return None if event is None else event.hash
+
+
+def _follows(event: LinkedEvent, seq: int, prev: bytes | None) -> bool:
+    """Whether an event is what was recorded with the number `seq` after the event of hash `prev`."""
+    place = Place(event.place.session, seq, event.place.at)
+    try:
+        if event.salt is not None:
+            return link(place, event.body, event.salt, prev) == event.hash
+        return (
+            event.content is not None and event_hash(place, event.body, event.content, prev) == event.hash
+        )
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return False  # columns may hold values of any type
+
+
+def _kind_of(body: str) -> object:
+    """What a body says it is; the text has been parsed before. `None` where it says a thing twice."""
+    try:
+        members: dict[str, object] = orjson.loads(body)
+        if orjson.dumps(members) == body.encode():
+            return members.get("type")
+    except ValueError:
+        pass  # `NaN`, and whatever else orjson takes for no JSON
+    try:
+        found = said_once(body)
+    except ValueError:
+        return None
+    return found.get("type") if isinstance(found, dict) else None
+
+
+def said_once(text: str) -> JsonValue:
+    """A JSON text's value. Raises `ValueError` for no JSON, and for an object with two members of a name.
+
+    A hash is over the last of them, and other readers may show the first.
+    """
+    return json.loads(text, object_pairs_hook=_members)
+
+
+def _members(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it has two members named '{twice}'")
+    return members
+
+
+def _fault(
+    session: str, prev: LinkedEvent | None, event: LinkedEvent, rest: Iterator[LinkedEvent]
+) -> Fault | None:
+    seq = 1 if prev is None else prev.seq + 1
+    if (
+        event.seq == seq
+        and event.place.session == session
+        and _follows(event, seq, _hash(prev))
+        and _kind_of(event.body) == event.kind
+    ):
+        return None
+    return _named(seq, prev, [event, *islice(rest, _WINDOW)])
+
+
+def _named(seq: int, prev: LinkedEvent | None, found: Sequence[LinkedEvent]) -> Fault:
+    """What happened to the event of number `seq`, judged by those that are there from its place on."""
+    head, event = _hash(prev), found[0]
+    if type(event.seq) is not int:
+        return Fault(seq, "inserted", f"an event that has no number stands in the place of event {seq}")
+    found = [other for other in found if type(other.seq) is int]
+    for at, other in enumerate(found[1:], 1):
+        if not _follows(other, seq, head):
+            continue
+        if _follows(event, seq + 1, other.hash):
+            return Fault(seq, "reordered", f"event {seq} stands {_some(at, 'place')} later")
+        for back in range(1, len(found)):
+            if _follows(event, seq + back, found[back].hash):
+                message = f"event {seq + back} stands {_some(back, 'place')} earlier"
+                return Fault(seq, "reordered", message)
+        return Fault(seq, "inserted", f"{_numbers(seq, at)} {_were(at)} inserted")
+    if event.seq > seq:
+        gone = event.seq - seq
+        return Fault(seq, "removed", f"{_numbers(seq, gone)} {_were(gone)} removed")
+    if len(found) > 1:
+        for gone in range(1, _WINDOW):
+            if _follows(found[1], found[1].seq + gone, event.hash):
+                message = f"{_numbers(seq, gone)} {_were(gone)} removed, and the rest renumbered"
+                return Fault(seq, "removed", message)
+    return Fault(seq, "changed", f"event {seq} ({event.kind}) was changed")
+
+
+def _some(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _numbers(first: int, count: int) -> str:
+    return f"event {first}" if count == 1 else f"events {first} to {first + count - 1}"
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"

@@ -1,0 +1,1 @@
+"""Decisions listed, filtered and counted."""

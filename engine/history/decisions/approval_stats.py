@@ -1,0 +1,328 @@
+"""What approvals cost the people who give them: how many, how fast, and which are always given.
+
+An approval that is given every time, within a second or two, is no decision any more. The numbers follow
+from the journal's events, read page by page; of each decision only its time is kept, for the medians.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+from typing import Literal, TypeAlias, cast
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from ..errors import JournalError
+from ..journal.schema import name_of, reading
+from ..model.events import SessionOpened, SessionResumed, event_body
+from ..model.records import NetRecord, Record, RuleRecord
+from ..model.times import to_ms
+
+QUICK = 2.0
+"""Seconds within which nobody can have read what is asked."""
+
+ENOUGH = 20
+"""Decisions of a rule from which on they say something."""
+
+SESSIONS = 200
+"""The latest sessions of a rule that are told by name."""
+
+_PAGE = 2_000
+_PAGE_TEXT = 4_000_000
+_CHUNK = 100
+_KINDS = (
+    "approval.requested",
+    "approval.given",
+    "approval.decided",
+    "approval.expired",
+    "approval.withdrawn",
+)
+_SELECT = (
+    "SELECT cursor, session, at, type, body FROM event WHERE cursor > ? AND at >= ? "
+    f"AND type IN ({', '.join(repr(kind) for kind in _KINDS)}) ORDER BY cursor LIMIT ?"
+)
+
+_Row: TypeAlias = tuple[int, str, int, str, str]
+_Number: TypeAlias = Literal["requests", "approved", "denied", "expired", "withdrawn", "edited"]
+
+
+class Tally(Record):
+    """Requests and what became of them.
+
+    `approved` and `denied` are decisions by people; `edited` are those of the approved whose input was
+    changed, `quick` the decisions within `QUICK` seconds, `seconds` the median of all of them.
+    """
+
+    requests: int = 0
+    approved: int = 0
+    denied: int = 0
+    expired: int = 0
+    withdrawn: int = 0
+    edited: int = 0
+    quick: int = 0
+    seconds: float | None = None
+
+    @property
+    def decided(self) -> int:
+        return self.approved + self.denied
+
+    @property
+    def open(self) -> int:
+        return self.requests - self.decided - self.expired - self.withdrawn
+
+    @property
+    def rate(self) -> float | None:
+        """The share of decisions that approve."""
+        return self.approved / self.decided if self.decided else None
+
+
+class RuleFatigue(Record):
+    """The requests of one rule, or of a net that has none.
+
+    `rule` is where it stood last. `high` says that it was of high risk at least once, `grants` that an
+    answer may let later calls pass, `by` who approved. `sessions` are the latest in which it asked, with
+    how often, `all_sessions` is how many there are in all.
+    """
+
+    net: str
+    rule: RuleRecord | None
+    tally: Tally
+    high: bool = False
+    people: int = 1
+    grants: bool = True
+    by: tuple[str, ...] = ()
+    sessions: Mapping[str, int] = {}
+    all_sessions: int = 0
+
+    @property
+    def always(self) -> bool:
+        """Whether people said yes, unchanged, as often as it takes to think of another rule.
+
+        A rule of high risk is to be asked about however often it is approved.
+        """
+        tally = self.tally
+        unsure = tally.denied or tally.edited or tally.expired
+        return self.rule is not None and not self.high and not unsure and tally.approved >= ENOUGH
+
+
+class OperatorFatigue(Record):
+    """What one operator decided; an approval that needs others, too, counts as one."""
+
+    name: str
+    tally: Tally
+
+
+class Fatigue(Record):
+    """All approvals of a journal asked at `since` or later, the rules that ask most first."""
+
+    since: datetime | None
+    total: Tally
+    rules: tuple[RuleFatigue, ...]
+    operators: tuple[OperatorFatigue, ...]
+
+
+@dataclass(slots=True)
+class _Count:
+    """A tally under way: what it counts, and the times of decisions in milliseconds."""
+
+    numbers: Counter[_Number] = field(default_factory=Counter[_Number])
+    times: array[int] = field(default_factory=lambda: array("q"))
+
+    def decided(self, approved: bool, edited: bool, ms: int) -> None:
+        self.numbers["approved" if approved else "denied"] += 1
+        if edited:
+            self.numbers["edited"] += 1
+        self.times.append(ms)
+
+    def add(self, other: _Count) -> None:
+        """Count all that another one has."""
+        self.numbers.update(other.numbers)
+        self.times.extend(other.times)
+
+    def tally(self) -> Tally:
+        quick = sum(ms < QUICK * 1000 for ms in self.times)
+        seconds = median(self.times) / 1000 if self.times else None
+        return Tally(**self.numbers, quick=quick, seconds=seconds)
+
+
+@dataclass(slots=True)
+class _Rule:
+    net: str
+    rule: RuleRecord | None
+    count: _Count = field(default_factory=_Count)
+    high: bool = False
+    people: int = 1
+    by: Counter[str] = field(default_factory=Counter[str])
+    sessions: dict[str, int] = field(default_factory=dict[str, int])
+
+    def asked(self, session: str, body: Mapping[str, object]) -> None:
+        self.count.numbers["requests"] += 1
+        self.high |= body.get("risk") == "high"
+        people = body.get("people", 1)
+        if isinstance(people, int) and people > self.people:
+            self.people = people
+        self.sessions[session] = self.sessions.pop(session, 0) + 1
+
+    def result(self) -> RuleFatigue:
+        text = "" if self.rule is None else f" {' '.join(self.rule.text.split())} "
+        return RuleFatigue(
+            net=self.net,
+            rule=self.rule,
+            tally=self.count.tally(),
+            # What the rule says counts too: requests of older versions do not.
+            high=self.high or " risk high " in text,
+            people=self.people,
+            grants=self.people == 1 and " no grants " not in text,
+            by=tuple(name for name, _ in self.by.most_common()),
+            sessions=dict([*self.sessions.items()][-SESSIONS:]),
+            all_sessions=len(self.sessions),
+        )
+
+
+class _Reader:
+    """Takes events in order. Only requests that are open are kept whole."""
+
+    def __init__(self) -> None:
+        self.rules: dict[tuple[str, str | None], _Rule] = {}
+        self.operators: dict[str, _Count] = {}
+        self._open: dict[tuple[str, str], tuple[_Rule, int]] = {}
+        self._texts: dict[str, str] = {}
+
+    def take(self, session: str, at: int, kind: str, body: Mapping[str, object]) -> None:
+        """Move on by one event. Raises `KeyError`, `TypeError` or `ValueError` for what is none."""
+        key = session, str(body["approval_id"])
+        if kind == "approval.requested":
+            rule = self._rule(body)
+            rule.asked(session, body)
+            self._open[key] = rule, at
+            return
+        found = self._open.get(key)
+        if found is None:
+            return  # It was asked before the time that is looked at.
+        rule, since = found
+        ms = max(0, at - since)
+        if kind == "approval.given":
+            self._operator(body).decided(True, False, ms)
+            return
+        del self._open[key]
+        if kind == "approval.decided":
+            approved, edited = body["approved"] is True, body.get("input") is not None
+            for count in (rule.count, self._operator(body)):
+                count.decided(approved, approved and edited, ms)
+            if approved:
+                rule.by[str(body["by"])] += 1
+                for other in cast("list[str]", body.get("others") or ()):
+                    rule.by[other] += 1
+            return
+        rule.count.numbers["expired" if kind == "approval.expired" else "withdrawn"] += 1
+
+    def _rule(self, body: Mapping[str, object]) -> _Rule:
+        net, given = str(body["net"]), cast("Mapping[str, object] | None", body.get("rule"))
+        text = None if given is None else self._words(str(given["text"]))
+        rule = self.rules.get((net, text))
+        if rule is None:
+            rule = self.rules[net, text] = _Rule(net, None)
+        if given is not None and (rule.rule is None or rule.rule.line != given["line"]):
+            rule.rule = RuleRecord.model_validate(given)
+        return rule
+
+    def _words(self, text: str) -> str:
+        """A rule's text with single spaces; most have been seen before."""
+        words = self._texts.get(text)
+        if words is None:
+            words = self._texts[text] = " ".join(text.split())
+        return words
+
+    def _operator(self, body: Mapping[str, object]) -> _Count:
+        name = str(body["by"])
+        count = self.operators.get(name)
+        if count is None:
+            count = self.operators[name] = _Count()
+        count.numbers["requests"] += 1
+        return count
+
+    def result(self, since: datetime | None) -> Fatigue:
+        total = _Count()
+        for rule in self.rules.values():
+            total.add(rule.count)
+        rules = sorted((rule.result() for rule in self.rules.values()), key=_most)
+        operators = [OperatorFatigue(name=n, tally=c.tally()) for n, c in self.operators.items()]
+        return Fatigue(
+            since=since,
+            total=total.tally(),
+            rules=tuple(rules),
+            operators=tuple(sorted(operators, key=lambda o: (-o.tally.decided, o.name))),
+        )
+
+
+def _most(rule: RuleFatigue) -> tuple[int, str, str]:
+    return -rule.tally.requests, rule.net, "" if rule.rule is None else rule.rule.text
+
+
+def fatigue(path: Path, since: datetime | None = None, *, stop: threading.Event | None = None) -> Fatigue:
+    """What the approvals of the journal at `path` say, those asked at `since` or later.
+
+    Raises `JournalError` for a file or an event that cannot be read, also once `stop` is set.
+    """
+    reader = _Reader()
+    for rows in _pages(path, 0 if since is None else to_ms(since)):
+        if stop is not None and stop.is_set():
+            raise JournalError("Nobody waits for the approvals to be counted any more.")
+        for cursor, session, at, kind, text in rows:
+            try:
+                reader.take(session, at, kind, cast("dict[str, object]", from_json(text)))
+            except (KeyError, TypeError, ValueError) as error:
+                raise JournalError(
+                    f"Journal '{name_of(path)}': event {cursor} of the file cannot be read: "
+                    f"{error or type(error).__name__}. The file was changed by something else; restore "
+                    "a backup."
+                ) from error
+    return reader.result(since)
+
+
+def _pages(path: Path, since: int) -> Iterator[list[_Row]]:
+    """Rows about requests, a page at a time; a page of long inputs ends early."""
+    done = 0
+    more = True
+    while more:
+        with reading(path) as connection:
+            found = connection.execute(_SELECT, (done, since, _PAGE))
+            rows: list[_Row] = []
+            text = 0
+            while text < _PAGE_TEXT and (chunk := found.fetchmany(_CHUNK)):
+                rows += chunk
+                text += sum([len(row[4]) for row in chunk])
+            found.close()
+        more = len(rows) == _PAGE or text >= _PAGE_TEXT
+        if rows:
+            done = rows[-1][0]
+            yield rows
+
+
+def nets_of(path: Path, session: str) -> dict[str, NetRecord]:
+    """Every net a session had, as it was last. Raises `JournalError`."""
+    nets: dict[str, NetRecord] = {}
+    with reading(path) as connection:
+        rows = connection.execute(
+            "SELECT seq, body FROM event WHERE session = ? AND type IN ('session.opened', "
+            "'session.resumed') ORDER BY seq",
+            (session,),
+        ).fetchall()
+    for seq, text in rows:
+        try:
+            body = event_body.validate_json(text)
+        except ValidationError as error:
+            raise JournalError(
+                f"Journal '{name_of(path)}': event {seq} of session '{session}' cannot be read: {error}. "
+                "A newer Interlock may have written it, or the file was changed; restore a backup."
+            ) from error
+        if isinstance(body, SessionOpened | SessionResumed):
+            nets.update((net.key, net) for net in body.nets)
+    return nets

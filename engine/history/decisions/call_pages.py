@@ -1,0 +1,115 @@
+"""Reading what happened to calls, and nothing else: for judging many sessions again.
+
+A page is read to its end before its first row is given out. In between no transaction is open, so that
+whoever takes long over a page does not hold up the writer.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TypeAlias
+
+from ..journal.schema import reading
+from ..model.times import to_ms
+
+CallRow: TypeAlias = tuple[int, int, str, str]
+"""seq, at, type, body"""
+
+PAGE = 1_000
+"""Rows a page has at most."""
+
+PAGE_TEXT = 4_000_000
+"""Characters after which a page ends: inputs and outputs can be long."""
+
+CHUNK = 100
+"""Rows between two looks at how long they are."""
+
+SESSIONS = 200
+
+KINDS = (
+    "session.opened",
+    "session.resumed",
+    "call.decided",
+    "call.result",
+    "approval.requested",
+    "approval.decided",
+    "approval.expired",
+    "net.toggled",
+)
+"""What bears on how calls are judged. The mode of a call stands with its decision."""
+
+_SELECT_ROWS = (
+    "SELECT seq, at, type, body FROM event WHERE session = ? AND seq > ? "
+    f"AND type IN ({', '.join(repr(kind) for kind in KINDS)}) ORDER BY seq LIMIT ?"
+)
+
+
+def call_pages(
+    path: Path, sessions: Iterable[str], *, after: int = 0, page: int = PAGE
+) -> Iterator[tuple[str, list[CallRow]]]:
+    """The rows of `KINDS`, session by session; of each those after its event number `after`.
+
+    A long session comes in several pages, one that has none in none. Raises `JournalError` when the file
+    cannot be read.
+    """
+    with reading(path) as connection:
+        for session in sessions:
+            done = after
+            more = True
+            while more:
+                found = connection.execute(_SELECT_ROWS, (session, done, page))
+                rows: list[CallRow] = []
+                text = 0
+                while text < PAGE_TEXT and (chunk := found.fetchmany(CHUNK)):
+                    rows += chunk
+                    text += sum([len(row[3]) for row in chunk])
+                found.close()
+                if rows:
+                    yield session, rows
+                    done = rows[-1][0]
+                more = len(rows) == page or text >= PAGE_TEXT
+
+
+def recorded_sessions(path: Path, since: datetime | None = None) -> Iterator[str]:
+    """Sessions in which something was recorded at `since` or later, the first opened first.
+
+    Subagents' are left out: their calls were decided, and are recorded, in the session above them.
+    Raises `JournalError` when the file cannot be read.
+    """
+    last = 0
+    while True:
+        with reading(path) as connection:
+            rows = connection.execute(
+                f"SELECT rowid, id FROM session WHERE {_top(connection)} AND updated >= ? "
+                "AND rowid > ? ORDER BY rowid LIMIT ?",
+                (_ms(since), last, SESSIONS),
+            ).fetchall()
+        yield from (str(session) for _, session in rows)
+        if len(rows) < SESSIONS:
+            return
+        last = rows[-1][0]
+
+
+def count_calls(path: Path, since: datetime | None = None) -> int:
+    """How many decided calls those sessions have. Raises `JournalError` as they do."""
+    with reading(path) as connection:
+        found = connection.execute(
+            f"SELECT coalesce(sum(calls), 0) FROM session WHERE {_top(connection)} AND updated >= ?",
+            (_ms(since),),
+        ).fetchone()
+    return int(found[0])
+
+
+def _top(connection: sqlite3.Connection) -> str:
+    """The condition for sessions that are no subagent's; the oldest journals know of none."""
+    has_kind = connection.execute(
+        "SELECT count(*) FROM pragma_table_info('session') WHERE name = 'kind'"
+    ).fetchone()
+    return "kind <> 'child'" if has_kind[0] else "TRUE"
+
+
+def _ms(since: datetime | None) -> int:
+    return 0 if since is None else to_ms(since)

@@ -1,0 +1,228 @@
+"""Decisions on calls counted: by rule or tool over time, and what enforce would have stopped in shadow
+mode. Changes of settings do not count."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from ..fold.setting_changes import STEPS
+from ..model.records import Record
+from ..model.times import from_ms, to_ms
+from .filter import EVERYTHING, DecisionFilter, Result
+from .reader import CALLS_ONLY, condition, deciding
+
+GroupBy: TypeAlias = Literal["rule", "tool"]
+
+# With a plus the names decide nothing about the order in which lines are read: by place is fastest.
+_COLUMNS = {"rule": "+net", "tool": "+tool", None: "NULL"}
+_STOPPED = frozenset({"block", "denied", "would-block"})
+_ASKED = frozenset({"approved", "denied", "would-ask"})
+
+
+class Group(Record):
+    """Decisions that share a net or a tool: how many, how many were or would have been stopped or asked.
+
+    `name` is none for decisions without a net. `rule` is the text of the net's rule. `course` counts
+    them over the time that is looked at, in equal steps, the oldest first.
+    """
+
+    name: str | None
+    rule: str | None = None
+    count: int = 0
+    stopped: int = 0
+    asked: int = 0
+    course: tuple[int, ...] = ()
+
+
+class Counts(Record):
+    """Groups, the largest first, and all of them together in `total`; `start` and `end` of the time."""
+
+    total: Group = Group(name=None)
+    groups: tuple[Group, ...] = ()
+    start: datetime | None = None
+    end: datetime | None = None
+
+
+class Ended(Record):
+    """Calls of one kind, and how they ended: `done` were successful steps of their task."""
+
+    calls: int = 0
+    done: int = 0
+    failed: int = 0
+
+    def plus(self, calls: int, result: Result | None) -> Ended:
+        return Ended(
+            calls=self.calls + calls,
+            done=self.done + calls * (result == "done"),
+            failed=self.failed + calls * (result == "failed"),
+        )
+
+
+class RuleShare(Record):
+    """What became of the calls that one net would have stopped or asked for."""
+
+    net: str | None
+    ended: Ended
+
+
+class ShadowSession(Record):
+    """A session's calls in shadow mode, and by rule those that would have been stopped or asked for."""
+
+    session: str
+    agent: str
+    calls: int
+    blocked: tuple[RuleShare, ...] = ()
+    asked: tuple[RuleShare, ...] = ()
+
+
+class ShadowSummary(Record):
+    """What enforce mode would have done in all sessions; the most affected sessions first."""
+
+    sessions: tuple[ShadowSession, ...] = ()
+    calls: int = 0
+    blocked: tuple[RuleShare, ...] = ()
+    asked: tuple[RuleShare, ...] = ()
+
+
+def total(shares: tuple[RuleShare, ...]) -> Ended:
+    """All of them together."""
+    each = [share.ended for share in shares]
+    return Ended(
+        calls=sum(e.calls for e in each),
+        done=sum(e.done for e in each),
+        failed=sum(e.failed for e in each),
+    )
+
+
+@dataclass(slots=True)
+class _Tally:
+    count: int = 0
+    stopped: int = 0
+    asked: int = 0
+    course: list[int] = field(default_factory=list[int])
+
+    def group(self, name: str | None, rule: str | None = None) -> Group:
+        return Group(
+            name=name,
+            rule=rule,
+            count=self.count,
+            stopped=self.stopped,
+            asked=self.asked,
+            course=tuple(self.course),
+        )
+
+
+def count_decisions(
+    path: Path,
+    wanted: DecisionFilter = EVERYTHING,
+    *,
+    by: GroupBy | None = None,
+    steps: int = 24,
+    stop: threading.Event | None = None,
+) -> Counts:
+    """Count the decisions that a filter wants, in `steps` steps of the time it spans.
+
+    The time goes from `since` to `until`, or to the oldest and the newest decision of the journal.
+    Raises `JournalError`, also when `stop` is set before it is done.
+    """
+    with deciding(path, stop) as connection:
+        first, last = connection.execute("SELECT min(at), max(at) FROM decision").fetchone()
+        if first is None:
+            return Counts()
+        start = first if wanted.since is None else max(first, to_ms(wanted.since))
+        end = last if wanted.until is None else min(last, to_ms(wanted.until))
+        size = max(1, -(-(end - start + 1) // steps))
+        where = condition(connection, wanted)
+        rows = connection.execute(
+            f"SELECT {_COLUMNS[by]} AS name, verdict, (at - ?) / ? AS step, count(*) FROM decision "
+            f"{where.sql} GROUP BY 1, 2, 3",
+            [start, size, *where.given],
+        ).fetchall()
+        tallies: dict[str | None, _Tally] = defaultdict(lambda: _Tally(course=[0] * steps))
+        everything = _Tally(course=[0] * steps)
+        for name, verdict, step, count in rows:
+            if verdict in STEPS:
+                continue
+            for tally in (tallies[name], everything):
+                tally.count += count
+                tally.stopped += count * (verdict in _STOPPED)
+                tally.asked += count * (verdict in _ASKED)
+                tally.course[min(max(step, 0), steps - 1)] += count
+        found = sorted(tallies.items(), key=lambda item: (-item[1].count, item[0] or ""))
+        groups = [
+            tally.group(name, _rule(connection, name) if by == "rule" else None) for name, tally in found
+        ]
+    return Counts(
+        total=everything.group(None),
+        groups=tuple(groups) if by is not None else (),
+        start=from_ms(start),
+        end=from_ms(max(start, end)),
+    )
+
+
+def _rule(connection: sqlite3.Connection, net: str | None) -> str | None:
+    """The text of a net's rule, from the last call that it stopped or asked for."""
+    row = connection.execute(
+        "SELECT rule FROM decision WHERE net = ? AND verdict <> 'allow' "
+        f"AND {CALLS_ONLY} ORDER BY at DESC LIMIT 1",
+        (net,),
+    ).fetchone()
+    return None if row is None else row[0]
+
+
+def shadow_summary(path: Path, wanted: DecisionFilter = EVERYTHING) -> ShadowSummary:
+    """What enforce mode would have done in the shadow mode of the sessions and the time of a filter.
+
+    Raises `JournalError`.
+    """
+    with deciding(path) as connection:
+        where = condition(connection, wanted.scope)
+        where.add("mode = 'shadow'")
+        rows = connection.execute(
+            "SELECT session, verdict, net, result, count(*) FROM decision "
+            f"{where.sql} GROUP BY session, verdict, net, result",
+            where.given,
+        ).fetchall()
+        sessions: dict[str, int] = defaultdict(int)
+        affected: dict[tuple[str | None, str], dict[str | None, Ended]] = defaultdict(dict)
+        for session, verdict, net, result, count in rows:
+            if verdict in STEPS:  # Cheaper here, a group at a time, than line by line.
+                continue
+            sessions[session] += count
+            if verdict == "allow":
+                continue
+            for shares in (affected[session, verdict], affected[None, verdict]):
+                shares[net] = shares.get(net, Ended()).plus(count, result)
+        lines = [
+            ShadowSession(
+                session=session,
+                agent=_agent(connection, session),
+                calls=calls,
+                blocked=_shares(affected.get((session, "would-block"), {})),
+                asked=_shares(affected.get((session, "would-ask"), {})),
+            )
+            for session, calls in sessions.items()
+        ]
+    lines.sort(key=lambda s: (-total(s.blocked).calls, -total(s.asked).calls, -s.calls, s.session))
+    return ShadowSummary(
+        sessions=tuple(lines),
+        calls=sum(sessions.values()),
+        blocked=_shares(affected.get((None, "would-block"), {})),
+        asked=_shares(affected.get((None, "would-ask"), {})),
+    )
+
+
+def _shares(found: dict[str | None, Ended]) -> tuple[RuleShare, ...]:
+    shares = [RuleShare(net=net, ended=ended) for net, ended in found.items()]
+    return tuple(sorted(shares, key=lambda s: (-s.ended.calls, s.net or "")))
+
+
+def _agent(connection: sqlite3.Connection, session: str) -> str:
+    row = connection.execute("SELECT agent FROM session WHERE id = ?", (session,)).fetchone()
+    return "" if row is None else str(row[0])

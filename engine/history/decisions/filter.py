@@ -1,0 +1,210 @@
+"""What decisions somebody wants to see, and the line they type to say so.
+
+    deploy rule:require-test-before-deploy verdict:would-block since:24h
+
+Words are looked for in tool, net, rule, agent, what was off and the first 200 characters of the input,
+all of them; `input:` looks through all of the input. Of several values of one key any fits; different
+keys have to fit all. `kind:` and `by:` find what people changed beside the calls: `kind:toggle by:ada`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import Literal, TypeAlias, cast, get_args
+
+from ..fold.setting_changes import KINDS, STEPS, Kind, Step
+from ..model.records import Record
+from ..model.since import moment
+
+CallVerdict: TypeAlias = Literal["allow", "approved", "block", "denied", "would-block", "would-ask"]
+"""What was decided: `approved` and `denied` by a person; in shadow mode what enforce would have done."""
+
+Verdict: TypeAlias = CallVerdict | Step
+"""What was decided of a call, or how far a change of settings is."""
+
+Result: TypeAlias = Literal["done", "failed", "unknown"]
+"""How a call that ran ended; none for one that is still running or never ran."""
+
+VERDICTS: tuple[Verdict, ...] = (*get_args(CallVerdict), *STEPS)
+RESULTS: tuple[Result, ...] = get_args(Result)
+LONGEST = 400
+
+_FAMILIES: dict[str, tuple[Verdict, ...]] = {
+    "ask": ("approved", "denied", "would-ask"),
+    "shadow": ("would-block", "would-ask"),
+    **{verdict: (verdict,) for verdict in VERDICTS},
+}
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "change": KINDS[1:],
+    **{kind: (kind,) for kind in KINDS},
+}
+"""What may stand after `kind:`; `change` is everything but calls."""
+
+_KEYS = "tool|input|rule|verdict|session|agent|result|kind|by|since|until"
+_TOKEN = re.compile(
+    rf'\s*(?:(?P<key>(?i:{_KEYS})|[a-z]+):)?(?:"(?P<quoted>[^"]*)(?P<end>"?)|(?P<bare>\S*))'
+)
+"""Small letters before a colon were meant as a key; with capitals only what is one: `C:` is a disk."""
+
+
+class DecisionFilter(Record):
+    """Which decisions; everything empty means all of them. Times are aware."""
+
+    words: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    sessions: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    results: tuple[Result, ...] = ()
+    kinds: tuple[Kind, ...] = ()
+    people: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def named(self) -> dict[str, tuple[str, ...]]:
+        """What is looked for by name, under its key in the line."""
+        return {
+            "tool": self.tools,
+            "rule": self.rules,
+            "session": self.sessions,
+            "agent": self.agents,
+            "by": self.people,
+        }
+
+    @property
+    def scope(self) -> DecisionFilter:
+        """The sessions and the time of it, with all their calls."""
+        return DecisionFilter(
+            sessions=self.sessions, agents=self.agents, since=self.since, until=self.until
+        )
+
+
+EVERYTHING = DecisionFilter()
+
+
+class FilterError(ValueError):
+    """A filter nobody understands: `column`, from 1, is where, and the message what to write instead."""
+
+    def __init__(self, column: int, text: str) -> None:
+        super().__init__(f"column {column}: {text}")
+        self.column = column
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    column: int
+    key: str | None
+    value: str
+
+
+def parse_filter(text: str, *, now: datetime, zone: tzinfo | None = None) -> DecisionFilter:
+    """The filter in a line. `zone` is the operator's; `None` is the machine's.
+
+    Raises `FilterError` for an unknown key or value, an open quotation mark, and a line that is too long.
+    """
+    if len(text) > LONGEST:
+        raise FilterError(LONGEST + 1, f"a filter has at most {LONGEST} characters; leave something out")
+    found: dict[str, list[str]] = {}
+    times: dict[str, datetime] = {}
+    last = 1
+    for token in _tokens(text):
+        match token.key:
+            case None:
+                found.setdefault("words", []).append(token.value)
+            case "tool" | "input" | "rule" | "session" | "agent":
+                found.setdefault(f"{token.key}s", []).append(_given(token))
+            case "by":
+                found.setdefault("people", []).append(_given(token))
+            case "kind":
+                found.setdefault("kinds", []).extend(_choice(token, _CHOICES))
+            case "verdict":
+                found.setdefault("verdicts", []).extend(_choice(token, _FAMILIES))
+            case "result":
+                found.setdefault("results", []).extend(_choice(token, {r: (r,) for r in RESULTS}))
+            case "since" | "until":
+                if token.key in times:
+                    raise FilterError(token.column, f"'{token.key}:' is said twice; leave one out")
+                times[token.key] = _moment(token, now, zone)
+                last = token.column if token.key == "until" else last
+            case other:
+                raise FilterError(
+                    token.column,
+                    f"nothing is known as '{other}:'. Use tool:, input:, rule:, verdict:, session:, "
+                    "agent:, result:, kind:, by:, since: or until:, or look for the text itself: "
+                    f'"{other}:{token.value}"',
+                )
+    if len(times) == 2 and times["since"] >= times["until"]:
+        begins = times["since"].astimezone(zone)
+        raise FilterError(
+            last, f"the time ends before it begins at {begins:%Y-%m-%d %H:%M}; give a later until:"
+        )
+    lists = {name: tuple(dict.fromkeys(values)) for name, values in found.items()}
+    return DecisionFilter.model_validate({**lists, **times})
+
+
+def quoted(value: str) -> str:
+    """A value as it is written in a filter."""
+    return f'"{value}"' if not value or re.search(r"\s", value) else value
+
+
+def time_of(text: str) -> str:
+    """What a line says of the time, as it is typed there."""
+    said: list[str] = []
+    at = 0
+    while text[at:].strip() and (match := _TOKEN.match(text, at)) is not None:
+        if (match["key"] or "").lower() in ("since", "until"):
+            said.append(match[0].strip())
+        at = match.end()
+    return " ".join(said)
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    at = 0
+    while text[at:].strip():
+        match = _TOKEN.match(text, at)
+        assert match is not None, "the expression takes anything"
+        start = match.start("key") if match["key"] is not None else match.start("bare")
+        if match["quoted"] is not None:
+            start = match.start("quoted") - 1 if match["key"] is None else start
+            if not match["end"]:
+                raise FilterError(match.start("quoted"), "this quotation mark is never closed; add one")
+        value = match["quoted"] if match["quoted"] is not None else match["bare"]
+        if value or match["key"]:
+            key = match["key"]
+            yield _Token(start + 1, None if key is None else key.lower(), value)
+        at = match.end()
+
+
+def _given(token: _Token) -> str:
+    if not token.value:
+        raise FilterError(token.column, f"say which after '{token.key}:', such as {token.key}:NAME")
+    return token.value
+
+
+def _choice(
+    token: _Token,
+    known: dict[str, tuple[Verdict, ...]] | dict[Result, tuple[Result]] | dict[str, tuple[str, ...]],
+) -> list[str]:
+    choices = cast("dict[str, tuple[str, ...]]", known)
+    meant = token.value.lower().replace(" ", "-")
+    if meant not in choices:
+        said = f"'{token.value}' is no {token.key}" if token.value else f"say which {token.key}"
+        raise FilterError(token.column, f"{said}; use {_listed([*choices])}")
+    return [*choices[meant]]
+
+
+def _listed(names: list[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _moment(token: _Token, now: datetime, zone: tzinfo | None) -> datetime:
+    try:
+        return moment(token.value, now, zone)
+    except ValueError as error:
+        raise FilterError(token.column, str(error)) from error

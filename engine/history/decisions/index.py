@@ -1,0 +1,445 @@
+"""A line for every decision and every change of settings, as they follow from a session's events.
+
+The journal keeps the lines beside the events, in the same transaction; `decisions_of` says what they must
+be. A subagent's call is recorded in its own session and in that of its parent, whose nets judged it: only
+the latter makes a line, with the subagent as `via`. It has the rule, the person who answered and what the
+call did to the nets, and in a replay of that session the decision has its place. Changes that people
+make to a subagent's own session are lines of that session.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from json.encoder import encode_basestring
+from typing import NamedTuple, TypeAlias, get_args
+
+from pydantic import JsonValue
+
+from ..fold.setting_changes import SETTINGS, Kind, SessionSettings, Setting, SettingChange
+from ..journal.insert import insert
+from ..model.events import (
+    ApprovalDecided,
+    ApprovalExpired,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    CallDecided,
+    CallResult,
+    JournalEvent,
+    SessionOpened,
+    SessionResumed,
+    event_body,
+)
+from ..model.fast_models import named
+from ..model.records import RuleRecord
+from ..model.times import from_ms, to_ms
+
+HEAD = 200
+"""Characters of an input, a rule or a name that a line keeps."""
+
+_BATCH = 1000
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
+class DecisionLine(NamedTuple):
+    """A decision as it is listed: the columns of the table, in their order.
+
+    `tool` is the name that the rules know the call by, `called` the tool that the agent called. `input`
+    is its head as text. `verdict` is a `Verdict`, `result` a `Result` once there is one. `net` is the
+    one that blocked or asked, else the first that moved; `rule` and `place` are the text of its rule and
+    its file and line. `by` is who approved or denied it. `off` says what people had switched off that
+    would have stopped it, and who. Of another `kind` than `call` it is a change of settings: `input` has
+    it in words, `by` who made it, `verdict` is a `settings.Step`.
+    """
+
+    cursor: int
+    session: str
+    seq: int
+    at: int
+    agent: str
+    call_id: str
+    tool: str
+    called: str
+    input: str
+    mode: str
+    verdict: str
+    net: str | None
+    rule: str | None
+    place: str | None
+    by: str | None
+    via: str | None
+    result: str | None
+    kind: Kind = "call"
+    off: str | None = None
+
+
+class Ended(NamedTuple):
+    """The call of the decision `cursor` ended so."""
+
+    result: str
+    cursor: int
+
+
+Change: TypeAlias = DecisionLine | Ended
+
+IN_TIME = "(nobody in time)"
+"""Who denied a call whose request has expired."""
+
+COLUMNS = ", ".join(f'"{name}"' for name in DecisionLine._fields)
+INSERT_DECISION = (
+    f"INSERT INTO decision ({COLUMNS}) VALUES ({', '.join('?' * len(DecisionLine._fields))})"
+)
+END_DECISION = "UPDATE decision SET result = ? WHERE cursor = ?"
+
+Bearing: TypeAlias = (
+    SessionOpened
+    | SessionResumed
+    | CallDecided
+    | CallResult
+    | ApprovalRequested
+    | ApprovalDecided
+    | ApprovalExpired
+    | ApprovalWithdrawn
+    | Setting
+)
+"""The events that bear on the lines."""
+
+BEARING: tuple[type[Bearing], ...] = get_args(Bearing)
+LISTED = frozenset(kind.model_fields["type"].default for kind in BEARING)
+"""The types of the events that bear on the lines."""
+
+
+def _types(kinds: Iterable[type[Bearing]]) -> str:
+    """The types of events, as SQL lists them."""
+    return ", ".join(f"'{kind.model_fields['type'].default}'" for kind in kinds)
+
+
+_KINDS = _types(BEARING)
+_SETTINGS = _types((SessionOpened, *SETTINGS))
+
+
+@dataclass(slots=True)
+class _Question:
+    """What a person was first asked about a call, and who denied it."""
+
+    net: str
+    rule: RuleRecord | None
+    denied_by: str | None = None
+
+
+@dataclass(slots=True)
+class SessionCalls:
+    """What of a session's past its next lines depend on: who acts, what was asked, what runs.
+
+    `running` has the cursors of the decisions of each call id that have no result yet, oldest first: an
+    id may come again.
+    """
+
+    agent: str
+    child: bool
+    asked: dict[str, _Question] = field(default_factory=dict[str, _Question])
+    running: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    settings: SessionSettings = field(default_factory=SessionSettings)
+
+    def take(self, event: JournalEvent, at: int) -> Change | None:
+        """Move on by one event, `at` its time in UTC milliseconds; what it changes in the lines."""
+        if isinstance(event.body, SETTINGS):
+            return self._changed(event, event.body, at)
+        if self.child:
+            return None
+        match event.body:
+            case CallDecided() as body:
+                return self._decided(event, body, at)
+            case CallResult(anomaly=None) as body:
+                return self._ended(body)
+            case ApprovalRequested() as body:
+                self.asked.setdefault(body.call_id, _Question(body.net, body.rule))
+            case ApprovalDecided(approved=False) as body:
+                if (question := self.asked.get(body.call_id)) is not None:
+                    question.denied_by = body.by
+            case ApprovalExpired() as body:
+                if (question := self.asked.get(body.call_id)) is not None:
+                    question.denied_by = IN_TIME
+            case ApprovalWithdrawn() as body:
+                self.asked.pop(body.call_id, None)
+            case _:
+                pass
+        return None
+
+    def _changed(self, event: JournalEvent, body: Setting, at: int) -> DecisionLine | None:
+        change = self.settings.take(body)
+        if isinstance(body, SessionResumed):
+            self.agent = body.agent
+            self.asked.clear()
+        if change is None:
+            return None
+        net, call_id = change.net, change.call_id
+        if net is None and (question := self.asked.get(call_id)) is not None:
+            net = question.net
+        return self._change_line(event, change, net, at)
+
+    def _change_line(
+        self, event: JournalEvent, change: SettingChange, net: str | None, at: int
+    ) -> DecisionLine:
+        rule = None if net is None else self.settings.rules.get(net)
+        tool = change.tool[:HEAD]
+        return DecisionLine(
+            cursor=event.cursor,
+            session=event.session,
+            seq=event.seq,
+            at=at,
+            agent=self.agent[:HEAD],
+            call_id=change.call_id,
+            tool=tool,
+            called=tool,
+            input=change.words[:HEAD].replace("\0", "␀"),
+            mode=self.settings.mode,
+            verdict=change.step,
+            net=None if net is None else net[:HEAD],
+            rule=None if rule is None else rule.text[:HEAD],
+            place=None if rule is None else rule.where[-HEAD:],
+            by=", ".join(change.people)[:HEAD] or None,
+            via=None,
+            result=None,
+            kind=change.kind,
+            off=None,
+        )
+
+    def _decided(self, event: JournalEvent, body: CallDecided, at: int) -> DecisionLine:
+        question = self.asked.pop(body.call_id, None) if self.asked else None
+        denied_by = question.denied_by if question is not None else None
+        verdict = _verdict(body, denied=denied_by is not None)
+        call_id, net, rule = body.call_id, body.net, body.rule
+        if net is None and question is not None:
+            net, rule = question.net, question.rule
+        elif net is None and body.steps:
+            net = body.steps[0].net
+        if verdict not in ("block", "denied"):
+            self.running.setdefault(call_id, []).append(event.cursor)
+        by = denied_by
+        if verdict != "denied":
+            by = ", ".join(body.approved_by or body.granted)[:HEAD] or None
+        off = None
+        if body.off or body.mode == "shadow":
+            off = self._off(body)
+            if verdict == "allow" and body.off:
+                net = net or next(iter(body.off))
+        return named(
+            DecisionLine,
+            (
+                event.cursor,
+                event.session,
+                event.seq,
+                at,
+                self.agent[:HEAD],
+                call_id,
+                (body.names[0] if body.names else body.tool)[:HEAD],
+                body.tool[:HEAD],
+                input_head(body.input),
+                body.mode,
+                verdict,
+                None if net is None else net[:HEAD],
+                None if rule is None else rule.text[:HEAD],
+                None if rule is None else rule.where[-HEAD:],
+                by,
+                body.via,
+                None,
+                "call",
+                off,
+            ),
+        )
+
+    def _off(self, body: CallDecided) -> str | None:
+        """What was off that would have stopped a call, and who had switched it off."""
+        words = body.off_words if body.outcome == "allow" else None
+        if body.mode == "shadow" and body.outcome != "allow":
+            words = self.settings.shadow or "shadow mode"
+        return None if words is None else words[:HEAD].replace("\0", "␀")
+
+    def _ended(self, body: CallResult) -> Ended | None:
+        running = self.running.get(body.call_id)
+        if not running:
+            return None
+        cursor = running.pop()
+        if not running:
+            del self.running[body.call_id]
+        return Ended("unknown" if body.unknown else "failed" if body.is_error else "done", cursor)
+
+
+def _verdict(body: CallDecided, *, denied: bool) -> str:
+    match body.outcome:
+        case "allow":
+            return "approved" if body.approved_by else "allow"
+        case "ask":
+            return "would-ask"
+        case "block" if body.mode == "shadow":
+            return "would-block"
+        case "block":
+            return "denied" if denied else "block"
+
+
+def input_head(values: dict[str, JsonValue]) -> str:
+    """A call's input as one text, cut after `HEAD` characters: a lone command as it is, else `name=JSON`.
+
+    The names stay, so that what is under a telling one can be masked.
+    """
+    if len(values) == 1 and isinstance(command := values.get("command"), str):
+        return command[:HEAD].replace("\0", "␀")
+    head = ""
+    for name, value in values.items():
+        # What most inputs are made of has a quick way.
+        if isinstance(value, str):
+            text = encode_basestring(value[:HEAD])
+        elif type(value) is int:
+            text = str(value)
+        else:
+            text = _encode(value)
+        head += f"{' ' if head else ''}{name[:HEAD]}={text[: HEAD + 2]}"
+        if len(head) > HEAD:
+            break
+    return head[:HEAD].replace("\0", "␀")
+
+
+def decisions_of(events: Iterable[JournalEvent]) -> list[DecisionLine]:
+    """The lines of a session with these events, in order. The events begin with its opening."""
+    lines: dict[int, DecisionLine] = {}
+    for _ in listing(events, lines):
+        pass
+    return list(lines.values())
+
+
+def listing(events: Iterable[JournalEvent], lines: dict[int, DecisionLine]) -> Iterator[JournalEvent]:
+    """The same events, each given on once `lines`, by cursor, are as it leaves them."""
+    for event, change in _taken(events):
+        match change:
+            case DecisionLine():
+                lines[change.cursor] = change
+            case Ended():
+                lines[change.cursor] = lines[change.cursor]._replace(result=change.result)
+            case None:
+                pass
+        yield event
+
+
+def _taken(events: Iterable[JournalEvent]) -> Iterator[tuple[JournalEvent, Change | None]]:
+    """The events of sessions, one after the other, each with what it changes."""
+    calls = SessionCalls("", child=True)
+    for event in events:
+        if isinstance(event.body, SessionOpened):
+            calls = opened_calls(event.body)
+        yield event, calls.take(event, to_ms(event.at))
+
+
+def opened_calls(opened: SessionOpened) -> SessionCalls:
+    """A session at its beginning."""
+    settings = SessionSettings.opened(opened)
+    return SessionCalls(opened.agent, child=opened.kind == "child", settings=settings)
+
+
+# What stands in a database
+
+
+def calls_before(connection: sqlite3.Connection, event: JournalEvent, calls: SessionCalls) -> None:
+    """Put `calls` where the session stood before `event`, by its lines and events in the database."""
+    rows = connection.execute(
+        "SELECT call_id, cursor FROM decision WHERE session = ? AND result IS NULL "
+        "AND kind = 'call' AND verdict NOT IN ('block', 'denied') ORDER BY cursor",
+        (event.session,),
+    )
+    for call_id, cursor in rows:
+        calls.running.setdefault(call_id, []).append(cursor)
+    for earlier in _bearing(connection, event.session, below=event.seq, kinds=_SETTINGS):
+        match earlier.body:
+            case SessionOpened() as opened:
+                calls.settings = SessionSettings.opened(opened)
+            case body if isinstance(body, SETTINGS):
+                calls.settings.take(body)
+            case _:
+                pass
+    if calls.child or isinstance(event.body, SessionResumed):
+        return
+    last = connection.execute(
+        "SELECT coalesce(max(seq), 0) FROM event WHERE session = ? AND type = 'session.resumed'",
+        (event.session,),
+    ).fetchone()[0]
+    probe = SessionCalls(calls.agent, child=False, asked=calls.asked)
+    for earlier in _bearing(connection, event.session, after=last, below=event.seq):
+        probe.take(earlier, to_ms(earlier.at))
+
+
+def write_changes(connection: sqlite3.Connection, changes: Sequence[Change]) -> None:
+    """Put what events made into the table, in the transaction that is open."""
+    lines = [change for change in changes if type(change) is DecisionLine]
+    if lines:
+        insert(connection, INSERT_DECISION, lines)
+    if len(lines) < len(changes):
+        connection.executemany(END_DECISION, [c for c in changes if isinstance(c, Ended)])
+
+
+def rebuild_decisions(connection: sqlite3.Connection, session: str | None = None) -> int:
+    """Make all lines anew, or those of one session, in the transaction that is open. How many there are.
+
+    Raises `ValueError` for an event that cannot be read.
+    """
+    where, given = ("", ()) if session is None else (" WHERE session = ?", (session,))
+    id_is = "" if session is None else " WHERE id = ?"
+    connection.execute(f"DELETE FROM decision{where}", given)
+    changes: list[Change] = []
+    sessions = connection.execute(f"SELECT id, kind FROM session{id_is} ORDER BY rowid", given).fetchall()
+    for each, kind in sessions:
+        kinds = _SETTINGS if kind == "child" else _KINDS
+        for _, change in _taken(_bearing(connection, each, kinds=kinds)):
+            if change is None:
+                continue
+            changes.append(change)
+            if len(changes) >= _BATCH:
+                write_changes(connection, changes)
+                changes.clear()
+    write_changes(connection, changes)
+    return int(connection.execute(f"SELECT count(*) FROM decision{where}", given).fetchone()[0])
+
+
+def rebuild_changed(connection: sqlite3.Connection) -> None:
+    """Make the lines anew of sessions whose settings were changed, or that ran in shadow mode.
+
+    The lines of others are the same as before changes were listed. Raises `ValueError` as
+    `rebuild_decisions`.
+    """
+    found = connection.execute(
+        f"SELECT DISTINCT session FROM event WHERE type IN ({_types(SETTINGS)}) "
+        "UNION SELECT DISTINCT session FROM decision WHERE mode = 'shadow'"
+    ).fetchall()
+    for (session,) in found:
+        rebuild_decisions(connection, str(session))
+
+
+def _bearing(
+    connection: sqlite3.Connection,
+    session: str,
+    *,
+    after: int = 0,
+    below: int | None = None,
+    kinds: str = _KINDS,
+) -> Iterator[JournalEvent]:
+    """The events of a session that bear on its lines, or those of some `kinds`, page by page."""
+    while True:
+        rows = connection.execute(
+            "SELECT cursor, seq, at, body FROM event WHERE session = ? AND seq > ? "
+            f"AND type IN ({kinds}) ORDER BY seq LIMIT ?",
+            (session, after, _BATCH),
+        ).fetchall()
+        for cursor, seq, at, body in rows:
+            if below is not None and seq >= below:
+                return
+            yield JournalEvent(
+                cursor=cursor,
+                session=session,
+                seq=seq,
+                at=from_ms(at),
+                body=event_body.validate_json(body),
+            )
+        if len(rows) < _BATCH:
+            return
+        after = rows[-1][1]

@@ -1,0 +1,1 @@
+"""Folding events into a session's state, at any moment."""

@@ -1,0 +1,179 @@
+"""How requests and grants move a session's state; see `fold`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ..errors import impossible
+from ..model.events import (
+    ApprovalDecided,
+    ApprovalExpired,
+    ApprovalExtended,
+    ApprovalGiven,
+    ApprovalRequested,
+    ApprovalRevealed,
+    ApprovalWithdrawn,
+    EventBody,
+    GrantGiven,
+    GrantRevoked,
+    JournalEvent,
+)
+from ..model.fast_models import updated
+from ..model.records import ExtensionRecord
+from ..model.state import ApprovalState, GrantState, NetState, SessionState
+from .markings import initial_marking, start_of
+from .transcript import UNDECIDED, find_call, propose, replace_call, say
+
+
+def requested(state: SessionState, event: JournalEvent, body: ApprovalRequested) -> None:
+    if body.approval_id in state.approvals:
+        raise impossible(event, f"approval '{body.approval_id}' is open already")
+    call = find_call(state, body.call_id, UNDECIDED)
+    original = (body.input if call is None else call.input) if body.edited else None
+    state.approvals[body.approval_id] = ApprovalState(
+        id=body.approval_id,
+        session=state.id,
+        agent=state.agent,
+        call_id=body.call_id,
+        since=event.at,
+        tool=body.tool,
+        called=body.called,
+        input=body.input,
+        names=body.names,
+        net=body.net,
+        transition=body.transition,
+        title=body.title,
+        message=body.message,
+        marking=body.marking,
+        rule=body.rule,
+        uninspectable=body.uninspectable,
+        preview=body.preview,
+        via=body.via,
+        digest=body.digest,
+        risk=body.risk,
+        people=body.people,
+        expires=body.expires,
+        may_grant=body.may_grant,
+        exact_only=body.exact_only,
+        beyond=body.beyond,
+        note=body.note,
+        wants=body.wants,
+        runs=body.runs,
+        commands=body.commands,
+        marked=body.marked,
+        hidden=body.hidden,
+        original=original,
+        edited_by=body.edited_by,
+        shell_fields=body.shell_fields,
+        opener=state.opened_by if state.kind == "outside" else None,
+    )
+    if call is None:
+        call = propose(state, event.at, body.call_id, body.called, body.input, body.shell_fields)
+    replace_call(
+        state,
+        call,
+        updated(call, {"status": "waiting", "names": body.names, "via": body.via, "waits_for": ()}),
+    )
+
+
+def answered(
+    state: SessionState, event: JournalEvent, body: ApprovalDecided | ApprovalExpired | ApprovalWithdrawn
+) -> None:
+    if body.approval_id not in state.approvals:
+        raise impossible(event, f"approval '{body.approval_id}' is not open")
+    del state.approvals[body.approval_id]
+    if any(a.call_id == body.call_id for a in state.approvals.values()):
+        return
+    call = find_call(state, body.call_id, {"waiting"})
+    if call is not None:
+        replace_call(state, call, updated(call, {"status": "proposed"}))
+
+
+def changed(
+    state: SessionState, event: JournalEvent, body: ApprovalGiven | ApprovalExtended | ApprovalRevealed
+) -> None:
+    """A request stays open: one more has approved, it has more time, or somebody saw what is hidden."""
+    approval = state.approvals.get(body.approval_id)
+    if approval is None:
+        raise impossible(event, f"approval '{body.approval_id}' is not open")
+    match body:
+        case ApprovalExtended(proposed=ExtensionRecord() as proposed):
+            update: dict[str, object] = {"extension": proposed}
+        case ApprovalExtended(until=until):
+            update = {"expires": until, "extension": None}
+        case ApprovalRevealed(by=by):
+            update = {"revealed": (*approval.revealed, by)}
+        case ApprovalGiven(by=by):
+            if by in approval.given:
+                raise impossible(event, f"{by} has approved '{body.approval_id}' already")
+            if len(approval.given) + 1 >= approval.people:
+                raise impossible(event, f"nobody is missing to approve '{body.approval_id}' then")
+            update = {
+                "given": (*approval.given, by),
+                "given_at": (*approval.given_at, event.at),
+                "tokens": (*approval.tokens, body.token),
+            }
+    state.approvals[body.approval_id] = updated(approval, update)
+
+
+def granted(state: SessionState, event: JournalEvent, body: GrantGiven) -> None:
+    """A grant joins the session's, with all its tokens."""
+    record = body.grant
+    if record.key in state.nets or record.key in state.grants:
+        raise impossible(event, f"there is a net '{record.key}' already")
+    if record.exact and body.input is None:
+        raise impossible(event, f"'{record.key}' is for one input, and the record has none")
+    if record.asks not in state.nets:
+        raise impossible(event, f"the session has no net '{record.asks}' to answer for")
+    marking = initial_marking(record.net)
+    net = NetState(net=record.net, active=True, marking=marking, since=start_of(record.net, record.since))
+    state.grants[record.key] = GrantState(
+        record=record,
+        input=body.input,
+        net=net,
+        by=body.by,
+        at=event.at,
+        reason=body.reason,
+        shell_fields=body.shell_fields,
+    )
+    why = "" if body.reason is None else f": {body.reason}"
+    say(state, "note", event.at, f"{record.key}: {record.tool} granted by {body.by}{why}", body.by)
+
+
+def revoked(state: SessionState, event: JournalEvent, body: GrantRevoked) -> None:
+    """A grant is no longer in force; it stays to be seen."""
+    grant = state.grants.get(body.key)
+    if grant is None or not grant.net.active:
+        raise impossible(event, f"there is no grant '{body.key}' in force")
+    net = updated(grant.net, {"active": False})
+    state.grants[body.key] = updated(grant, {"net": net, "revoked_by": body.by})
+    say(state, "note", event.at, f"{body.key} revoked by {body.by}", body.by)
+
+
+def forget_grants(state: SessionState, nets: Collection[str], ended: Collection[str] = ()) -> None:
+    """Grants that answer for one of `nets`, which is not what it was, and those `ended` are over."""
+    for key, grant in state.grants.items():
+        if grant.net.active and (grant.record.asks in nets or key in ended):
+            state.grants[key] = updated(grant, {"net": updated(grant.net, {"active": False})})
+
+
+# How a request ended, for those who answer it too late or see it go.
+
+
+def end_of(body: EventBody) -> tuple[str, str] | None:
+    """The request's id and a sentence: `Already denied by maria: not today`; `None` for other events."""
+    match body:
+        case ApprovalDecided(approved=approved, by=by, reason=reason):
+            why = f": {reason}" if reason else ""
+            return body.approval_id, f"Already {'approved' if approved else 'denied'} by {by}{why}"
+        case ApprovalExpired(reason=reason):
+            return body.approval_id, f"Too late: {reason}"
+        case ApprovalWithdrawn(reason=reason):
+            return body.approval_id, f"Withdrawn: {reason}"
+        case _:
+            return None
+
+
+def own_end(body: ApprovalDecided) -> str:
+    """The same for whoever decided it: `You have approved this: it is recorded`."""
+    return f"You have {'approved' if body.approved else 'denied'} this: it is recorded"

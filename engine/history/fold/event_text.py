@@ -1,0 +1,453 @@
+"""Events in words: one line for a list, and what an event changed for a replay.
+
+Everything an agent, a model or a tool wrote passes `visible`, so a line can be printed as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Container, Iterable
+
+from pydantic import JsonValue
+
+from ...core.durations import lasting
+from ...core.sanitize import visible
+from ...net.net import format_marking
+from ..model.events import (
+    ApprovalDecided,
+    ApprovalExpired,
+    ApprovalExtended,
+    ApprovalGiven,
+    ApprovalRequested,
+    ApprovalRevealed,
+    ApprovalWithdrawn,
+    CallDecided,
+    CallResult,
+    CallWaits,
+    ChangeAgreed,
+    ChangeDropped,
+    ChangeProposed,
+    GrantGiven,
+    GrantRevoked,
+    JournalEvent,
+    LimitRaised,
+    MessageAdded,
+    MessageQueued,
+    MessageWithdrawn,
+    ModeChanged,
+    NetToggled,
+    SessionOpened,
+    SessionResumed,
+    SessionStatus,
+    StepEnded,
+)
+from ..model.records import FlowStepped, GrantRecord, StepRecord
+from ..model.state import NetState, SessionState
+from .flow_steps import step_changes, step_headline
+
+LONGEST = 200
+_SPACES = re.compile(r"[ \t\n]+")
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """One visible line of at most `longest` characters; white space runs become one space."""
+    line = visible(_SPACES.sub(" ", text[: longest * 8]).strip())
+    cut = len(line) > longest or len(text) > longest * 8
+    return f"{line[: longest - 1]}…" if cut else line
+
+
+def input_head(arguments: dict[str, JsonValue], longest: int = LONGEST) -> str:
+    """The beginning of a call's input as JSON; empty for no input."""
+    return shortened(json.dumps(arguments, ensure_ascii=False), longest) if arguments else ""
+
+
+def headline(event: JournalEvent, wanting: Container[str] = ()) -> str:
+    """An event in one line, beginning with its type; `wanting` are the requests that want an answer."""
+    parts = [event.body.type, *_headline(event, wanting)]
+    return "  ".join(visible(part) for part in parts if part)
+
+
+def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
+    match event.body:
+        case SessionOpened() as body:
+            nets = "1 net" if len(body.nets) == 1 else f"{len(body.nets)} nets"
+            return (
+                body.agent,
+                f"{_under(body.model, body.mode)}, {nets}",
+                _origin(body),
+                _by(body.opened_by),
+            )
+        case SessionResumed() as body:
+            fresh = ", ".join(net.key for net in body.nets)
+            return (
+                body.agent,
+                _under(body.model, body.mode),
+                f"fresh: {fresh}" if fresh else "",
+                f"dropped: {', '.join(body.dropped)}" if body.dropped else "",
+                f"asked again: {', '.join(body.asked_again)}" if body.asked_again else "",
+                f"going on: {', '.join(body.going_on)}" if body.going_on else "",
+                _by(body.by),
+                shortened(body.reason or ""),
+            )
+        case SessionStatus() as body:
+            return body.status, shortened(body.error or ""), _by(body.by)
+        case MessageAdded() as body:
+            return _message_headline(body)
+        case MessageQueued() as body:
+            return f"{body.mode} {_by(body.by)}".rstrip(), shortened(body.text)
+        case MessageWithdrawn() as body:
+            return f"message {body.message_id}", shortened(body.reason)
+        case StepEnded() as body:
+            paid = f", {dollars(body.cost)}" if body.cost else ""
+            used = f"{body.input_tokens} tokens in, {body.output_tokens} out{paid}"
+            return body.finish_reason, used, _by(body.via)
+        case FlowStepped() as body:
+            return step_headline(body)
+        case CallWaits() as body:
+            return f"call {body.call_id}", f"waits for {', '.join(body.waits_for) or 'no other call'}"
+        case CallDecided() as body:
+            return _decision_headline(body)
+        case CallResult() as body:
+            if body.anomaly is not None:
+                return body.tool, f"anomaly: {shortened(body.anomaly)}"
+            ended = f"{'error' if body.is_error else 'ok'} {body.seconds:.1f} s"
+            return (
+                body.tool,
+                "unknown outcome" if body.unknown else ended,
+                shortened(body.output),
+            )
+        case ApprovalRequested() as body:
+            where = f"[{body.rule.where}]" if body.rule else ""
+            asks = f"asks a person: {body.net} {where}".rstrip()
+            return body.tool, input_head(body.input), asks, _by(body.via)
+        case ApprovalDecided() as body:
+            return f"call {body.call_id}", _answer(body, wanting)
+        case ApprovalGiven() as body:
+            return f"call {body.call_id}", f"approved by {body.by}, others must too"
+        case ApprovalExtended() as body:
+            may = "may wait" if body.proposed is None else "is to wait"
+            return f"call {body.call_id}", f"{may} {_until(body)}", _by(_both(body))
+        case ApprovalRevealed() as body:
+            return f"call {body.call_id}", "masked text looked at", _by(body.by)
+        case ApprovalWithdrawn() | ApprovalExpired() as body:
+            return f"call {body.call_id}", shortened(body.reason)
+        case GrantGiven() as body:
+            return body.grant.key, f"{grant_words(body.grant)}{_why(body.reason)}", _by(body.by)
+        case GrantRevoked() as body:
+            return body.key, "revoked", _by(body.by)
+        case NetToggled() as body:
+            return body.net, "on" if body.active else "off", _switched_by(body)
+        case ModeChanged() as body:
+            return body.mode, _switched_by(body)
+        case ChangeProposed() as body:
+            what = "shadow mode" if body.net is None else f"{body.net} {'on' if body.active else 'off'}"
+            return what, f"proposed, takes {body.people}: {shortened(body.reason)}", _by(body.by)
+        case ChangeAgreed() as body:
+            return f"change {body.change_id}", "agreed, others must too", _by(body.by)
+        case ChangeDropped() as body:
+            return f"change {body.change_id}", shortened(body.reason), _by(body.by)
+        case LimitRaised() as body:
+            return f"to {dollars(body.max_cost)}{_why(body.reason)}", _by(body.by)
+
+
+def _switched_by(body: NetToggled | ModeChanged) -> str:
+    """Who switched it, until when and why."""
+    until = f", until {body.until:%H:%M:%S}" if body.until is not None else ""
+    who = ", ".join(dict.fromkeys((*body.others, body.by)))
+    return f"(its time is over, set by {who})" if body.timed else f"(by {who}{until}{_why(body.reason)})"
+
+
+def _why(reason: str | None) -> str:
+    return f": {shortened(reason)}" if reason else ""
+
+
+def _under(model: str, mode: str) -> str:
+    """An agent elsewhere need not say what model it has."""
+    return f"on {model}, {mode} mode" if model else f"in {mode} mode"
+
+
+def _origin(body: SessionOpened) -> str:
+    if body.kind == "outside":
+        return "its loop runs elsewhere"
+    if body.flow is not None:
+        return f"runs flow {body.flow.name}"
+    if body.parent is None:
+        return ""
+    moment = "" if body.parent_seq is None else f" at event {body.parent_seq}"
+    return f"{body.kind} of {body.parent}{moment}"
+
+
+def _by(who: str | None) -> str:
+    return f"(by {who})" if who else ""
+
+
+def _message_headline(body: MessageAdded) -> Iterable[str]:
+    calls = [f"{call.tool} {input_head(call.input, 80)}".rstrip() for call in body.calls]
+    speaker = f"{body.role} {_by(body.by)}".rstrip()
+    if body.reported_by is not None:
+        speaker = f"{body.role} ({body.attribution})"
+    if body.role == "summary":
+        speaker += f"  ({body.kept or 0} kept)"
+    ran = "" if body.input is None else f"ran with {input_head(body.input, 80)}".rstrip()
+    return (f"{speaker} {body.tool}" if body.tool else speaker), shortened(body.text or ""), ran, *calls
+
+
+def _decision_headline(body: CallDecided) -> Iterable[str]:
+    verdict = (
+        f"would {body.outcome}" if body.mode == "shadow" and body.outcome != "allow" else body.outcome
+    )
+    if body.outcome == "allow" and body.approved_by:
+        verdict += f" (approved by {', '.join(body.approved_by)})"
+    if body.granted:
+        verdict += f" (by {', '.join(body.granted)})"
+    if body.off and body.outcome == "allow":
+        verdict += f" ({shortened(body.off_words or '')})"
+    edited = " (input edited)" if body.edited else ""
+    edited += f" (unclear: {shortened(body.uninspectable)})" if body.uninspectable else ""
+    edited += f" (judged as {', '.join(body.judged_as)})" if body.judged_as else ""
+    reason = f": {body.reason}" if body.reason else ""
+    where = f" [{body.rule.where}]" if body.rule and body.outcome != "allow" else ""
+    name = body.names[0] if body.names else body.tool
+    return name, f"{verdict}{edited}{shortened(reason)}{where}", _by(body.via)
+
+
+def _answer(body: ApprovalDecided, wanting: Container[str]) -> str:
+    answered = body.input is not None and body.approval_id in wanting
+    verdict = "answered" if answered else "approved" if body.approved else "denied"
+    edited = " with edited input" if body.input is not None and not answered else ""
+    return f"{verdict} by {body.by}{edited}{_why(body.reason)}"
+
+
+def changes(before: SessionState, event: JournalEvent, after: SessionState) -> list[str]:
+    """What `event` changed, in words; `before` and `after` are the states around it."""
+    lines = [
+        *_opened(event, after),
+        *_asked(before, event),
+        *_waiting(before, event),
+        *_moved(before, event, after),
+        *_switched(before, after),
+        *_calls(before, event, after),
+        *_pending(before, event, after),
+        *step_changes(event, after.nets),
+        *_spent(before, after),
+    ]
+    return [visible(line) for line in lines]
+
+
+def _opened(event: JournalEvent, after: SessionState) -> Iterable[str]:
+    match event.body:
+        case SessionOpened() as body:
+            yield f"opened: {after.agent} {_under(after.model, after.mode)}"
+            if origin := _origin(body):
+                yield origin
+            for key, net in after.nets.items():
+                yield _standing(key, net)
+        case SessionResumed() as body:
+            yield f"resumed: {after.agent} {_under(after.model, after.mode)}"
+            for record in body.nets:
+                yield f"starts fresh: {_standing(record.key, after.nets[record.key])}"
+            for key in body.dropped:
+                yield f"{key}: dropped"
+            for key in body.forgot:
+                yield f"{key}: notes forgotten"
+            for call_id in body.asked_again:
+                call = after.calls.get(call_id)
+                yield f"asked again: {'unknown' if call is None else call.tool} (call {call_id})"
+            for call_id in body.going_on:
+                call = after.calls.get(call_id)
+                yield f"goes on: {'unknown' if call is None else call.tool} (call {call_id})"
+        case _:
+            pass
+
+
+def _standing(key: str, net: NetState) -> str:
+    off = "" if net.active else " (off)"
+    return f"{key}{off}: {format_marking(net.marking) or 'no tokens'}"
+
+
+def _asked(before: SessionState, event: JournalEvent) -> Iterable[str]:
+    match event.body:
+        case ApprovalRequested() as body:
+            yield f"approval requested: {body.tool}"
+        case ApprovalDecided() as body:
+            yield f"approval of {_asking(before, body.approval_id)}: {_answer(body, before.wanting)}"
+        case ApprovalGiven() as body:
+            asked = before.approvals.get(body.approval_id)
+            so_far = f" ({len(asked.given) + 1} of {asked.people})" if asked else ""
+            yield f"approval of {_asking(before, body.approval_id)}: approved by {body.by}{so_far}"
+        case ApprovalExtended() as body:
+            asked_about = _asking(before, body.approval_id)
+            may = "may wait" if body.proposed is None else "is to wait, if a second person agrees,"
+            yield f"approval of {asked_about} {may} {_until(body)} (by {_both(body)})"
+        case ApprovalRevealed() as body:
+            asked_about = _asking(before, body.approval_id)
+            yield f"masked text of {asked_about} looked at (by {body.by})"
+        case ApprovalExpired() as body:
+            yield f"approval of {_asking(before, body.approval_id)} expired: {shortened(body.reason)}"
+        case GrantGiven() as body:
+            words = f"{grant_words(body.grant)}{_why(body.reason)}"
+            yield f"{body.grant.key} given by {body.by}: {words}"
+        case GrantRevoked() as body:
+            yield f"{body.key} revoked by {body.by}"
+        case ApprovalWithdrawn() as body:
+            yield f"approval of {_asking(before, body.approval_id)} withdrawn: {shortened(body.reason)}"
+        case _:
+            pass
+
+
+def _waiting(before: SessionState, event: JournalEvent) -> Iterable[str]:
+    """What waits to join the conversation, or does so no more."""
+    waited = {waits.id: waits for waits in before.queued}
+    match event.body:
+        case MessageQueued(mode="steer"):
+            yield "message waits for the next model call"
+        case MessageQueued():
+            yield "message waits for the turn's end"
+        case MessageWithdrawn(message_id=gone, reason=reason):
+            text = shortened(waited[gone].text) if gone in waited else gone
+            yield f"message not delivered, {shortened(reason)}: {text}"
+        case MessageAdded(message_id=str() as taken) if taken in waited:
+            seconds = (event.at - waited[taken].since).total_seconds()
+            yield f"message taken up after {seconds:.1f} s"
+        case _:
+            pass
+
+
+def _until(body: ApprovalExtended) -> str:
+    until = body.until if body.proposed is None else body.proposed.until
+    return "for ever" if until is None else f"until {until:%H:%M:%S}"
+
+
+def _both(body: ApprovalExtended) -> str:
+    return " and ".join((*body.others, body.by))
+
+
+def grant_words(grant: GrantRecord) -> str:
+    """What a grant lets pass without a person, and how often and long, in one line."""
+    which = "with one exact input" if grant.exact else f"as {', '.join(grant.names)}"
+    uses = [] if grant.uses is None else ["once" if grant.uses == 1 else f"{grant.uses} times"]
+    time = [] if grant.seconds is None else [f"for {lasting(grant.seconds)}"]
+    bounds = " ".join([*uses, *time]) or "for this session"
+    return f"{grant.tool} {which}, {bounds}"
+
+
+def _asking(before: SessionState, approval_id: str) -> str:
+    asked = before.approvals.get(approval_id)
+    return asked.tool if asked else approval_id
+
+
+def _moved(before: SessionState, event: JournalEvent, after: SessionState) -> Iterable[str]:
+    undone = _by_net(event.body.undone) if isinstance(event.body, CallResult) else {}
+    moved = {
+        **{key: f"taken back: {' and '.join(names)}" for key, names in undone.items()},
+        **{key: f"{' and '.join(names)} fired" for key, names in _fired(event).items()},
+    }
+    for key, what in moved.items():
+        was, now = _standing_of(before, key), _standing_of(after, key)
+        if was is None or now is None:
+            continue
+        old, new = was.marking, now.marking
+        moves = [f"{place} {old.get(place, 0)}→{n}" for place, n in new.items() if old.get(place, 0) != n]
+        yield ", ".join([f"{key}: {what}", *(moves or ["marking unchanged"])])
+
+
+def _standing_of(state: SessionState, key: str) -> NetState | None:
+    """A net of the session, or that of a grant."""
+    grant = state.grants.get(key)
+    return state.nets.get(key) if grant is None else grant.net
+
+
+def _fired(event: JournalEvent) -> dict[str, list[str]]:
+    steps: Iterable[StepRecord] = ()
+    match event.body:
+        case CallDecided() as body:
+            steps = (step for step in body.steps if not step.deferred)
+        case CallResult(anomaly=None) as body:
+            steps = body.fired
+        case _:
+            pass
+    return _by_net(steps)
+
+
+def _by_net(steps: Iterable[StepRecord]) -> dict[str, list[str]]:
+    """The transitions of each net."""
+    found: dict[str, list[str]] = {}
+    for step in steps:
+        found.setdefault(step.net, []).append(step.transition)
+    return found
+
+
+def _switched(before: SessionState, after: SessionState) -> Iterable[str]:
+    if before.seq == 0:
+        return
+    for key, change in after.changes.items():
+        if key not in before.changes:
+            yield f"proposed by {change.by}: {change.words} ({len(change.given)} of {change.people})"
+        elif before.changes[key].given != change.given:
+            yield f"{change.words}: {len(change.given)} of {change.people} agreed"
+    for key, change in before.changes.items():
+        if key not in after.changes:
+            yield f"no longer proposed: {change.words}"
+    for key, net in after.nets.items():
+        if key in before.nets and before.nets[key].active != net.active:
+            yield f"{key}: {'on' if net.active else 'off (state kept)'}"
+    if before.mode != after.mode:
+        yield f"mode {before.mode} → {after.mode}"
+    if before.max_cost != after.max_cost:
+        was, now = ("none" if c is None else dollars(c) for c in (before.max_cost, after.max_cost))
+        yield f"cost limit {was} → {now}"
+    if before.status != after.status:
+        yield f"status {before.status} → {after.status}"
+    if after.error and after.error != before.error:
+        yield f"error: {shortened(after.error)}"
+
+
+def _calls(before: SessionState, event: JournalEvent, after: SessionState) -> Iterable[str]:
+    match event.body:
+        case MessageAdded(role="summary", kept=kept):
+            words = "1 message" if kept == 1 else f"{kept or 0} messages"
+            yield f"compacted: the model reads this summary of what was said before the last {words}"
+        case MessageAdded(role="assistant", calls=calls):
+            for call in calls:
+                yield f"proposed: {call.tool} (call {call.call_id})"
+        case CallWaits() as body:
+            yield f"call {body.call_id} waits for {', '.join(body.waits_for) or 'no other call'}"
+        case CallResult(anomaly=str() as anomaly):
+            yield f"anomaly, nothing changed: {shortened(anomaly)}"
+        case (
+            CallDecided(call_id=call_id)
+            | CallResult(call_id=call_id)
+            | MessageAdded(call_id=str() as call_id)
+        ):
+            old, new = before.calls.get(call_id), after.calls.get(call_id)
+            if new is not None and (old is None or old.status != new.status):
+                since = old.status if old is not None else "new"
+                yield f"{new.tool} (call {call_id}): {since} → {new.status}"
+            if isinstance(event.body, MessageAdded) and event.body.input is not None:
+                yield f"ran with {input_head(event.body.input) or 'no arguments'}, not as proposed"
+        case _:
+            pass
+
+
+def _pending(before: SessionState, event: JournalEvent, after: SessionState) -> Iterable[str]:
+    waited = [(p.call_id, p.step) for p in before.pending]
+    added = [p for p in after.pending if (p.call_id, p.step) not in waited]
+    yield from dict.fromkeys(f"pending: {p.step.tool} (call {p.call_id})" for p in added)
+    if isinstance(event.body, CallResult) and event.body.anomaly is None:
+        for step in event.body.dropped:
+            yield f"{step.net}: {step.transition} dropped"
+
+
+def _spent(before: SessionState, after: SessionState) -> Iterable[str]:
+    used = after.input_tokens - before.input_tokens, after.output_tokens - before.output_tokens
+    if any(used):
+        cost = after.cost - before.cost
+        yield f"model: {used[0]} tokens in, {used[1]} out" + (f", {dollars(cost)}" if cost > 0 else "")
+
+
+def dollars(cost: float) -> str:
+    """An amount in US dollars: `$1.25`, `$0.0042`, `<$0.0001`."""
+    if 0 < cost < 0.0001:
+        return "<$0.0001"
+    return f"${cost:.2f}" if cost >= 0.1 else f"${cost:.4f}"

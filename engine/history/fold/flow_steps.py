@@ -1,0 +1,130 @@
+"""A flow's steps in the fold, and in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from pydantic import JsonValue
+
+from ..errors import impossible
+from ..model.events import JournalEvent
+from ..model.fast_models import updated
+from ..model.records import FlowStepped, TransitionRecord
+from ..model.state import FlowState, NetState, SessionState, SessionSummary
+from .transcript import say
+
+Nets: TypeAlias = Mapping[str, NetState]
+
+
+def stepped(state: SessionState, event: JournalEvent, body: FlowStepped) -> None:
+    """Move the flow of `state` on. Raises `FoldError` for a step that cannot follow."""
+    flow = state.flow
+    if flow is None:
+        raise impossible(event, "the session runs no flow")
+    if flow.done or body.step != (0 if flow.node is None and not flow.live else flow.step + 1):
+        raise impossible(event, f"it does not follow step {flow.step} of flow '{flow.flow.name}'")
+    unknown = [key for key in body.live if key not in flow.flow.net.places]
+    if unknown:
+        raise impossible(event, f"flow '{flow.flow.name}' has no state '{unknown[0]}'")
+    moved = {"step": body.step, "node": body.node, "live": body.live, "waits": body.waits}
+    state.flow = updated(flow, {**moved, "done": body.done})
+    if body.node is not None:
+        say(state, "note", event.at, _told(body.node, flow.live, body, state.nets))
+
+
+def _told(node: str, before: tuple[str, ...], body: FlowStepped, nets: Nets) -> str:
+    """`Draft → Notes`: a node and the states that it led to, of all that are live now."""
+    led = [*(Counter(body.live) - Counter(before)).elements()]
+    if not led and body.waits is not None:
+        return f"{node} {_waits(body, nets)}"
+    if not led:
+        return f"{node} goes on" if before == body.live else f"{node} ends"
+    return f"{node} → {', '.join(led)}{', and the flow is done' if body.done else ''}"
+
+
+def _waits(body: FlowStepped, nets: Nets | None) -> str:
+    """What a step that waits needs from somebody: `waits for approval of deploy`.
+
+    Its snapshot is read as it comes: it may be of another version. Without the session's `nets` nothing
+    says under which name a call is asked about.
+    """
+    snapshot = body.output.get("snapshot")
+    asked = snapshot.get("suspended") if isinstance(snapshot, dict) else None
+    if not isinstance(asked, dict) or not isinstance(told := asked.get("tool_id"), str):
+        return f"waits for call {body.waits}"
+    tool = told.rpartition("::")[2]
+    match asked.get("kind"):
+        case "approval":
+            of = "" if nets is None else f" of {_asked(asked.get('asks'), nets) or tool}"
+            return f"waits for approval{of}"
+        case "choice":
+            return "waits for a choice"
+        case "input":
+            return "waits for an answer"
+        case _:
+            return f"waits for an answer to {tool}"
+
+
+def _asked(asks: JsonValue, nets: Nets) -> str | None:
+    """The one name that a rule asks about, as the request will have it: a shell's call goes by others."""
+    match asks:
+        case [str() as key, str() as transition] if key in nets and nets[key].net.rule is not None:
+            names = {n for t in nets[key].net.transitions if t.name == transition for n in t.tools}
+            return names.pop() if len(names) == 1 else None
+        case _:
+            return None
+
+
+def next_up(flow: FlowState) -> list[TransitionRecord]:
+    """The ways in which the next node can end: that of the first live state that has all it needs."""
+    if flow.done:
+        return []
+    live = set(flow.live)
+    for state in flow.live:
+        ready = [t for t in flow.flow.net.transitions if state in t.inputs and live >= set(t.inputs)]
+        if ready:
+            return ready
+    return []
+
+
+def speaker(flow: FlowState) -> str | None:
+    """Who has the word: the node that is at work, by its author's name for it, if it has one."""
+    waiting = [t for t in flow.flow.net.transitions if " + ".join(t.inputs) == flow.node]
+    ways = waiting if flow.waits is not None and waiting else next_up(flow)
+    return flow.flow.names.get(ways[0].name) if ways else None
+
+
+def step_headline(body: FlowStepped) -> Iterable[str]:
+    """What stands behind the event's type in a list of events."""
+    waits = "" if body.waits is None else _waits(body, None)
+    return body.node or "begins", ", ".join(body.live), "done" if body.done else waits
+
+
+def step_changes(event: JournalEvent, nets: Nets) -> Iterable[str]:
+    """What a step changed; `nets` are those of its session."""
+    match event.body:
+        case FlowStepped(node=None, live=live):
+            yield f"flow begins with {', '.join(live)}"
+        case FlowStepped() as body:
+            yield f"flow step {body.step}: {body.node} → {', '.join(body.live)}"
+            if body.waits is not None:
+                yield f"flow {_waits(body, nets)}"
+        case _:
+            pass
+
+
+# How the record of a flow's run says that the run stands and nothing went wrong with it.
+
+
+STOPPED = "the run was stopped"
+LEFT = "left after step"
+DIED = "the process that hosted this session ended without closing it"
+
+
+def is_stopped(session: SessionState | SessionSummary) -> bool:
+    """Whether this is a run that somebody stopped or left, or whose host died; it can be resumed."""
+    error = session.error or ""
+    ended = session.kind == "flow" and session.status == "failed"
+    return ended and (error == DIED or error.startswith((STOPPED, LEFT)))

@@ -1,0 +1,430 @@
+"""From events to a session's state: pure, one event at a time.
+
+Markings move by firing the transitions that were recorded, not by asking the nets again, so a budget
+that a failed call spent stays spent and a replay is exact (G-63). The live state and a replay are both
+this fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...core.people import Part, is_among
+from ...net.net import NetError
+from ..errors import FoldError, impossible
+from ..model.events import (
+    ApprovalDecided,
+    ApprovalExpired,
+    ApprovalExtended,
+    ApprovalGiven,
+    ApprovalRequested,
+    ApprovalRevealed,
+    ApprovalWithdrawn,
+    CallDecided,
+    CallResult,
+    CallWaits,
+    ChangeAgreed,
+    ChangeDropped,
+    ChangeProposed,
+    GrantGiven,
+    GrantRevoked,
+    JournalEvent,
+    LimitRaised,
+    MessageAdded,
+    MessageQueued,
+    MessageWithdrawn,
+    ModeChanged,
+    NetToggled,
+    SessionOpened,
+    SessionResumed,
+    SessionStatus,
+    StepEnded,
+)
+from ..model.fast_models import updated
+from ..model.records import FlowStepped, NetRecord, StepRecord
+from ..model.state import FlowState, NetState, PendingState, SessionState, shown_status
+from . import switches
+from .approvals import answered, changed, forget_grants, granted, requested, revoked
+from .event_text import dollars
+from .flow_steps import speaker, stepped
+from .markings import ages, came, came_before, fired, initial_marking, taken_back, transition_of
+from .transcript import (
+    UNDECIDED,
+    UNRESOLVED,
+    end_session,
+    end_turn,
+    find_call,
+    propose,
+    queue,
+    reopen,
+    replace_call,
+    resumed_words,
+    say,
+    taken,
+)
+
+__all__ = ["FoldError", "apply", "fold", "new_state", "snapshot"]
+
+
+def new_state(session_id: str) -> SessionState:
+    """The state before a session's first event."""
+    return SessionState(id=session_id)
+
+
+def fold(events: Iterable[JournalEvent]) -> SessionState:
+    """The state after all of a session's `events`. Raises `FoldError`, also when there are none."""
+    state: SessionState | None = None
+    for event in events:
+        if state is None:
+            state = new_state(event.session)
+        apply(state, event)
+    if state is None:
+        raise FoldError("no events: a session begins with its opening")
+    return state
+
+
+def snapshot(state: SessionState) -> SessionState:
+    """A copy that later events of `state` leave alone; everything inside the containers is shared."""
+    return updated(
+        state,
+        {
+            "nets": dict(state.nets),
+            "active": list(state.active),
+            "pending": list(state.pending),
+            "grants": dict(state.grants),
+            "off": dict(state.off),
+            "changes": dict(state.changes),
+            "approvals": dict(state.approvals),
+            "calls": dict(state.calls),
+            "transcript": list(state.transcript),
+            "queued": list(state.queued),
+        },
+    )
+
+
+def apply(state: SessionState, event: JournalEvent) -> None:
+    """Move `state` on by one event.
+
+    Raises `FoldError` for an event that cannot follow: another session's, a number left out or repeated,
+    a step that is not enabled, a result for nothing pending, an answer to nothing asked, a message that
+    does not wait. The state is then unchanged.
+    """
+    if event.session != state.id:
+        raise impossible(event, f"it is not of session '{state.id}'")
+    if event.seq != state.seq + 1:
+        raise impossible(event, f"event {state.seq + 1} was expected")
+    try:
+        _apply(state, event)
+    except NetError as error:
+        raise impossible(event, str(error)) from error
+    state.seq = event.seq
+    state.updated = event.at
+    state.status = shown_status(state.phase, len(state.approvals))
+
+
+def _apply(state: SessionState, event: JournalEvent) -> None:
+    body = event.body
+    if isinstance(body, SessionOpened) != (state.seq == 0):
+        raise impossible(event, "a session is opened once, by its first event")
+    match body:
+        case SessionOpened():
+            _open(state, event, body)
+        case SessionResumed():
+            _resumed(state, event, body)
+        case SessionStatus():
+            _status(state, event, body)
+        case MessageAdded():
+            _message(state, event, body)
+        case MessageQueued():
+            queue(state, event, body)
+        case MessageWithdrawn():
+            # Its text stays to be read: whoever wrote it may say it again.
+            gone = taken(state, event, body.message_id)
+            say(state, "note", event.at, f"not delivered ({body.reason}): {gone.text}", gone.by)
+        case StepEnded():
+            state.input_tokens += body.input_tokens
+            state.output_tokens += body.output_tokens
+            state.cost += body.cost
+        case FlowStepped():
+            stepped(state, event, body)
+        case CallWaits():
+            call = find_call(state, body.call_id, UNDECIDED)
+            if call is not None:
+                replace_call(state, call, updated(call, {"waits_for": body.waits_for}))
+        case CallDecided():
+            _decided(state, event, body)
+        case CallResult():
+            _result(state, event, body)
+        case ApprovalRequested():
+            requested(state, event, body)
+        case ApprovalGiven() | ApprovalExtended() | ApprovalRevealed():
+            changed(state, event, body)
+        case ApprovalDecided() | ApprovalExpired() | ApprovalWithdrawn():
+            answered(state, event, body)
+        case GrantGiven():
+            granted(state, event, body)
+        case GrantRevoked():
+            revoked(state, event, body)
+        case NetToggled():
+            switches.toggled(state, event, body)
+        case ModeChanged():
+            switches.mode_changed(state, event, body)
+        case ChangeProposed():
+            switches.proposed(state, event, body)
+        case ChangeAgreed():
+            switches.agreed(state, event, body)
+        case ChangeDropped():
+            switches.dropped(state, event, body)
+        case LimitRaised():
+            state.max_cost = body.max_cost
+            why = "" if body.reason is None else f": {body.reason}"
+            words = f"cost limit: {dollars(body.max_cost)} (by {body.by}{why})"
+            say(state, "note", event.at, words, body.by)
+
+
+def _open(state: SessionState, event: JournalEvent, body: SessionOpened) -> None:
+    nets = _fresh(event, body.nets)
+    for key, marking in body.markings.items():
+        net = nets.get(key)
+        if net is None or set(marking) != set(net.marking):
+            raise impossible(event, f"the marking of net '{key}' does not fit it")
+        nets[key] = updated(net, {"marking": marking})
+    state.nets = _activated(event, nets, body.active)
+    state.active = list(body.active)
+    state.agent, state.model, state.mode = body.agent, body.model, body.mode
+    state.workdir, state.shell, state.tools = body.workdir, body.shell, body.tools
+    state.labels, state.max_cost = body.labels, body.max_cost
+    state.kind, state.parent, state.parent_seq = body.kind, body.parent, body.parent_seq
+    state.parent_call = body.parent_call
+    state.source = body.source
+    state.flow = None if body.flow is None else FlowState(flow=body.flow)
+    state.opened, state.opened_by = event.at, body.opened_by
+    _take_part(state, body.opened_by, "branched" if body.kind == "branch" else "opened")
+    _take_part(state, body.owner, "owner")
+    if body.parent is not None and body.parent_seq is not None:
+        say(state, "note", event.at, f"{body.kind} of {body.parent} at event {body.parent_seq}")
+
+
+def _resumed(state: SessionState, event: JournalEvent, body: SessionResumed) -> None:
+    nets = dict(state.nets)
+    for key in body.dropped:
+        if nets.pop(key, None) is None:
+            raise impossible(event, f"the session has no net '{key}' to drop")
+    nets.update(_fresh(event, body.nets))
+    forget_grants(state, {*body.dropped, *(net.key for net in body.nets)}, body.ended_grants)
+    state.nets = _activated(event, nets, body.active)
+    state.active = list(body.active)
+    state.agent, state.model, state.mode = body.agent, body.model, body.mode
+    switches.resumed(state, body.mode)
+    state.workdir, state.shell, state.tools = body.workdir, body.shell, body.tools
+    state.labels, state.max_cost = body.labels, body.max_cost
+    state.source = body.source if body.source is not None else state.source
+    state.phase, state.error = "idle", None
+    _take_part(state, body.by, "resumed")
+    _take_part(state, body.owner, "owner")
+    # The turn in which its host died may be the one that goes on.
+    state.at_rest = False
+    reopen(state, body.asked_again, body.going_on)
+    say(state, "note", event.at, resumed_words(body), body.by)
+
+
+def _take_part(state: SessionState, name: str | None, part: Part) -> None:
+    """Note what somebody did for the session to exist; the first thing counts."""
+    if name is not None and name.strip() and not is_among(name, state.starters):
+        state.starters = {**state.starters, name: part}
+
+
+def _spoken(state: SessionState, by: str | None) -> None:
+    """Note who gives the running turn its task: whoever begins it, and whoever speaks while it runs."""
+    # What stands before the session has ever run was copied from another one's turns.
+    begins = state.at_rest or state.phase != "running"
+    said = () if by is None or not by.strip() else (by,)
+    state.task_by = said if begins else tuple(dict.fromkeys((*state.task_by, *said)))
+    state.at_rest = state.phase != "running"
+
+
+def _fresh(event: JournalEvent, records: Iterable[NetRecord]) -> dict[str, NetState]:
+    """Nets where they start."""
+    nets: dict[str, NetState] = {}
+    for record in records:
+        if record.key in nets:
+            raise impossible(event, f"net '{record.key}' is listed twice")
+        nets[record.key] = NetState(net=record, active=False, marking=initial_marking(record))
+    return nets
+
+
+def _activated(
+    event: JournalEvent, nets: dict[str, NetState], active: tuple[str, ...]
+) -> dict[str, NetState]:
+    """`nets` of which exactly `active` are active."""
+    for key in active:
+        if key not in nets:
+            raise impossible(event, f"active net '{key}' is not among its nets")
+    return {
+        key: net if net.active == (key in active) else updated(net, {"active": key in active})
+        for key, net in nets.items()
+    }
+
+
+def _status(state: SessionState, event: JournalEvent, body: SessionStatus) -> None:
+    state.phase, state.error = body.status, body.error
+    if body.status != "running":
+        state.at_rest = True
+    if body.status == "idle":
+        end_turn(state)
+    elif body.status != "running":
+        end_session(state)
+    if body.error:
+        say(state, "note", event.at, f"error: {body.error}")
+    if body.by:
+        say(state, "note", event.at, f"{body.status} (by {body.by})", body.by)
+
+
+def _message(state: SessionState, event: JournalEvent, body: MessageAdded) -> None:
+    if body.role == "tool":
+        _tool_message(state, body)
+        return
+    if body.message_id is not None:
+        taken(state, event, body.message_id)
+    if body.role == "user":
+        _spoken(state, body.by)
+    if body.text:
+        by = body.by
+        if by is None and body.role == "assistant" and state.flow is not None:
+            by = speaker(state.flow)
+        say(state, body.role, event.at, body.text, by, body.reported_by)
+    for call in body.calls:
+        propose(state, event.at, call.call_id, call.tool, call.input, call.shell_fields)
+
+
+def _tool_message(state: SessionState, body: MessageAdded) -> None:
+    """What the model was told instead of a result: why a call was blocked, skipped or cut short."""
+    if body.text is None or body.call_id is None:
+        return
+    call = find_call(state, body.call_id, {"proposed", "waiting", "running", "blocked"})
+    if call is None:
+        return
+    if body.ended is not None:
+        ran = call.input if body.input is None or call.outcome is not None else body.input
+        update = {"status": body.ended, "output": body.text, "input": ran}
+        replace_call(state, call, updated(call, update))
+        return
+    match call.status:
+        case "blocked":
+            status = "blocked"
+        case "running":
+            status = "unknown"
+        case "proposed" | "waiting":
+            status = "skipped"
+        case _:
+            return
+    replace_call(state, call, updated(call, {"status": status, "output": body.text}))
+
+
+def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> None:
+    blocked = body.outcome == "block" and body.mode == "enforce"
+    if blocked and body.steps:
+        raise impossible(event, "a blocked call fires nothing")
+    now = [step for step in body.steps if not step.deferred]
+    later = [step for step in body.steps if step.deferred]
+    for step in later:
+        transition_of(_net_of(state, event, step).net, step)
+    _move(state, _fire(state, event, body.clock, now))
+    state.pending += [PendingState(call_id=body.call_id, since=event.at, step=step) for step in later]
+    call = find_call(state, body.call_id, UNDECIDED if body.via is None else UNDECIDED | {"skipped"})
+    if call is None or any(a.call_id == body.call_id for a in state.approvals.values()):
+        call = propose(state, event.at, body.call_id, body.tool, body.input, body.shell_fields)
+    decided = updated(
+        call,
+        {
+            "status": "blocked" if blocked else "running",
+            "tool": body.tool,
+            "input": body.input,
+            "outcome": body.outcome,
+            "reason": body.reason,
+            "net": body.net,
+            "rule": body.rule,
+            "approved_by": body.approved_by,
+            "granted": body.granted,
+            "edited": body.edited,
+            "edited_by": body.edited_by,
+            "shell_fields": body.shell_fields,
+            "original": call.input if body.edited else None,
+            "names": body.names,
+            "uninspectable": body.uninspectable,
+            "judged_as": body.judged_as,
+            "via": body.via,
+            "waits_for": (),
+        },
+    )
+    replace_call(state, call, decided)
+
+
+def _result(state: SessionState, event: JournalEvent, body: CallResult) -> None:
+    if body.anomaly is not None:
+        say(state, "note", event.at, f"anomaly: {body.anomaly}")
+        return
+    pending = list(state.pending)
+    for step in (*body.fired, *body.dropped):
+        waiting = next((p for p in pending if p.call_id == body.call_id and p.step == step), None)
+        if waiting is None:
+            raise impossible(
+                event, f"'{step.transition}' of net '{step.net}' is not pending for call '{body.call_id}'"
+            )
+        pending.remove(waiting)
+    _move(state, _take_back(state, event, body, _fire(state, event, body.clock, body.fired)))
+    state.pending = pending
+    call = find_call(state, body.call_id, UNRESOLVED)
+    if call is not None:
+        status = "unknown" if body.unknown else "failed" if body.is_error else "done"
+        seconds = None if body.unknown else body.seconds
+        update = {"status": status, "output": body.output, "seconds": seconds}
+        replace_call(state, call, updated(call, update))
+
+
+def _net_of(state: SessionState, event: JournalEvent, step: StepRecord) -> NetState:
+    net = state.nets.get(step.net)
+    if net is not None:
+        return net
+    grant = state.grants.get(step.net)
+    if grant is None:
+        raise impossible(event, f"the session has no net '{step.net}'")
+    return grant.net
+
+
+def _fire(
+    state: SessionState, event: JournalEvent, clock: float | None, steps: Iterable[StepRecord]
+) -> dict[str, NetState]:
+    """The nets that steps, one after the other, lead to; `clock` is when the gate says they fired."""
+    moved: dict[str, NetState] = {}
+    for step in steps:
+        net = moved.get(step.net) or _net_of(state, event, step)
+        marking = fired(net.net, net.marking, step)
+        update: dict[str, object] = {"marking": marking}
+        if ages(net.net):
+            at = event.at.timestamp() if clock is None else clock
+            update["since"] = came(net.net, net.since, net.marking, marking, step, at)
+        moved[step.net] = updated(net, update)
+    return moved
+
+
+def _take_back(
+    state: SessionState, event: JournalEvent, body: CallResult, moved: dict[str, NetState]
+) -> dict[str, NetState]:
+    """The nets, `moved` or as they stand, once what the call moved is taken back."""
+    back = dict(was := {s.net: moved.get(s.net) or _net_of(state, event, s) for s in body.undone})
+    for step in body.undone:
+        net = back[step.net]
+        back[step.net] = updated(net, {"marking": taken_back(net.net, net.marking, step)})
+    for key, net in back.items():
+        times, after = body.arrived.get(key, {}), was[key].marking
+        back[key] = updated(net, {"since": came_before(net.net, net.since, net.marking, after, times)})
+    return {**moved, **back}
+
+
+def _move(state: SessionState, moved: dict[str, NetState]) -> None:
+    for key, net in moved.items():
+        if key in state.nets:
+            state.nets[key] = net
+        else:
+            state.grants[key] = updated(state.grants[key], {"net": net})

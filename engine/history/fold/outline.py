@@ -1,0 +1,350 @@
+"""The way through a long session, without its words: states along it from which any moment is near.
+
+Most of a session are calls that were proposed, allowed and answered. Once answered such a call never
+matters to a fold again, but for the tokens it moved and the entry it has in the transcript. So those are
+only counted here, from what the rows say, with nothing of their content understood or masked. All else
+goes through `fold` itself, as it may be shown. A place that no counted call reaches across, with the
+entries left out that cannot change any more, is where a fold can start.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias, cast
+
+from pydantic_core import from_json
+
+from ...net.net import Marking, NetError
+from ..errors import FoldError, JournalError
+from ..journal.rows import EventRow
+from ..model.events import CallDecided, JournalEvent, MessageAdded
+from ..model.fast_models import updated
+from ..model.records import NetRecord, StepRecord
+from ..model.state import CallState, NetState, SessionState
+from .fold import apply, new_state, snapshot
+from .markings import ages, fired, transition_of
+
+GAP = 128
+"""Events from one state to the next."""
+
+REACH = 256
+"""Events that a call may be open before it is folded like all that is not usual."""
+
+WINDOW = 200
+"""Entries of the transcript that every state on the way to a moment has in front of it."""
+
+_UNSETTLED = frozenset({"proposed", "waiting", "running", "unknown"})
+_SESSION, _SEQ, _KIND, _BODY = 1, 2, 4, 5
+
+Raw: TypeAlias = Mapping[str, object]
+
+
+class Checkpoint(NamedTuple):
+    """The state after `position` events, without `earlier` entries of its transcript, and their calls."""
+
+    position: int
+    earlier: int
+    state: SessionState
+
+    @property
+    def entries(self) -> int:
+        return self.earlier + len(self.state.transcript)
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """States along the first `upto` events; `bearing` are the numbers of events in which a
+    call may have been blocked or a person asked."""
+
+    checkpoints: Sequence[Checkpoint]
+    upto: int
+    bearing: Sequence[int]
+
+    def before(self, position: int) -> Checkpoint:
+        """Where to start towards `position`, so that its last `WINDOW` entries are found on the way."""
+        points = self.checkpoints
+        at = bisect_right(points, position, key=lambda point: point.position) - 1
+        entries = points[at].entries - WINDOW
+        while at and points[at].entries > entries:
+            at -= 1
+        return points[at]
+
+
+class _Place(NamedTuple):
+    """Where no counted call was open: what counting has moved since is taken back from here."""
+
+    position: int
+    earlier: int
+    nets: dict[str, NetState]
+    tokens: tuple[int, int, float]
+
+
+class _Unusual(Exception):  # noqa: N818 - no error: the event is for the fold
+    """An event that is more than counted."""
+
+
+class _Inexact(Exception):  # noqa: N818 - no error: what comes needs all that was before
+    """An event about a call that was left out."""
+
+
+def outline(rows: Sequence[EventRow], shown: Sequence[JournalEvent]) -> Outline:
+    """The outline of a session with these rows, whose events may be shown as in `shown`.
+
+    It ends before the first event that cannot follow or be understood, or is about what was left out.
+    """
+    return _Outliner(rows, shown).run()
+
+
+class _Outliner:
+    """Goes through rows in order, and back a little where a call turns out not to be a usual one."""
+
+    def __init__(self, rows: Sequence[EventRow], shown: Sequence[JournalEvent]) -> None:
+        self._rows = rows
+        self._shown = shown
+        self._state = new_state(rows[0][_SESSION])
+        self._earlier = 0
+        self._counted: Mapping[str, Callable[[Raw], None]] = {
+            "step": self._step,
+            "message": self._message,
+            "call.decided": self._decided,
+            "call.result": self._answered,
+        }
+        self._points = [Checkpoint(0, 0, snapshot(self._state))]
+        # By the ids of calls that are counted: none until decided, then their deferred steps.
+        self._open: dict[str, list[Raw] | None] = {}
+        self._at = 0
+        self._place = self._here()
+        self._whole = 0
+        self._gone: set[str] = set()
+        self._most = GAP
+        self._moves: dict[int, tuple[NetRecord, dict[tuple[object, ...], Marking]]] = {}
+        self._asked: set[object] = set()
+        self._bearing: list[int] = []
+        self._looked = 0
+
+    def run(self) -> Outline:
+        position, total = 0, len(self._rows)
+        try:
+            while position < total:
+                if not self._count(position):
+                    if self._open:
+                        position = self._back(position)
+                        continue
+                    self._fold(position)
+                position += 1
+                if not self._open:
+                    if position - self._points[-1].position >= GAP:
+                        self._keep(position)
+                elif position - self._place.position > REACH:
+                    position = self._back(position - 1)
+        except (FoldError, JournalError, _Inexact):
+            position = min(position, self._place.position) if self._open else position
+        return Outline(tuple(self._points), position, tuple(self._bearing))
+
+    # What is only counted
+
+    def _count(self, position: int) -> bool:
+        """Whether an event is one of a usual call, which is then counted."""
+        row = self._rows[position]
+        self._at = position
+        kind = row[_KIND]
+        count = self._counted.get(kind)
+        if count is None and kind != "approval.requested":
+            return False
+        if position < self._whole and position < self._looked:
+            return False
+        try:
+            body = cast(Raw, from_json(row[_BODY]))
+            if position >= self._looked:
+                self._looked = position + 1
+                self._look(position + 1, kind, body)
+            if count is None or position < self._whole:
+                return False
+            if row[_SESSION] != self._state.id or row[_SEQ] != position + 1 or body["type"] != kind:
+                return False
+            count(body)
+        except (KeyError, TypeError, ValueError, AttributeError, NetError, _Unusual):
+            return False
+        return True
+
+    def _look(self, number: int, kind: str, body: Raw) -> None:
+        """Note an event that may bear a mark."""
+        if kind == "approval.requested":
+            self._asked.add(body["call_id"])
+        elif kind != "call.decided" or not (
+            body["outcome"] != "allow" or body.get("approved_by") or body["call_id"] in self._asked
+        ):
+            return
+        self._bearing.append(number)
+
+    def _step(self, body: Raw) -> None:
+        state = self._state
+        read, written = body.get("input_tokens", 0), body.get("output_tokens", 0)
+        cost = body.get("cost", 0.0)
+        if type(read) is not int or type(written) is not int or not isinstance(cost, int | float):
+            raise _Unusual
+        state.input_tokens += read
+        state.output_tokens += written
+        state.cost += cost
+
+    def _message(self, body: Raw) -> None:
+        match body["role"]:
+            case "tool":
+                self._told(body)
+            case "assistant" if body.get("message_id") is None:
+                self._proposed(body)
+            case _:
+                raise _Unusual
+
+    def _told(self, body: Raw) -> None:
+        """What a model was told of a call; of one that was answered it changes nothing."""
+        call_id = body.get("call_id")
+        if body.get("text") is None or call_id is None:
+            return
+        if call_id in self._open or call_id in self._state.calls or call_id in self._gone:
+            raise _Unusual
+
+    def _proposed(self, body: Raw) -> None:
+        calls = [str(call["call_id"]) for call in cast("Sequence[Raw]", body.get("calls", ()))]
+        state, known = self._state, self._open
+        if any(call in known or call in state.calls for call in calls) or len(set(calls)) < len(calls):
+            raise _Unusual
+        if calls and not known:
+            self._place = self._here()
+        self._earlier += len(calls) + bool(body.get("text"))
+        for call in calls:
+            known[call] = None
+
+    def _decided(self, body: Raw) -> None:
+        call_id = cast(str, body["call_id"])
+        state, known = self._state, self._open
+        if call_id not in known or known[call_id] is not None or body.get("via") is not None:
+            raise _Unusual
+        if body["outcome"] != "allow" and body["mode"] != "shadow":
+            raise _Unusual
+        steps = cast("Sequence[Raw]", body.get("steps", ()))
+        deferred = [step for step in steps if step.get("deferred")]
+        for step in deferred:
+            transition_of(state.nets[cast(str, step["net"])].net, _step_of(step))
+        self._fire([step for step in steps if not step.get("deferred")] if deferred else steps)
+        known[call_id] = deferred
+
+    def _answered(self, body: Raw) -> None:
+        call_id = cast(str, body["call_id"])
+        deferred = self._open.get(call_id)
+        if deferred is None or body.get("unknown") or body.get("undone"):
+            raise _Unusual
+        if body.get("anomaly") is not None or body.get("arrived") or type(body["output"]) is not str:
+            raise _Unusual
+        went = cast("Sequence[Raw]", body.get("fired", ()))
+        if deferred or went:
+            left = list(deferred)
+            for step in (*went, *cast("Sequence[Raw]", body.get("dropped", ()))):
+                left.remove(step)
+            if left:
+                raise _Unusual
+            self._fire(went)
+        elif body.get("dropped"):
+            raise _Unusual
+        del self._open[call_id]
+
+    def _fire(self, steps: Sequence[Raw]) -> None:
+        """Move the tokens of nets that do not age; of a long session most moves have been made before."""
+        nets = self._state.nets
+        for step in steps:
+            net = nets[cast(str, step["net"])]
+            record = net.net
+            known = self._moves.get(id(record))
+            if known is None or known[0] is not record:
+                if ages(record):
+                    raise _Unusual
+                known = self._moves[id(record)] = (record, {})
+            move = (step["transition"], *net.marking.items())
+            marking = known[1].get(move)
+            if marking is None:
+                marking = known[1][move] = fired(record, net.marking, _step_of(step))
+            nets[net.key] = updated(net, {"marking": marking})
+
+    # What is folded
+
+    def _fold(self, position: int) -> None:
+        """Apply an event as it may be shown. Raises what the fold raises."""
+        event, state = self._shown[position], self._state
+        self._check(event)
+        state.seq = position
+        apply(state, event)
+        if len(state.transcript) > self._most:
+            self._trim()
+
+    def _check(self, event: JournalEvent) -> None:
+        """Raise `_Inexact` where a fold may look for a call that was left out."""
+        match event.body:
+            case CallDecided(call_id=call_id, via=str()):
+                direct = ("proposed", "waiting")
+            case MessageAdded(role="tool", text=str(), call_id=str() as call_id):
+                direct = ("proposed", "waiting", "running", "blocked")
+            case _:
+                return
+        if call_id in self._gone:
+            call = self._state.calls.get(call_id)
+            if call is None or call.status not in direct:
+                raise _Inexact
+
+    def _trim(self) -> None:
+        """Leave entries out that no later event changes, unless it names them."""
+        state = self._state
+        calls = [entry.call for entry in state.transcript if entry.call is not None]
+        open_ids = {call.call_id for call in calls if _unsettled(call)}
+        open_ids.update(each.call_id for each in (*state.pending, *state.approvals.values()))
+        self._gone.update(
+            call.call_id
+            for call in calls
+            if call.status in ("blocked", "skipped") and call.call_id not in open_ids
+        )
+        users = (
+            n for n in range(len(state.transcript) - 1, -1, -1) if state.transcript[n].kind == "user"
+        )
+        user = next(users, None)
+        kept = [
+            entry
+            for n, entry in enumerate(state.transcript)
+            if n == user or (entry.call is not None and entry.call.call_id in open_ids)
+        ]
+        self._earlier += len(state.transcript) - len(kept)
+        state.transcript = kept
+        state.calls = {key: call for key, call in state.calls.items() if key in open_ids}
+        self._most = GAP + 2 * len(kept)
+
+    # Where a fold can start
+
+    def _keep(self, position: int) -> None:
+        self._trim()
+        state = self._state
+        state.seq, state.updated = position, self._shown[position - 1].at
+        self._points.append(Checkpoint(position, self._earlier, snapshot(state)))
+
+    def _here(self) -> _Place:
+        state = self._state
+        tokens = state.input_tokens, state.output_tokens, state.cost
+        return _Place(self._at, self._earlier, dict(state.nets), tokens)
+
+    def _back(self, position: int) -> int:
+        """Take back what was counted since no call was open; up to `position` all is folded then."""
+        place, state = self._place, self._state
+        self._open.clear()
+        self._earlier = place.earlier
+        state.nets = dict(place.nets)
+        state.input_tokens, state.output_tokens, state.cost = place.tokens
+        self._whole = position + 1
+        return place.position
+
+
+def _unsettled(call: CallState) -> bool:
+    """Whether events that do not name a call may change it, or those that come next will."""
+    return call.status in _UNSETTLED or (call.status in ("blocked", "skipped") and call.output is None)
+
+
+def _step_of(step: Raw) -> StepRecord:
+    return StepRecord.model_validate(step)

@@ -1,0 +1,227 @@
+"""A session's settings as people change them: nets, mode, limits and grants, each change in words.
+
+`SessionSettings` follows the events of a session and says of each what it changes, for the list that
+has the decisions as well. A session that is resumed is a change where anything differs from before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+from ..model.events import (
+    ApprovalExtended,
+    ChangeAgreed,
+    ChangeDropped,
+    ChangeProposed,
+    GrantGiven,
+    GrantRevoked,
+    LimitRaised,
+    ModeChanged,
+    NetToggled,
+    SessionOpened,
+    SessionResumed,
+)
+from ..model.records import NetRecord, RuleRecord
+from .event_text import dollars, grant_words
+
+Kind: TypeAlias = Literal["call", "toggle", "mode", "limit", "grant", "rules", "extension"]
+"""What a line of the list is about: a call, or what of the settings was changed."""
+
+Step: TypeAlias = Literal["changed", "proposed", "agreed", "dropped"]
+"""How far a change is: done, wanted by the first of several people, or by more of them, or given up."""
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+STEPS: tuple[Step, ...] = get_args(Step)
+
+Setting: TypeAlias = (
+    SessionResumed
+    | NetToggled
+    | ModeChanged
+    | ChangeProposed
+    | ChangeAgreed
+    | ChangeDropped
+    | LimitRaised
+    | GrantGiven
+    | GrantRevoked
+    | ApprovalExtended
+)
+"""The events that change settings."""
+
+SETTINGS: tuple[type[Setting], ...] = get_args(Setting)
+
+
+class SettingChange(NamedTuple):
+    """What an event changed, in `words`; `people` are all who did it.
+
+    `net` is what it is about, or whose question a grant or an extension answers.
+    """
+
+    kind: Kind
+    step: Step
+    words: str
+    people: tuple[str, ...] = ()
+    net: str | None = None
+    tool: str = ""
+    call_id: str = ""
+
+
+@dataclass(slots=True)
+class SessionSettings:
+    """The settings of a session, as of the last event that was taken.
+
+    `shadow` says who switched to shadow mode, while that is on. `rules` are those of nets by key,
+    `proposed` the nets of changes that wait for others to agree, `None` for shadow mode.
+    """
+
+    mode: Literal["enforce", "shadow"] = "enforce"
+    active: frozenset[str] = frozenset()
+    max_cost: float | None = None
+    shadow: str | None = None
+    rules: dict[str, RuleRecord | None] = field(default_factory=dict[str, RuleRecord | None])
+    proposed: dict[str, str | None] = field(default_factory=dict[str, str | None])
+
+    @classmethod
+    def opened(cls, body: SessionOpened) -> SessionSettings:
+        """Those that a session begins with."""
+        settings = cls(mode=body.mode, active=frozenset(body.active), max_cost=body.max_cost)
+        settings._shadowed((body.opened_by,) if body.opened_by else (), ", from the start")
+        settings._know(body.nets)
+        return settings
+
+    def take(self, body: Setting) -> SettingChange | None:
+        """Move on by one event; what it changes, `None` where all is as before."""
+        match body:
+            case SessionResumed():
+                return self._resumed(body)
+            case NetToggled():
+                return self._toggled(body)
+            case ModeChanged():
+                self.mode = body.mode
+                people = _people(body)
+                self._shadowed(people)
+                self._settled(body.change_id, None)
+                if body.timed:
+                    return SettingChange("mode", "changed", "enforce mode, the time is over", people)
+                return SettingChange("mode", "changed", f"{body.mode} mode{_terms(body)}", people)
+            case ChangeProposed():
+                self.proposed[body.change_id] = body.net
+                words = f"{_wanted(body.net)}, takes {body.people}: {body.reason}"
+                return self._about(body.net, "proposed", words, (body.by,))
+            case ChangeAgreed():
+                net = self.proposed.get(body.change_id)
+                return self._about(net, "agreed", _wanted(net), (body.by,))
+            case ChangeDropped():
+                net = self.proposed.pop(body.change_id, None)
+                people = () if body.by is None else (body.by,)
+                return self._about(net, "dropped", f"{_wanted(net)}: {body.reason}", people)
+            case LimitRaised():
+                before, self.max_cost = self.max_cost, body.max_cost
+                was = "" if before is None else f" (was {dollars(before)})"
+                why = "" if body.reason is None else f": {body.reason}"
+                words = f"cost limit {dollars(body.max_cost)}{was}{why}"
+                return SettingChange("limit", "changed", words, (body.by,))
+            case GrantGiven():
+                grant = body.grant
+                why = "" if body.reason is None else f": {body.reason}"
+                words = f"{grant.key} given: {grant_words(grant)}{why}"
+                return SettingChange(
+                    "grant", "changed", words, (body.by,), grant.asks, grant.tool, body.call_id or ""
+                )
+            case GrantRevoked():
+                return SettingChange("grant", "changed", f"{body.key} revoked", (body.by,))
+            case ApprovalExtended():
+                return _extended(body)
+
+    def _toggled(self, body: NetToggled) -> SettingChange:
+        key = body.net
+        self.active = self.active | {key} if body.active else self.active - {key}
+        self._settled(body.change_id, key)
+        state = "on" if body.active else "off"
+        words = f"{key} on again, its time is over" if body.timed else f"{key} {state}{_terms(body)}"
+        return SettingChange("toggle", "changed", words, _people(body), key)
+
+    def _resumed(self, body: SessionResumed) -> SettingChange | None:
+        active = frozenset(body.active)
+        found: list[str] = []
+        if body.mode != self.mode:
+            found.append(f"{body.mode} mode (was {self.mode})")
+        fresh = {net.key for net in body.nets}
+        found += _listed("new or changed", fresh)
+        found += _listed("dropped", body.dropped)
+        found += _listed("on", active - self.active - fresh)
+        found += _listed("off", self.active - active - {*body.dropped})
+        if body.max_cost != self.max_cost:
+            limit, was = (
+                "none" if cost is None else dollars(cost) for cost in (body.max_cost, self.max_cost)
+            )
+            found.append(f"cost limit {limit} (was {was})")
+        found += _listed("grants ended", body.ended_grants)
+        if body.mode != self.mode or body.mode == "enforce":
+            self.mode = body.mode
+            self._shadowed((body.by,) if body.by else ())
+        self.active, self.max_cost = active, body.max_cost
+        for key in body.dropped:
+            self.rules.pop(key, None)
+        self._know(body.nets)
+        if not found:
+            return None
+        why = "" if body.reason is None else f": {body.reason}"
+        words = f"resumed with {'; '.join(found)}{why}"
+        return SettingChange("rules", "changed", words, (body.by,) if body.by else ())
+
+    def _about(self, net: str | None, step: Step, words: str, people: tuple[str, ...]) -> SettingChange:
+        return SettingChange("mode" if net is None else "toggle", step, words, people, net)
+
+    def _shadowed(self, people: tuple[str, ...], when: str = "") -> None:
+        who = ", ".join(people)
+        said = f"shadow mode{when}: {who}" if who else f"shadow mode{when}"
+        self.shadow = said if self.mode == "shadow" else None
+
+    def _settled(self, change_id: str | None, net: str | None) -> None:
+        """Forget what was proposed of the same, as it has happened."""
+        self.proposed = {
+            key: about for key, about in self.proposed.items() if key != change_id and about != net
+        }
+
+    def _know(self, nets: Iterable[NetRecord]) -> None:
+        self.rules.update((net.key, net.rule) for net in nets)
+
+
+def _people(body: NetToggled | ModeChanged) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*body.others, body.by)))
+
+
+def _terms(body: NetToggled | ModeChanged) -> str:
+    """Until when, why, and how many requests waited."""
+    until = "" if body.until is None else f" until {_time(body.until)}"
+    waiting = f", {len(body.waiting)} asked a person then" if body.waiting else ""
+    why = "" if body.reason is None else f": {body.reason}"
+    return f"{until}{waiting}{why}"
+
+
+def _wanted(net: str | None) -> str:
+    return "shadow mode" if net is None else f"{net} off"
+
+
+def _time(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _listed(what: str, names: Iterable[str]) -> list[str]:
+    """Names in their order, under a heading; nothing for none."""
+    listed = ", ".join(sorted(names))
+    return [f"{what}: {listed}"] if listed else []
+
+
+def _extended(body: ApprovalExtended) -> SettingChange:
+    wanted = body.proposed
+    until = body.until if wanted is None else wanted.until
+    time = "for ever" if until is None else f"until {_time(until)}"
+    verb = "may wait" if wanted is None else "is to wait"
+    words = f"request of call {body.call_id} {verb} {time}"
+    people = tuple(dict.fromkeys((*body.others, body.by)))
+    step = "changed" if wanted is None else "proposed"
+    return SettingChange("extension", step, words, people, call_id=body.call_id)

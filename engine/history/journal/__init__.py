@@ -1,0 +1,1 @@
+"""The SQLite journal: schema, writer, reader, upkeep."""

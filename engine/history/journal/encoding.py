@@ -1,0 +1,147 @@
+"""An event's body as it is stored and as it is hashed, without reading back what was written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import NamedTuple, TypeAlias, cast, get_args, get_origin
+
+import orjson
+
+from ..audit.canonical_json import is_plain
+from ..audit.hash_chain import CONTENT
+from ..model.events import EventBody, event_body
+from ..model.fast_models import named
+from ..model.records import Record, RuleRecord
+
+SURELY_SHALLOW = 100
+"""Brackets in a JSON text which it can have at any depth and still be read."""
+
+Parts: TypeAlias = tuple[bytes, bytes]
+"""The canonical JSON of a body's facts and of its content."""
+
+_AS_IT_IS = (
+    orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+)
+_SORTED = _AS_IT_IS | orjson.OPT_SORT_KEYS
+_dumps = orjson.dumps
+_NULL = b"null"
+_SCALARS = frozenset({str, int, bool, type(None)})
+_FACTS = _SCALARS | {tuple, RuleRecord}
+
+
+class Encoded(NamedTuple):
+    """A body's JSON, and the parts of it where they were found on the way."""
+
+    text: str
+    parts: Parts | None
+
+
+def encoded(body: EventBody) -> Encoded:
+    """A body as the database takes it.
+
+    Raises `ValueError` for text that is no valid Unicode, or that is nested deeper than a reader follows.
+    """
+    members = body.__dict__
+    facts = members.copy()
+    content: dict[str, object] = {}
+    names, loose = _kind(type(body))
+    for name in names:
+        content[name] = facts.pop(name)
+    try:
+        text = _dumps(members, _members, _AS_IT_IS)
+        # Keys of ASCII have one order, by whichever encoding they are sorted.
+        if text.isascii():
+            shown = _dumps(facts, _members, _SORTED)
+            hidden = _dumps(content, _members, _SORTED)
+            if (
+                (_are_plain(facts, loose) or _is_exact(shown, facts.values()))
+                and (_has_scalars(content.values()) or _is_exact(hidden, content.values()))
+                and _is_shallow(hidden)
+            ):
+                return named(Encoded, (text.decode(), (shown, hidden)))
+    except TypeError:
+        # Nothing that `orjson` knows, or no text: what pydantic writes for half a character in a name is
+        # another character.
+        written = _slowly(body)
+        json.dumps(body.model_dump(), ensure_ascii=False, default=str).encode()
+        return written
+    return _slowly(body)
+
+
+def _slowly(body: EventBody) -> Encoded:
+    text = body.model_dump_json()
+    if not _is_shallow(text.encode()):
+        event_body.validate_json(text)
+    return Encoded(text, None)
+
+
+def _are_plain(facts: dict[str, object], loose: tuple[str, ...]) -> bool:
+    """Whether there are only such values as have one notation."""
+    return _FACTS.issuperset(map(type, facts.values())) and not any(map(facts.__getitem__, loose))
+
+
+def _has_scalars(values: Iterable[object]) -> bool:
+    """The same of content, whose objects are looked into."""
+    for value in values:
+        if type(value) is dict:
+            if not _SCALARS.issuperset(map(type, cast("dict[str, object]", value).values())):
+                return False
+        elif type(value) not in _SCALARS and value != ():
+            return False
+    return True
+
+
+def _is_exact(text: bytes, values: Iterable[object]) -> bool:
+    """Whether what `orjson` wrote of `values` is surely canonical, and all that they are.
+
+    It writes `null` for `NaN`.
+    """
+    return is_plain(text) and text.count(_NULL) == _nones(values)
+
+
+def _nones(values: Iterable[object]) -> int:
+    count = 0
+    for value in values:
+        if value is None:
+            count += 1
+        elif isinstance(value, Record):
+            count += _nones(value.__dict__.values())
+        elif isinstance(value, dict):
+            count += _nones(cast("dict[str, object]", value).values())
+        elif isinstance(value, list | tuple):
+            count += _nones(cast("Sequence[object]", value))
+    return count
+
+
+def _is_shallow(text: bytes) -> bool:
+    return len(text) <= 2 * SURELY_SHALLOW or text.count(b"[") + text.count(b"{") <= SURELY_SHALLOW
+
+
+def _members(value: object) -> dict[str, object]:
+    """A record within a body. Nothing else has a JSON that is known here."""
+    if isinstance(value, Record):
+        return cast("dict[str, object]", value.__dict__)
+    raise TypeError
+
+
+@cache
+def _kind(kind: type[Record]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of a kind's content, and of those facts that are tuples of more than plain values."""
+    content = tuple(sorted(CONTENT & kind.model_fields.keys()))
+    loose = (
+        name
+        for name, field in kind.model_fields.items()
+        if get_origin(field.annotation) is tuple and not _is_fixed(field.annotation)
+    )
+    return content, tuple(name for name in loose if name not in content)
+
+
+def _is_fixed(annotation: object) -> bool:
+    """Whether every value of this type has one notation."""
+    if isinstance(annotation, type) and issubclass(annotation, Record):
+        return all(_is_fixed(field.annotation) for field in annotation.model_fields.values())
+    if get_origin(annotation) is tuple:
+        return all(_is_fixed(each) for each in get_args(annotation) if each is not ...)
+    return annotation in (str, int, bool)

@@ -1,0 +1,343 @@
+"""The journal: events made durable in the order they were handed over.
+
+One thread writes, on one connection. Whatever is handed over while a commit runs shares the next one, so
+many callers cost few commits and a single one waits for nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Awaitable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from ...core.clock import Clock, utc_now
+from ...core.sanitize import visible
+from ..errors import JournalDisturbed, JournalError
+from ..model.events import EventBody, JournalEvent, SessionOpened
+from ..model.fast_models import made, named
+from ..model.times import from_ms, to_ms
+from .encoding import Encoded, encoded
+from .lock import WriteLock
+from .read_connections import Connections
+from .reader import HistoryReader
+from .rows import LAST_CURSOR, LAST_OF_SESSION
+from .schema import CURRENT, Schema, inspect, name_of, prepare
+from .writer import Writer, Written
+
+__all__ = ["Journal", "JournalError"]
+
+
+class _Waiter(NamedTuple):
+    """Who handed events over: `future` ends with `result`, in `loop`'s thread if it has a loop."""
+
+    written: Sequence[Written]
+    loop: asyncio.AbstractEventLoop | None
+    future: asyncio.Future[Any] | Future[Any]
+    result: tuple[JournalEvent, ...] | None
+
+
+@dataclass(slots=True)
+class _Head:
+    """A session's last event: its number and its time in UTC milliseconds."""
+
+    seq: int
+    at: int
+
+
+class Journal:
+    """A database of events, open for writing. Make one with `Journal.open`; any thread may use it.
+
+    Events get their numbers when they are handed over, so call order is the order of the record. They can
+    be read by others only once they are durable. When a commit fails, all that was handed over and is not
+    yet durable fails with it, and the numbers continue from what the file holds. Who hands over before it
+    has heard of that says what its events rest on: see `submit`. Once somebody else touched the files,
+    nothing more is taken.
+    """
+
+    def __init__(self, path: Path, lock: WriteLock, writer: Writer, clock: Clock) -> None:
+        self.path = path
+        self._lock = lock
+        self._writer = writer
+        self._clock = clock
+        self._connections = Connections(path)
+        self._reader = HistoryReader(path, connections=self._connections)
+        self._mutex = threading.Lock()
+        self._queued = threading.Condition(self._mutex)
+        self._queue: list[_Waiter] = []
+        self._heads: dict[str, _Head] = {}
+        self._cursor: int | None = None
+        self._now = 0, from_ms(0)
+        self._closing = False
+        self._disturbed: str | None = None
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"journal {path.name}", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def open(cls, path: Path | str, *, clock: Clock = utc_now, schema: Schema = CURRENT) -> Journal:
+        """Open the journal at `path` for writing; create it, and its directory, if there is none.
+
+        An older one is upgraded after a copy was made. Raises `JournalError`, naming the file and the
+        remedy, for a file that is no journal, is damaged, comes from a newer version, cannot be written,
+        or is being written by another process. Such a file is left as it was.
+        """
+        path = Path(path).absolute()
+        shown = name_of(path)
+        try:
+            path = path.resolve()
+            inspect(path, schema)
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise JournalError(
+                f"Cannot make the directory of journal '{shown}': {error.strerror}. Choose another place."
+            ) from error
+        lock = WriteLock.acquire(path)
+        try:
+            prepare(path, schema)
+            return cls(path, lock, Writer(path), clock)
+        except sqlite3.Error as error:
+            lock.release()
+            raise JournalError(
+                f"Cannot write journal '{shown}': {error}. "
+                "Check the permissions of the file and its directory and the free space."
+            ) from error
+        except BaseException:
+            lock.release()
+            raise
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def clock(self) -> Clock:
+        """What events are dated by."""
+        return self._clock
+
+    def reader(self) -> HistoryReader:
+        """Reads what is durable in this journal's file; any thread may use it."""
+        return self._reader
+
+    # Writing
+
+    def submit(
+        self, session: str, *bodies: EventBody, after: int | None = None
+    ) -> tuple[tuple[JournalEvent, ...], asyncio.Future[None]]:
+        """Hand events over from a coroutine: the events as they will be recorded, and their durability.
+
+        The future ends once they are durable, or with `JournalError` when they could not be written;
+        cancelling it changes nothing.
+        Raises `JournalError` at once when the journal is closed, the session was not opened (or is opened
+        twice), or a body holds text that cannot be stored; and where the event numbered `after`, which
+        these rest on, is not the session's last: it could not be written, and neither are these.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        return self._hand_over(session, bodies, loop, future, after=after), future
+
+    def append(self, session: str, *bodies: EventBody) -> Awaitable[tuple[JournalEvent, ...]]:
+        """Hand events over at once; await the result for their durability. Raises as `submit` does."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[tuple[JournalEvent, ...]] = loop.create_future()
+        self._hand_over(session, bodies, loop, future, telling=True)
+        return future
+
+    def write(self, session: str, *bodies: EventBody) -> tuple[JournalEvent, ...]:
+        """Write events from ordinary code and wait until they are durable. Raises `JournalError`."""
+        future: Future[None] = Future()
+        events = self._hand_over(session, bodies, None, future)
+        future.result()
+        return events
+
+    def close(self) -> None:
+        """Write what was handed over, then let go of the file. Twice does nothing."""
+        with self._queued:
+            self._closing = True
+            self._queued.notify()
+        self._closed.wait()
+
+    def _hand_over(
+        self,
+        session: str,
+        bodies: Sequence[EventBody],
+        loop: asyncio.AbstractEventLoop | None,
+        future: asyncio.Future[Any] | Future[Any],
+        *,
+        telling: bool = False,
+        after: int | None = None,
+    ) -> tuple[JournalEvent, ...]:
+        """Number the events and queue them; `future` ends with them if `telling`, else with nothing."""
+        texts = [self._encode(body) for body in bodies]
+        with self._mutex:
+            if self._closing:
+                raise JournalError(
+                    f"Journal '{name_of(self.path)}' is closed; nothing more can be recorded."
+                )
+            if self._disturbed is not None:
+                raise JournalDisturbed(self._disturbed)
+            head = self._heads.get(session) or self._head(session)
+            if after is not None and head.seq != after and bodies:
+                raise JournalError(
+                    f"Journal '{name_of(self.path)}': event {after} of session '{visible(session)}' "
+                    "could not be written, so nothing that rests on it was recorded either. Try again."
+                )
+            self._check_opening(session, head, bodies)
+            cursor = self._last_cursor() if self._cursor is None else self._cursor
+            seq = head.seq
+            at = max(to_ms(self._clock()), head.at)
+            if at != self._now[0]:
+                self._now = at, from_ms(at)
+            when = self._now[1]
+            written: list[Written] = []
+            events: list[JournalEvent] = []
+            for body, text in zip(bodies, texts, strict=True):
+                cursor += 1
+                seq += 1
+                fields = {"cursor": cursor, "session": session, "seq": seq, "at": when, "body": body}
+                events.append(event := made(JournalEvent, fields))
+                written.append(named(Written, (event, text, at)))
+            recorded = tuple(events)
+            if written:
+                head.seq, head.at = seq, at
+                self._heads[session] = head
+                self._cursor = cursor
+            waiter = (written, loop, future, recorded if telling else None)
+            self._queue.append(named(_Waiter, waiter))
+            if len(self._queue) == 1:
+                self._queued.notify()
+        return recorded
+
+    def _encode(self, body: EventBody) -> Encoded:
+        try:
+            return encoded(body)
+        except ValueError as error:
+            raise JournalError(
+                f"Journal '{name_of(self.path)}': a '{body.type}' event holds text that cannot be "
+                f"stored: {error}. Replace what is not valid Unicode or is nested too deep."
+            ) from error
+
+    def _check_opening(self, session: str, head: _Head, bodies: Iterable[EventBody]) -> None:
+        opened = head.seq > 0
+        for body in bodies:
+            opens = type(body) is SessionOpened
+            if opens and opened:
+                raise JournalError(
+                    f"Session '{visible(session)}' is in the journal already; "
+                    "give the new one another id."
+                )
+            if not opens and not opened:
+                raise JournalError(
+                    f"Session '{visible(session)}' is not in the journal; record its opening first."
+                )
+            opened = True
+
+    def _head(self, session: str) -> _Head:
+        """Where a session stands of which nothing is known yet. Raises `JournalError` for no id."""
+        if not session or not _is_text(session):
+            raise JournalError(
+                f"'{visible(session)}' cannot be a session's id; use letters, digits and dashes."
+            )
+        with self._connections.reading() as connection:
+            row = connection.execute(LAST_OF_SESSION, (session,)).fetchone()
+        return _Head(0, 0) if row is None else _Head(*row)
+
+    def _last_cursor(self) -> int:
+        with self._connections.reading() as connection:
+            return int(connection.execute(LAST_CURSOR).fetchone()[0])
+
+    # The writing thread
+
+    def _run(self) -> None:
+        while True:
+            with self._queued:
+                while not self._queue and not self._closing:
+                    self._queued.wait()
+                batch, self._queue = self._queue, []
+            if not batch:
+                break
+            try:
+                self._writer.commit([w for waiter in batch for w in waiter.written])
+            except Exception as error:
+                self._fail(batch, error)
+            else:
+                _release(batch, None)
+        self._connections.close()
+        self._writer.close()
+        self._lock.release()
+        self._closed.set()
+
+    def _fail(self, batch: list[_Waiter], error: Exception) -> None:
+        """Fail `batch` and what was numbered after it."""
+        _release(*self._forget(batch, error))
+
+    def _forget(self, batch: list[_Waiter], error: Exception) -> tuple[list[_Waiter], JournalError]:
+        """Who is to hear of the failure: also who was numbered after `batch`: it would leave a hole."""
+        if isinstance(error, JournalDisturbed):
+            failure: JournalError = error
+        else:
+            failure = JournalError(
+                f"Journal '{name_of(self.path)}' could not be written: {error}. "
+                "Nothing was recorded; check the free space and the permissions."
+            )
+            failure.__cause__ = error
+        with self._queued:
+            if isinstance(error, JournalDisturbed):
+                self._disturbed = str(error)
+            batch = batch + self._queue
+            self._queue = []
+            self._heads.clear()
+            self._cursor = None
+        return batch, failure
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _release(batch: Iterable[_Waiter], failure: JournalError | None) -> None:
+    """Tell every waiter, one wake-up per loop, in the order they handed over."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Waiter]] = {}
+    for waiter in batch:
+        if waiter.loop is None:
+            _settle(waiter, failure)
+        else:
+            by_loop.setdefault(waiter.loop, []).append(waiter)
+    for loop, waiters in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_settle_all, waiters, failure)
+        except RuntimeError:
+            continue  # the loop is closed: nobody waits any more, and the events are as they are
+
+
+def _settle_all(waiters: Iterable[_Waiter], failure: JournalError | None) -> None:
+    if failure is None:
+        for _, _, future, result in waiters:
+            if not future.done():
+                future.set_result(result)
+        return
+    for waiter in waiters:
+        _settle(waiter, failure)
+
+
+def _settle(waiter: _Waiter, failure: JournalError | None) -> None:
+    future = waiter.future
+    if future.done():
+        return
+    if failure is None:
+        future.set_result(waiter.result)
+    else:
+        future.set_exception(failure)

@@ -1,0 +1,58 @@
+"""A session's events as the database has them, each understood when it is first looked at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import overload
+
+from ..model.events import JournalEvent
+from .rows import EventRow, event_of
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.:-]+")
+"""Texts that JSON writes as they are, or with a `\\u` in them."""
+_BEGINNINGS = ("session.opened", "session.resumed", "mode.changed")
+
+
+class LazyEvents(Sequence[JournalEvent]):
+    """The events in `rows`, all of one session in their order, of the journal at `path`.
+
+    Understanding a hundred thousand takes longer than reading them, and few are ever on screen. Looking
+    at one that cannot be understood raises `JournalError`. Several threads may look: each finds the same.
+    """
+
+    def __init__(self, rows: Sequence[EventRow], path: Path) -> None:
+        self.rows = rows
+        self._path = path
+        self._read: list[JournalEvent | None] = [None] * len(rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def bearing_on(self, call_id: str) -> Iterator[int]:
+        """The indexes of events that may be about a call, and of those that open or resume the session or
+        change its mode.
+
+        The id is looked for in what the database has; where it may be written in several ways, all are.
+        """
+        plain = _PLAIN.fullmatch(call_id) is not None
+        for index, (*_, kind, text) in enumerate(self.rows):
+            if not plain or call_id in text or "\\u" in text or kind in _BEGINNINGS:
+                yield index
+
+    @overload
+    def __getitem__(self, index: int) -> JournalEvent: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[JournalEvent]: ...
+
+    def __getitem__(self, index: int | slice) -> JournalEvent | list[JournalEvent]:
+        if isinstance(index, slice):
+            return [self[n] for n in range(*index.indices(len(self)))]
+        read = self._read[index]
+        if read is None:
+            read = self._read[index] = event_of(self.rows[index], self._path)
+        return read
+
+    def __iter__(self) -> Iterator[JournalEvent]:
+        return (self[n] for n in range(len(self)))

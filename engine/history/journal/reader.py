@@ -1,0 +1,219 @@
+"""Reading a journal, beside whoever writes it: sessions and their events.
+
+Every question has a read-only connection to itself, so a reader can be kept, shared between threads and
+forgotten, and never holds up the writer.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from ...core.sanitize import visible
+from ..errors import JournalError, SessionNotFound
+from ..model.events import JournalEvent, MessageAdded
+from ..model.state import SessionSummary
+from ..model.times import from_ms
+from .lazy_events import LazyEvents
+from .read_connections import Connections
+from .rows import (
+    LAST_CURSOR,
+    PAGE,
+    SELECT_EVENTS,
+    SELECT_MESSAGES,
+    SELECT_OLDER_SESSION,
+    SELECT_SESSION,
+    SELECT_SINCE,
+    SessionRow,
+    event_of,
+)
+from .schema import CURRENT, Schema, inspect, name_of, reading
+from .session_index import Projection
+
+__all__ = ["HistoryReader", "JournalError", "SessionNotFound", "open_reader"]
+
+_CANDIDATES = 10
+_LATEST_FIRST = "ORDER BY updated DESC, rowid DESC"
+
+
+def open_reader(path: Path | str, schema: Schema = CURRENT) -> HistoryReader:
+    """A reader of the journal at `path`.
+
+    An older one is read as it is where that can be done. Raises `JournalError` when there is none, when
+    it is not a journal, is damaged, or has a schema that cannot be read.
+    """
+    path = Path(path).absolute()
+    shown = name_of(path)
+    age, found = inspect(path, schema)
+    if age == "fresh":
+        raise JournalError(
+            f"There is no journal at '{shown}' yet. "
+            "Run an agent with this journal first, or name another file."
+        )
+    if age == "older" and found not in schema.readable:
+        raise JournalError(
+            f"Journal '{shown}' has the older schema {found}. Open it once for writing to upgrade it to "
+            f"{schema.newest}; a copy is kept."
+        )
+    return HistoryReader(path, SELECT_OLDER_SESSION.get(found or "", SELECT_SESSION))
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """What was said in a session, in a line: a person's first words, how many messages, when last."""
+
+    session: str
+    first_text: str
+    messages: int
+    updated: datetime
+
+
+class HistoryReader:
+    """What a journal holds, as of each question. Methods raise `JournalError` for an unreadable file."""
+
+    def __init__(
+        self, path: Path, select: str = SELECT_SESSION, connections: Connections | None = None
+    ) -> None:
+        self.path = path
+        self._select = select
+        self._reading = partial(reading, path) if connections is None else connections.reading
+
+    def sessions(self, limit: int | None = 200, *, agent: str | None = None) -> list[SessionSummary]:
+        """Sessions, the latest changed first: all without a `limit`, those of one `agent` if named."""
+        where, arguments = ("WHERE agent = ? ", [agent]) if agent is not None else ("", [])
+        with self._reading() as connection:
+            rows = connection.execute(
+                f"{self._select} {where}{_LATEST_FIRST} LIMIT ?",
+                [*arguments, -1 if limit is None else limit],
+            ).fetchall()
+        return [self._summary(row) for row in rows]
+
+    def unfinished(self) -> list[SessionSummary]:
+        """Sessions of this journal's own that neither ended nor failed, the latest changed first."""
+        with self._reading() as connection:
+            rows = connection.execute(
+                f"{self._select} WHERE status NOT IN ('done', 'failed') {_LATEST_FIRST}"
+            ).fetchall()
+        return [self._summary(row) for row in rows if not row[-1]]
+
+    def session(self, id_or_prefix: str, *, whole: bool = False) -> SessionSummary:
+        """The session of this id, or the only one whose id begins so. Else raises `SessionNotFound`.
+
+        With `whole` no other is looked for, which takes longer the more there are.
+        """
+        wanted = id_or_prefix.encode(
+            "utf-8", "replace"
+        ).decode()  # a shell may pass what SQLite cannot take
+        with self._reading() as connection:
+            row = connection.execute(f"{self._select} WHERE id = ?", (wanted,)).fetchone()
+            if row is not None:
+                return self._summary(row)
+            if whole:
+                raise SessionNotFound(id_or_prefix, [], ambiguous=False)
+            begins = connection.execute(
+                f"{self._select} WHERE substr(id, 1, ?) = ? {_LATEST_FIRST} LIMIT ?",
+                (len(wanted), wanted, _CANDIDATES + 1),
+            ).fetchall()
+        if wanted and len(begins) == 1:
+            return self._summary(begins[0])
+        if wanted and begins:
+            found = [self._summary(row).id for row in begins[:_CANDIDATES]]
+            raise SessionNotFound(id_or_prefix, found, ambiguous=True)
+        latest = [summary.id for summary in self.sessions(_CANDIDATES)]
+        raise SessionNotFound(id_or_prefix, latest, ambiguous=False, pruned=self._pruned(wanted))
+
+    def _pruned(self, wanted: str) -> str | None:
+        """When and by whom the session was pruned that had this id, or the only one that began so."""
+        rows: list[tuple[str, int, str]] = []
+        with suppress(JournalError), self._reading() as connection:
+            rows = connection.execute(  # the oldest journals have no such table
+                "SELECT session, at, by FROM pruned WHERE substr(session, 1, ?) = ?",
+                (len(wanted), wanted),
+            ).fetchall()
+        found = [row for row in rows if row[0] == wanted] or rows
+        with suppress(OverflowError, TypeError):  # columns may hold values of any type
+            if wanted and len(found) == 1:
+                return f"on {from_ms(found[0][1]).date().isoformat()} by {found[0][2]}"
+        return None
+
+    def events(self, session: str, *, after: int = 0, limit: int | None = None) -> Iterator[JournalEvent]:
+        """The events of a session after its event number `after`, in order; none for an unknown session.
+
+        They are read page by page: those added meanwhile come at the end.
+        """
+        left = limit
+        while left is None or left > 0:
+            size = PAGE if left is None else min(PAGE, left)
+            with self._reading() as connection:
+                rows = connection.execute(SELECT_EVENTS, (session, after, size)).fetchall()
+            for row in rows:
+                yield event_of(row, self.path)
+            if len(rows) < size:
+                return
+            after = rows[-1][2]
+            left = None if left is None else left - size
+
+    def since(self, cursor: int, limit: int) -> list[JournalEvent]:
+        """The first `limit` events of all sessions behind `cursor`, in their order."""
+        with self._reading() as connection:
+            rows = connection.execute(SELECT_SINCE, (cursor, limit)).fetchall()
+        return [event_of(row, self.path) for row in rows]
+
+    def last_cursor(self) -> int:
+        """The cursor of the latest event; 0 for a journal that has none."""
+        with self._reading() as connection:
+            return int(connection.execute(LAST_CURSOR).fetchone()[0])
+
+    def recorded(self, session: str) -> LazyEvents:
+        """All events of a session as of now, in order, each understood when it is looked at."""
+        with self._reading() as connection:
+            rows = connection.execute(SELECT_EVENTS, (session, 0, -1)).fetchall()
+        return LazyEvents(rows, self.path)
+
+    def talks(self) -> list[Talk]:
+        """Sessions in which something was said, the latest said first."""
+        with self._reading() as connection:
+            rows = connection.execute(
+                "SELECT session, count(*), max(at) FROM event WHERE type = 'message' "
+                "GROUP BY session ORDER BY max(cursor) DESC"
+            ).fetchall()
+            return [
+                Talk(session, self._first_text(connection, session), count, from_ms(at))
+                for session, count, at in rows
+            ]
+
+    def _first_text(self, connection: sqlite3.Connection, session: str) -> str:
+        for row in connection.execute(SELECT_MESSAGES, (session,)):
+            body = event_of(row, self.path).body
+            if isinstance(body, MessageAdded) and body.role == "user":
+                return body.text or ""
+        return ""
+
+    def count(self, session: str) -> int:
+        """How many events a session has."""
+        with self._reading() as connection:
+            found = connection.execute(
+                "SELECT count(*) FROM event WHERE session = ?", (session,)
+            ).fetchone()
+        return int(found[0])
+
+    def _summary(self, row: SessionRow) -> SessionSummary:
+        try:
+            return Projection.of_row(row).summary()
+        except (ValueError, TypeError, OverflowError) as error:
+            why = str(error)
+            if isinstance(error, ValidationError):
+                first = error.errors()[0]
+                why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise JournalError(
+                f"Journal '{name_of(self.path)}': the line of session '{visible(str(row[0]))}' cannot be "
+                f"read: {visible(why)}. The file was changed by something else. To see what and to make "
+                "the line anew: interlock history verify, interlock history rebuild"
+            ) from error

@@ -1,0 +1,465 @@
+"""Whose file it is, how old, and bringing it up to date.
+
+A file is looked at read-only first. Only a file that is ours, and not newer than we are, is ever written.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias, cast
+
+from ...core.sanitize import visible
+from ..audit.hash_chain import Place, link, new_salt
+from ..decisions.index import rebuild_changed, rebuild_decisions
+from ..errors import JournalError
+
+# The tables of a new journal, as all migrations together make them: a test holds the two to each
+# other.
+#
+# Running the migrations for a file that has nothing yet took most of the time of a first start.
+
+
+REVISION = "0006"
+"""The revision these tables are of."""
+
+_TABLES = """
+PRAGMA application_id = 0x494C434B;
+
+CREATE TABLE alembic_version (
+    version_num VARCHAR(32) NOT NULL,
+    CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+);
+
+CREATE TABLE session (
+    id VARCHAR NOT NULL,
+    agent VARCHAR NOT NULL,
+    model VARCHAR NOT NULL,
+    mode VARCHAR NOT NULL,
+    status VARCHAR NOT NULL,
+    opened INTEGER NOT NULL,
+    updated INTEGER NOT NULL,
+    events INTEGER NOT NULL,
+    calls INTEGER NOT NULL,
+    blocked INTEGER NOT NULL,
+    waiting INTEGER NOT NULL,
+    error VARCHAR,
+    kind VARCHAR DEFAULT 'root' NOT NULL,
+    parent VARCHAR,
+    parent_seq INTEGER,
+    source VARCHAR,
+    imported BOOLEAN DEFAULT '0' NOT NULL,
+    PRIMARY KEY (id)
+);
+CREATE INDEX ix_session_updated ON session (updated);
+
+CREATE TABLE event (
+    cursor INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    session VARCHAR NOT NULL,
+    seq INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    type VARCHAR NOT NULL,
+    body TEXT NOT NULL,
+    salt BLOB,
+    content BLOB,
+    hash BLOB DEFAULT (x'') NOT NULL,
+    FOREIGN KEY (session) REFERENCES session (id),
+    CONSTRAINT uq_event_session_seq UNIQUE (session, seq)
+);
+
+CREATE TABLE pruned (
+    session VARCHAR NOT NULL,
+    agent VARCHAR NOT NULL,
+    opened INTEGER NOT NULL,
+    updated INTEGER NOT NULL,
+    events INTEGER NOT NULL,
+    head BLOB NOT NULL,
+    at INTEGER NOT NULL,
+    "by" VARCHAR NOT NULL,
+    "key" BLOB NOT NULL,
+    signature BLOB NOT NULL,
+    PRIMARY KEY (session)
+);
+
+CREATE TABLE decision (
+    cursor INTEGER NOT NULL,
+    session VARCHAR NOT NULL,
+    seq INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    agent VARCHAR NOT NULL,
+    call_id VARCHAR NOT NULL,
+    tool VARCHAR NOT NULL,
+    called VARCHAR NOT NULL,
+    input VARCHAR NOT NULL,
+    mode VARCHAR NOT NULL,
+    verdict VARCHAR NOT NULL,
+    net VARCHAR,
+    rule VARCHAR,
+    place VARCHAR,
+    "by" VARCHAR,
+    via VARCHAR,
+    result VARCHAR,
+    kind VARCHAR DEFAULT 'call' NOT NULL,
+    off VARCHAR,
+    PRIMARY KEY (cursor),
+    FOREIGN KEY (session) REFERENCES session (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_decision_at ON decision (at);
+CREATE INDEX ix_decision_session ON decision (session, at);
+CREATE INDEX ix_decision_tool ON decision (tool, at, verdict);
+CREATE INDEX ix_decision_net ON decision (net, at, verdict);
+CREATE INDEX ix_decision_verdict ON decision (verdict, at) WHERE verdict <> 'allow';
+CREATE INDEX ix_decision_called ON decision (called, at) WHERE called <> tool;
+CREATE INDEX ix_decision_via ON decision (via, at) WHERE via IS NOT NULL;
+CREATE INDEX ix_decision_shadow ON decision (session, verdict, net, result, at) WHERE mode = 'shadow';
+
+CREATE INDEX ix_event_approval ON event (cursor, at) WHERE type IN (
+    'approval.requested', 'approval.given', 'approval.decided', 'approval.expired', 'approval.withdrawn'
+);
+
+CREATE INDEX ix_decision_kind ON decision (kind, at) WHERE kind <> 'call';
+CREATE INDEX ix_decision_by ON decision ("by", at) WHERE "by" IS NOT NULL;
+CREATE INDEX ix_decision_off ON decision (off, at) WHERE "off" IS NOT NULL;
+"""
+
+
+def make_tables(connection: sqlite3.Connection) -> None:
+    """Fill an empty database, in one transaction. Raises `sqlite3.Error`; the database is then empty."""
+    connection.executescript(
+        f"BEGIN IMMEDIATE;{_TABLES}INSERT INTO alembic_version VALUES ('{REVISION}');COMMIT;"
+    )
+
+
+# What an upgrade has to compute: links for events that were recorded without a chain.
+
+
+_BATCH = 1000
+
+
+def link_unlinked(connection: sqlite3.Connection) -> None:
+    """Chain every event of the file as it stands now, in the transaction that is open.
+
+    Raises `ValueError` for an event that is no JSON object.
+    """
+    session, seq, prev = "", 0, None
+    while True:
+        rows = connection.execute(
+            "SELECT cursor, session, seq, at, body FROM event "
+            "WHERE (session, seq) > (?, ?) ORDER BY session, seq LIMIT ?",
+            (session, seq, _BATCH),
+        ).fetchall()
+        if not rows:
+            return
+        links: list[tuple[bytes, bytes, int]] = []
+        for cursor, owner, number, at, body in rows:
+            salt = new_salt()
+            prev = link(Place(owner, number, at), body, salt, prev if owner == session else None)
+            links.append((salt, prev, cursor))
+            session, seq = owner, number
+        connection.executemany("UPDATE event SET salt = ?, hash = ? WHERE cursor = ?", links)
+
+
+APPLICATION_ID = 0x494C434B
+"""`ILCK`, in the file's header: how a journal is told from anybody else's SQLite file."""
+
+BUSY_SECONDS = 5.0
+"""How long to wait for another program that has the file locked."""
+
+UNLINKED = frozenset({"0001", "0002"})
+"""Revisions whose events carry no hashes."""
+
+UNDECIDED = UNLINKED | {"0003"}
+"""Revisions without lines for decisions."""
+
+UNCHANGED = frozenset({"0004", "0005"})
+"""Revisions that list decisions and no changes of settings."""
+
+MIGRATIONS = Path(__file__).parents[1] / "migrations"
+MAGIC = b"SQLite format 3\x00"
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The revisions this version knows, oldest first, and the scripts that make them.
+
+    Those in `readable` can be read without upgrading the file.
+    """
+
+    known: tuple[str, ...] = ("0001", "0002", "0003", "0004", "0005", "0006")
+    scripts: Path = MIGRATIONS
+    readable: tuple[str, ...] = ("0001", "0002", "0003", "0004", "0005")
+
+    @property
+    def newest(self) -> str:
+        return self.known[-1]
+
+
+CURRENT = Schema()
+
+Age: TypeAlias = Literal["fresh", "older", "current"]
+
+
+def name_of(path: Path) -> str:
+    """A path as messages show it."""
+    return visible(str(path))
+
+
+def inspect(path: Path, schema: Schema = CURRENT) -> tuple[Age, str | None]:
+    """What is at `path`: `fresh` (nothing yet), `older` or `current`, and the revision found.
+
+    Reads only. Raises `JournalError` for a file that is not a database, not a journal, damaged,
+    written by a newer version, or unreadable.
+    """
+    shown = name_of(path)
+    try:
+        if not path.exists():
+            return "fresh", None
+        if not path.is_file():
+            raise JournalError(f"'{shown}' is not a file. Choose a file for the journal.")
+        with path.open("rb") as file:
+            magic = file.read(len(MAGIC))
+    except OSError as error:
+        raise JournalError(
+            f"Cannot read journal '{shown}': {error.strerror}. Check its permissions."
+        ) from error
+    if not magic:
+        return "fresh", None
+    if magic != MAGIC:
+        raise JournalError(
+            f"'{shown}' is not a journal: it is not an SQLite database. "
+            "It was left as it is; choose another file."
+        )
+    try:
+        with closing(connect_readonly(path)) as connection:
+            return _age(connection, shown, schema)
+    except sqlite3.Error as error:
+        raise JournalError(damaged(path, error)) from error
+
+
+def _age(connection: sqlite3.Connection, shown: str, schema: Schema) -> tuple[Age, str | None]:
+    tables = [
+        str(name)
+        for (name,) in connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' "
+            "ORDER BY name"
+        )
+    ]
+    if not tables:
+        return "fresh", None
+    application = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    if application != APPLICATION_ID:
+        listed = visible(", ".join(tables[:5])) + (", …" if len(tables) > 5 else "")
+        raise JournalError(
+            f"'{shown}' is another program's SQLite file (tables: {listed}). "
+            "It was left as it is; choose another file for the journal."
+        )
+    if "alembic_version" not in tables:
+        raise JournalError(
+            f"Journal '{shown}' does not say which version wrote it. "
+            "It was left as it is; restore a backup, or choose another file."
+        )
+    found = [
+        str(revision) for (revision,) in connection.execute("SELECT version_num FROM alembic_version")
+    ]
+    if len(found) != 1 or found[0] not in schema.known:
+        raise JournalError(
+            f"Journal '{shown}' has schema {visible(', '.join(found)) or 'none'}; this version knows "
+            f"schemas up to {schema.newest}. It was left as it is; use the newer Interlock that wrote it."
+        )
+    if found[0] != schema.newest:
+        return "older", found[0]
+    connection.execute("SELECT cursor, session, seq, at, type, body, hash FROM event LIMIT 1").fetchall()
+    connection.execute("SELECT id, status, events, waiting FROM session LIMIT 1").fetchall()
+    connection.execute('SELECT cursor, verdict, result, kind, "off" FROM decision LIMIT 1').fetchall()
+    return "current", found[0]
+
+
+def damaged(path: Path, error: sqlite3.Error) -> str:
+    """The message for a file SQLite cannot read."""
+    if getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
+        return (
+            f"Journal '{name_of(path)}' is locked by another program. Try again when that has finished."
+        )
+    return (
+        f"Cannot read journal '{name_of(path)}': {error}. It was left as it is; restore a backup, "
+        "or choose another file."
+    )
+
+
+def connect_readonly(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write, for any thread. Raises `sqlite3.Error`.
+
+    SQLite keeps an index beside a journal in use. On a read-only medium it cannot; a file without
+    unfinished writes is then read as immutable.
+    """
+    uri = f"{path.resolve().as_uri()}?mode=ro"
+    try:
+        return _probe(uri)
+    except sqlite3.OperationalError:
+        log = path.with_name(f"{path.name}-wal")
+        effective = os.access in os.supports_effective_ids
+        if os.access(path.parent, os.W_OK, effective_ids=effective) or (
+            log.exists() and log.stat().st_size
+        ):
+            raise
+        return _probe(f"{uri}&immutable=1")
+
+
+def _probe(uri: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS
+    )
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def prepare(path: Path, schema: Schema = CURRENT) -> None:
+    """Create the journal at `path`, or upgrade an older one after copying it to `<file>.<revision>.bak`.
+
+    Only for the process that holds the write lock. Raises `JournalError`; the file is then as it was.
+    """
+    age, found = inspect(path, schema)
+    if age == "current":
+        return
+    shown = name_of(path)
+    backup: Path | None = None
+    try:
+        if age == "older":
+            backup = _copy(path, found or "")
+            _migrate(path, schema, found)
+        else:
+            _create(path, schema)
+        _sync_directory(path.parent)
+    except (OSError, sqlite3.Error) as error:
+        action = "upgrade" if age == "older" else "create"
+        raise JournalError(
+            f"Cannot {action} journal '{shown}': {_reason(error)}. "
+            "Check the permissions of the file and its directory and the free space."
+        ) from error
+    except JournalError as error:
+        kept = f" A copy from before is in '{name_of(backup)}'." if backup else ""
+        raise JournalError(f"{error}{kept}") from error
+
+
+def _create(path: Path, schema: Schema) -> None:
+    """Make the journal beside its place, and move it there when it is whole and on disk.
+
+    Whoever dies meanwhile leaves nothing in its place that a later start would take for damage. The
+    write-ahead log is switched on here: later that would need a rollback journal, too. Until the one sync
+    at the end nothing has to be durable.
+    """
+    new = path.with_name(f"{path.name}.new")
+    for file in (path, new):
+        for ending in ("-journal", "-wal", "-shm"):
+            file.with_name(f"{file.name}{ending}").unlink(missing_ok=True)
+    new.unlink(missing_ok=True)
+    handle = os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+    try:
+        with closing(sqlite3.connect(new, isolation_level=None, timeout=BUSY_SECONDS)) as connection:
+            connection.execute("PRAGMA synchronous = OFF")
+            connection.execute("PRAGMA journal_mode = MEMORY").fetchone()
+            if (schema.newest, schema.scripts) == (REVISION, MIGRATIONS):
+                make_tables(connection)
+            else:
+                _migrate(new, schema, None)
+            connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    new.replace(path)
+
+
+def _reason(error: OSError | sqlite3.Error) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+
+
+def _copy(path: Path, revision: str) -> Path:
+    """A durable copy beside the file; never over an existing one."""
+    number = 0
+    while True:
+        suffix = f".{revision}.bak" if not number else f".{revision}.{number}.bak"
+        target = path.with_name(path.name + suffix)
+        try:
+            handle = os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        except FileExistsError:
+            number += 1
+            continue
+        try:
+            with closing(connect_readonly(path)) as source, closing(sqlite3.connect(target)) as copy:
+                source.backup(copy)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        return target
+
+
+def _migrate(path: Path, schema: Schema, found: str | None) -> None:
+    """Run alembic in one transaction: all of the upgrade happens, or none."""
+    from alembic import command
+    from alembic.config import Config
+    from alembic.util.exc import CommandError
+    from sqlalchemy import NullPool, create_engine, event
+    from sqlalchemy.engine import Connection
+    from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)
+
+    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
+
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    event.listen(engine, "begin", begin)
+    config = Config()
+    config.set_main_option("script_location", str(schema.scripts).replace("%", "%%"))
+    try:
+        with engine.begin() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+            driver = cast(sqlite3.Connection, connection.connection.driver_connection)
+            if found in UNLINKED:
+                link_unlinked(driver)
+            if found in UNDECIDED:
+                rebuild_decisions(driver)
+            if found in UNCHANGED:
+                rebuild_changed(driver)
+    except (ValueError, RecursionError) as error:
+        raise JournalError(
+            f"Cannot bring journal '{name_of(path)}' up to date, an event in it cannot be read: {error}. "
+            "The file was changed by something else; restore a backup."
+        ) from error
+    except DBAPIError as error:
+        cause = error.orig
+        raise (cause if isinstance(cause, sqlite3.Error) else JournalError(str(error))) from error
+    except (SQLAlchemyError, CommandError) as error:
+        raise JournalError(f"Cannot bring journal '{name_of(path)}' up to date: {error}.") from error
+    finally:
+        engine.dispose()
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make a file's name durable, not only its content."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def reading(path: Path) -> Generator[sqlite3.Connection, None, None]:
+    """A read-only connection for one question. Raises `JournalError` for whatever SQLite says."""
+    try:
+        with closing(connect_readonly(path)) as connection:
+            yield connection
+    except sqlite3.Error as error:
+        raise JournalError(damaged(path, error)) from error

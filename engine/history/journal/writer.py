@@ -1,0 +1,183 @@
+"""The one connection that writes a journal: a batch of events becomes one durable transaction.
+
+Used by one thread at a time; who may call it when is the journal's business.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from ..audit.hash_chain import link_parts, new_salts, parts
+from ..decisions.index import BEARING, Change, SessionCalls, calls_before, opened_calls, write_changes
+from ..errors import JournalDisturbed, JournalError
+from ..model.events import JournalEvent, SessionOpened
+from .encoding import Encoded
+from .footprint import Footprint, disturbance, remedy
+from .insert import insert
+from .rows import INSERT_EVENT, LAST_HASH, SELECT_SESSION, UPSERT_SESSION, LinkedRow, SessionRow
+from .schema import BUSY_SECONDS, name_of
+from .session_index import Projection
+
+
+class Written(NamedTuple):
+    """An event, its body as the database takes it, and its time in UTC milliseconds."""
+
+    event: JournalEvent
+    body: Encoded
+    at: int
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What of a session its next event builds on: its line, the last hash of its chain, its calls."""
+
+    line: Projection
+    head: bytes | None
+    calls: SessionCalls | None = None
+
+
+def connect_writing(path: Path) -> sqlite3.Connection:
+    """A connection whose commits are durable when they return, for who holds the write lock.
+
+    Raises `JournalError` where no write-ahead log can be kept, `sqlite3.Error` for a file that can only
+    be read.
+    """
+    connection = sqlite3.connect(
+        f"{path.as_uri()}?mode=rw",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=BUSY_SECONDS,
+    )
+    try:
+        mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+        if mode != "wal":
+            raise JournalError(
+                f"Journal '{name_of(path)}' cannot use a write-ahead log here "
+                f"(SQLite says '{mode}'). Choose a file on a local disk."
+            )
+        # NORMAL answers before a commit is on disk: a power cut would undo what was acknowledged.
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA fullfsync = ON")
+        connection.execute("PRAGMA foreign_keys = ON")
+        # A file that can only be read fails here, not at the first decision.
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("UPDATE alembic_version SET version_num = version_num")
+        connection.execute("ROLLBACK")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+class Writer:
+    """Commits batches. A failed one leaves nothing behind and the writer usable."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._sessions: dict[str, _Kept] = {}
+        self._connection = connect_writing(path)
+        self._left = Footprint.of(path)
+
+    def commit(self, batch: Sequence[Written]) -> None:
+        """Write `batch`; returns once it is durable. What it raises means that none was written.
+
+        Raises `JournalDisturbed` for files that somebody else touched, and writes nothing to them.
+        """
+        self._check_in_place()
+        connection = self._connection
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            lines, events, decisions = self._rows(batch)
+            insert(connection, UPSERT_SESSION, lines)
+            insert(connection, INSERT_EVENT, events)
+            write_changes(connection, decisions)
+            connection.execute("COMMIT")
+        except BaseException:
+            self._undo()
+            raise
+        self._left = Footprint.of(self._path)
+
+    def _check_in_place(self) -> None:
+        """SQLite would go on writing into a file that was deleted, and from its cache into others."""
+        found = Footprint.of(self._path)
+        if found == self._left:
+            return
+        fault = disturbance(self._path, self._left, found)
+        if fault is not None:
+            raise JournalDisturbed(f"Journal '{name_of(self._path)}': {fault}. {remedy(self._path)}")
+        self._left = Footprint.of(self._path)
+
+    def _rows(self, batch: Sequence[Written]) -> tuple[list[SessionRow], list[LinkedRow], list[Change]]:
+        """What `batch` puts into the tables. Its events are linked to those before them."""
+        touched: dict[str, Projection] = {}
+        events: list[LinkedRow] = []
+        decisions: list[Change] = []
+        for (event, (text, hashed), at), salt in zip(batch, new_salts(len(batch)), strict=True):
+            session, seq = event.session, event.seq
+            kept = self._sessions.get(session) or self._keep(event)
+            line = touched[session] = kept.line
+            calls = kept.calls or self._calls_before(event, kept)
+            change = None if calls is None else calls.take(event, at)
+            if change is not None:
+                decisions.append(change)
+            line.add(event, at)
+            linked = link_parts((session, seq, at), hashed or parts(text), salt, kept.head)
+            kept.head = linked
+            events.append((event.cursor, session, seq, at, event.body.type, text, salt, None, linked))
+        return [line.row() for line in touched.values()], events, decisions
+
+    def _keep(self, event: JournalEvent) -> _Kept:
+        """A session as the file has it, or at its opening `event`."""
+        session = event.session
+        row = self._connection.execute(f"{SELECT_SESSION} WHERE id = ?", (session,)).fetchone()
+        if row is not None:
+            head = self._connection.execute(LAST_HASH, (session,)).fetchone()
+            kept = _Kept(Projection.of_row(row), None if head is None else bytes(head[0]))
+        elif isinstance(event.body, SessionOpened):
+            kept = _Kept(Projection.opening(event, event.body), None, opened_calls(event.body))
+        else:
+            raise sqlite3.IntegrityError(f"session '{session}' was never opened")
+        self._sessions[session] = kept
+        return kept
+
+    def _calls_before(self, event: JournalEvent, kept: _Kept) -> SessionCalls | None:
+        """What stands in the file of the calls of a session, for an `event` that bears on them."""
+        if not isinstance(event.body, BEARING):
+            return None
+        calls = kept.calls = SessionCalls(kept.line.agent, child=kept.line.kind == "child")
+        calls_before(self._connection, event, calls)
+        return calls
+
+    def _undo(self) -> None:
+        """Forget a failed batch.
+
+        A commit can fail after its frames reached the log, and a later crash would bring them back. So
+        the log is emptied where possible; where not, the next commit overwrites them.
+        """
+        self._sessions.clear()
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            with suppress(sqlite3.Error):
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            self._connection.execute("PRAGMA schema_version").fetchone()
+        except sqlite3.Error:
+            with suppress(sqlite3.Error):
+                self._connection.close()
+            with suppress(sqlite3.Error, JournalError):
+                self._connection = connect_writing(self._path)
+        found = Footprint.of(self._path)
+        if found.same_file(self._left):
+            self._left = found
+
+    def close(self) -> None:
+        """Empty the log into the file and close."""
+        with suppress(sqlite3.Error):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        self._connection.close()

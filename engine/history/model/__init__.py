@@ -1,0 +1,1 @@
+"""Events and the state they fold into."""

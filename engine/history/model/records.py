@@ -1,0 +1,179 @@
+"""What events are made of: rules, nets, steps, calls and grants as the journal keeps them.
+
+A border like the events: fields are added, never renamed.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from ...net.net import NameMaps
+
+
+class Record(BaseModel):
+    """Base of everything journalled: immutable, unknown fields of a newer version are kept out.
+
+    Numbers that JSON lacks (`NaN`) are written as Python's reader takes them, not turned into null.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="constants")
+
+
+class RuleRecord(Record):
+    """A rule as written, and where; `line` counts from 1."""
+
+    file: str
+    line: int
+    text: str
+
+    @property
+    def where(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class TransitionRecord(Record):
+    """A transition's structure, enough to fire it again without the rules that made it.
+
+    `after` is in seconds, for one that fires by itself.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    tools: tuple[str, ...] = ()
+    manual: bool = False
+    deferred: bool = False
+    transfers: tuple[tuple[str, str], ...] = ()
+    after: float | None = None
+    partial: bool = False
+
+
+class ExtensionRecord(Record):
+    """How long one person wants a request to wait, `None` for ever; `token` as in `ApprovalGiven`."""
+
+    until: datetime | None
+    by: str
+    token: str | None = None
+
+
+class NetRecord(Record):
+    """A net's structure under its registry key.
+
+    `when` is the condition under which it has a say in calls by the names in `governs`, as it is written.
+    `people` is how many others it takes to turn it off (G-67); where it takes some, `maps` is the digest
+    of all maps. `name_maps` has those by which calls come by the name that its rule restricts. Older
+    records have none of these.
+    """
+
+    key: str
+    name: str
+    places: tuple[str, ...]
+    transitions: tuple[TransitionRecord, ...]
+    initial_marking: dict[str, int]
+    free_tools: tuple[str, ...] = ()
+    rule: RuleRecord | None = None
+    when: str | None = None
+    governs: tuple[str, ...] = ()
+    people: int = 0
+    maps: str | None = None
+    name_maps: NameMaps | None = None
+
+
+class StepRecord(Record):
+    """A transition of a net that a call fired, or that waits for the call's result if deferred.
+
+    One that fired by itself after a time has no `tool`.
+    """
+
+    net: str
+    transition: str
+    tool: str
+    deferred: bool = False
+
+
+class CallRecord(Record):
+    """A tool call inside an assistant's message.
+
+    `malformed` is what the model wrote in place of a JSON object; `input` is then empty. `made_as` is the
+    id under which an agent elsewhere made it, where that was another call's before (G-76). `shell_fields`
+    are the paths of fields, `line` or `run.line`, that hold shell commands though their names do not
+    tell (G-51).
+    """
+
+    call_id: str
+    tool: str
+    input: dict[str, JsonValue]
+    malformed: str | None = None
+    made_as: str | None = None
+    shell_fields: tuple[str, ...] = ()
+
+
+class GrantRecord(Record):
+    """What a person lets pass from now on without being asked: one tool's calls in place of one net's
+    question.
+
+    `key` is its own name and that of its net, whose tokens are the uses left. It answers for net `asks`
+    what that asks about the name `asked`, when `tool` is called under exactly `names`; with `exact` only
+    for one input. `uses` and `seconds` are its bounds; without either it holds for the session. `since`
+    is when its tokens came, in seconds since 1970. It reaches subagents' calls only with `subagents`, and
+    holds while the digest of the maps is `maps`: one that was recorded without ends with its process.
+    `programs` are those that its names leave open, which calls may not go beyond.
+    """
+
+    key: str
+    net: NetRecord
+    asks: str
+    asked: str
+    tool: str
+    names: tuple[str, ...]
+    exact: bool = False
+    uses: int | None = None
+    seconds: float | None = None
+    since: float
+    subagents: bool = False
+    maps: str | None = None
+    programs: tuple[str, ...] = ()
+
+
+Kind: TypeAlias = Literal["root", "branch", "child", "outside", "flow"]
+"""Where a session comes from: nowhere, an earlier moment of another, another that started it, an agent
+whose loop runs elsewhere, or a run of a flow."""
+
+CallEnd: TypeAlias = Literal["done", "failed", "blocked", "skipped", "unknown"]
+"""How a call ended; see `CallState`."""
+
+
+# What the journal keeps of a flow's run: its shape, and each step with all that the next one needs.
+
+
+class FlowRecord(Record):
+    """A flow's shape: a net with a place for each state it can hold and a transition for each node.
+
+    `name` is the flow's own, `output` the state it ends with. `names` are those that its author gave to
+    its nodes, by transition; a node that needs no function has none, and neither has an older record.
+    """
+
+    name: str
+    net: NetRecord
+    output: str
+    names: dict[str, str] = Field(default_factory=dict[str, str])
+
+
+class FlowStepped(Record):
+    """A flow was taken on by one step, or stands at its beginning; written before the next step begins.
+
+    `node` is the key of the node that worked, `live` are the keys of the states the flow holds now, in
+    their order, `waits` is the call whose answer the next step needs. `output` is all that the flow needs
+    to go on from here: `snapshot`, and in `history` what the conversations of its agents gained.
+    """
+
+    type: Literal["flow.step"] = "flow.step"
+    step: int
+    node: str | None = None
+    live: tuple[str, ...]
+    waits: str | None = None
+    done: bool = False
+    output: dict[str, JsonValue]

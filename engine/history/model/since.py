@@ -1,0 +1,47 @@
+"""A moment in the past as people type it: how long ago, a time of the day, or a date."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, time, timedelta, tzinfo
+
+from ...core.durations import parse_time
+
+_CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d)?", re.ASCII)
+
+
+def moment(text: str, now: datetime, zone: tzinfo | None = None) -> datetime:
+    """`30m`, `24h` or `7d` ago, `14:05`, `today`, `yesterday`, `2026-11-20` or `2026-11-20T14:00`.
+
+    `zone` is where a time without one is: the operator's, or the machine's for `None`. Raises
+    `ValueError`, whose message says what to write instead.
+    """
+    typed = text.strip()
+    local = now.astimezone(zone)
+    ago = parse_time(typed)
+    if ago is not None:
+        try:
+            return now - timedelta(seconds=ago)
+        except OverflowError as error:
+            raise ValueError(f"'{typed}': so long ago there is no calendar") from error
+    try:
+        found = _of_these_days(typed, local) or datetime.fromisoformat(typed)
+        if found.tzinfo is not None:
+            return found
+        return found.astimezone() if zone is None else found.replace(tzinfo=zone)
+    except (ValueError, OverflowError, OSError) as error:
+        raise ValueError(
+            f"'{typed}' is no time; use 30m, 24h, 7d, 14:05, {local:%Y-%m-%d} or {local:%Y-%m-%dT%H:%M}"
+        ) from error
+
+
+def _of_these_days(typed: str, local: datetime) -> datetime | None:
+    """A time of today, or of yesterday when it is still to come; `None` when it is something else."""
+    if typed in ("today", "yesterday"):
+        midnight = local.replace(hour=0, minute=0, second=0, microsecond=0)
+        return midnight - timedelta(days=typed == "yesterday")
+    if not _CLOCK.fullmatch(typed):
+        return None
+    clock = time.fromisoformat(typed.zfill(5 if typed.count(":") == 1 else 8))
+    then = local.replace(hour=clock.hour, minute=clock.minute, second=clock.second, microsecond=0)
+    return then if then <= local else then - timedelta(days=1)

@@ -1,0 +1,346 @@
+"""What a session looks like at one moment: the result of folding its events, and the console's view.
+
+The same models serve the live screen and the replay, so that both show the same things.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel, JsonValue
+
+from ...core.condition import Shell
+from ...core.durations import lasting
+from ...core.people import Part
+from ...core.rule import Risk
+from ..redaction.hidden_text import HiddenText
+from .records import ExtensionRecord, FlowRecord, GrantRecord, Kind, NetRecord, RuleRecord, StepRecord
+
+Phase = Literal["running", "idle", "done", "failed"]
+Status = Literal["running", "waiting", "idle", "done", "failed"]
+
+
+def shown_status(phase: Phase, waiting: int) -> Status:
+    """What a session shows: `waiting` while it has open approvals, unless it ended."""
+    return "waiting" if waiting and phase in ("running", "idle") else phase
+
+
+class NetState(BaseModel):
+    """A net of the session: its structure, whether it is active, where its tokens are.
+
+    `since` is when the tokens came that age, by place, oldest first, in seconds since 1970.
+    """
+
+    net: NetRecord
+    active: bool
+    marking: dict[str, int]
+    since: dict[str, tuple[float, ...]] = {}
+
+    @property
+    def key(self) -> str:
+        return self.net.key
+
+
+class PendingState(BaseModel):
+    """A deferred transition that waits for its call's result, and since when."""
+
+    call_id: str
+    since: datetime
+    step: StepRecord
+
+
+class GrantState(BaseModel):
+    """A grant: calls that pass unasked, by whom, why and since when; `net` holds the uses left.
+
+    `input` is as in `GrantGiven`.
+    """
+
+    record: GrantRecord
+    input: dict[str, JsonValue] | None = None
+    net: NetState
+    by: str
+    at: datetime
+    revoked_by: str | None = None
+    reason: str | None = None
+    shell_fields: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return self.record.key
+
+
+class ApprovalState(BaseModel):
+    """An open question; `session` and `agent` make it complete on its own in a queue.
+
+    `given` are the people who have approved so far, of the `people` that must, and `given_at` says when
+    each of them did; `tokens` are those they came with. `extension` is the time that one person wants it
+    to have and that takes a second one. `revealed` are the operators who have seen what `hidden` tells
+    of. `original` is the agent's own input where a person had chosen another one, `None` where none had
+    (G-75). `opener` is the token that opened the session of an agent elsewhere. For the rest see
+    `ApprovalRequested`.
+    """
+
+    id: str
+    session: str
+    agent: str
+    call_id: str
+    since: datetime
+    tool: str
+    called: str
+    input: dict[str, JsonValue]
+    names: tuple[str, ...]
+    net: str
+    transition: str
+    title: str
+    message: str
+    marking: dict[str, int]
+    rule: RuleRecord | None = None
+    uninspectable: str | None = None
+    preview: str | None = None
+    via: str | None = None
+    digest: str | None = None
+    risk: Risk | None = None
+    people: int = 1
+    given: tuple[str, ...] = ()
+    given_at: tuple[datetime, ...] = ()
+    tokens: tuple[str | None, ...] = ()
+    extension: ExtensionRecord | None = None
+    expires: datetime | None = None
+    may_grant: bool = False
+    exact_only: str | None = None
+    beyond: str | None = None
+    note: str | None = None
+    wants: dict[str, JsonValue] | None = None
+    runs: tuple[str, ...] = ()
+    commands: int = 0
+    marked: tuple[int, ...] = ()
+    hidden: tuple[HiddenText, ...] = ()
+    revealed: tuple[str, ...] = ()
+    original: dict[str, JsonValue] | None = None
+    edited_by: str | None = None
+    shell_fields: tuple[str, ...] = ()
+    opener: str | None = None
+
+
+class SwitchState(BaseModel):
+    """Who switched a net off, or the session to shadow mode, when, why and until when (G-67)."""
+
+    by: str
+    others: tuple[str, ...] = ()
+    at: datetime
+    reason: str | None = None
+    until: datetime | None = None
+
+    @property
+    def people(self) -> tuple[str, ...]:
+        """All who did it, the first of them first."""
+        return tuple(dict.fromkeys((*self.others, self.by)))
+
+
+class ChangeState(BaseModel):
+    """A proposed change that waits for others to agree; `given` are those who count so far.
+
+    `tokens` are what each of them came with; for the rest see `ChangeProposed`.
+    """
+
+    id: str
+    net: str | None
+    by: str
+    at: datetime
+    reason: str
+    people: int
+    expires: datetime
+    seconds: float | None = None
+    given: tuple[str, ...] = ()
+    tokens: tuple[str | None, ...] = ()
+    active: bool = False
+
+    @property
+    def missing(self) -> int:
+        """How many people have to agree yet."""
+        return self.people - len(self.given)
+
+    @property
+    def words(self) -> str:
+        """The change, and for how long."""
+        turned = f"turn {'on' if self.active else 'off'} {self.net}"
+        change = "shadow mode" if self.net is None else turned
+        return change if self.seconds is None else f"{change} for {lasting(self.seconds)}"
+
+
+class QueuedState(BaseModel):
+    """A message that waits to join the conversation; see `MessageQueued` for `mode`."""
+
+    id: str
+    since: datetime
+    mode: Literal["steer", "queue"]
+    text: str
+    by: str | None = None
+
+
+class CallState(BaseModel):
+    """A tool call in the transcript, from proposal to result.
+
+    `proposed` before the gate spoke, `waiting` for a person, `running`, then `done`, `failed` (the
+    tool's error) or `blocked`; `skipped` when it was never decided; `unknown` when it was allowed and
+    the session ended without a result, which stays so when the session is resumed. `uninspectable` and
+    `judged_as` are as in `CallDecided`. While it is proposed it may wait for the decision on other calls,
+    whose ids are in `waits_for` (G-68).
+    Of an edited call `original` is the agent's own input and `edited_by` who chose the other last (G-75).
+    """
+
+    call_id: str
+    tool: str
+    input: dict[str, JsonValue]
+    at: datetime
+    status: Literal[
+        "proposed", "waiting", "running", "done", "failed", "blocked", "skipped", "unknown"
+    ] = "proposed"
+    outcome: Literal["allow", "block", "ask"] | None = None
+    reason: str | None = None
+    net: str | None = None
+    rule: RuleRecord | None = None
+    approved_by: tuple[str, ...] = ()
+    granted: tuple[str, ...] = ()
+    edited: bool = False
+    names: tuple[str, ...] = ()
+    uninspectable: str | None = None
+    judged_as: tuple[str, ...] = ()
+    output: str | None = None
+    seconds: float | None = None
+    via: str | None = None
+    waits_for: tuple[str, ...] = ()
+    original: dict[str, JsonValue] | None = None
+    edited_by: str | None = None
+    shell_fields: tuple[str, ...] = ()
+
+
+class TranscriptEntry(BaseModel):
+    """One entry of the transcript, in the order a person reads it; exactly one of text and call.
+
+    A `summary` is what the model reads from there on in place of older entries; `by` is who wanted it.
+    Of what an agent said, `by` is the node of the flow that it works at, if any. `reported_by` is the
+    token of an agent elsewhere that says a user said this, or an imported record.
+    """
+
+    at: datetime
+    kind: Literal["user", "assistant", "call", "note", "summary"]
+    text: str | None = None
+    by: str | None = None
+    call: CallState | None = None
+    reported_by: str | None = None
+
+
+class FlowState(BaseModel):
+    """Where a flow stands after its step number `step`, which `node` took.
+
+    `live` are the states it holds, in their order, `waits` is the call whose answer the next step needs.
+    """
+
+    flow: FlowRecord
+    step: int = 0
+    node: str | None = None
+    live: tuple[str, ...] = ()
+    waits: str | None = None
+    done: bool = False
+
+    @property
+    def marking(self) -> dict[str, int]:
+        """The same as tokens of its net."""
+        return {place: self.live.count(place) for place in self.flow.net.places}
+
+
+class SessionState(BaseModel):
+    """All that is known of a session after its event number `seq`.
+
+    `phase` is the last status recorded, `status` the one to show. Tokens and `cost` are the session's own
+    and its subagents'; `max_cost` is the most it may cost. `starters` says of the people it began or went
+    on by what they did, `task_by` who spoke in its last turn, `at_rest` that the next who speaks begins
+    another turn. `queued` is what people said and the agent has not taken up yet, in the order it was
+    said. `off` are the nets that people switched off, `shadowed` is who switched it to shadow mode, if
+    anybody did; `changes` are those proposed that wait for others to agree. What the containers hold
+    (nets, calls, entries) is replaced, never changed in place, so a copy of the containers is a copy of
+    the state.
+    """
+
+    id: str
+    seq: int = 0
+    agent: str = ""
+    model: str = ""
+    mode: Literal["enforce", "shadow"] = "enforce"
+    status: Status = "idle"
+    phase: Phase = "idle"
+    error: str | None = None
+    opened: datetime | None = None
+    opened_by: str | None = None
+    starters: dict[str, Part] = {}
+    task_by: tuple[str, ...] = ()
+    at_rest: bool = True
+    updated: datetime | None = None
+    workdir: str | None = None
+    shell: Shell | None = None
+    kind: Kind = "root"
+    parent: str | None = None
+    parent_seq: int | None = None
+    parent_call: str | None = None
+    source: dict[str, JsonValue] | None = None
+    tools: tuple[str, ...] = ()
+    labels: dict[str, str] = {}
+    nets: dict[str, NetState] = {}
+    active: list[str] = []
+    pending: list[PendingState] = []
+    grants: dict[str, GrantState] = {}
+    off: dict[str, SwitchState] = {}
+    shadowed: SwitchState | None = None
+    changes: dict[str, ChangeState] = {}
+    approvals: dict[str, ApprovalState] = {}
+    calls: dict[str, CallState] = {}
+    transcript: list[TranscriptEntry] = []
+    queued: list[QueuedState] = []
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+    max_cost: float | None = None
+    flow: FlowState | None = None
+
+    @property
+    def wanting(self) -> frozenset[str]:
+        """The open requests that want an answer filled in."""
+        return frozenset(asked.id for asked in self.approvals.values() if asked.wants is not None)
+
+    # A fold sets some fields at every event; pydantic's way there takes eight times as long.
+    __setattr__ = object.__setattr__
+
+
+class Origin(NamedTuple):
+    """What a recorded session says that it was started from.
+
+    Of one that was `imported` nobody here has seen that, nor anything else in its record.
+    """
+
+    session: str
+    source: dict[str, JsonValue] | None
+    imported: bool = False
+
+
+class SessionSummary(BaseModel):
+    """A line in a list of sessions; one that was `imported` was recorded in another journal."""
+
+    id: str
+    agent: str
+    model: str
+    mode: Literal["enforce", "shadow"]
+    status: Status
+    opened: datetime
+    updated: datetime
+    events: int
+    waiting: int = 0
+    calls: int = 0
+    blocked: int = 0
+    error: str | None = None
+    kind: Kind = "root"
+    parent: str | None = None
+    parent_seq: int | None = None
+    source: dict[str, JsonValue] | None = None
+    imported: bool = False

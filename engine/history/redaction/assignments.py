@@ -1,0 +1,235 @@
+"""Where in a text a value is given to a name: as shells, URLs, headers, YAML and JSON write it.
+
+A text may have any of these in it, cut off anywhere, and JSON in the strings of JSON. Where it can be
+read in several ways, the longer value counts. Time is linear in the length of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from string import ascii_letters, digits
+
+from .formats.blocks import Heredocs, below
+from .secret_names import TellingNames
+from .shell.words import QUOTE, ShellWords, closes, quoted
+from .spans import MASK, Span
+
+SENTENCES = frozenset(
+    {"authorization", "cookie", "passcode", "passphrase", "passwd", "password", "passwords", "pwd"}
+)
+"""The last words of names whose value may have several words, as in `Cookie: a=b; c=d`."""
+
+_SIGN = re.compile(r"(\\{0,15}[\"']\]?)?[ \t]{0,8}(=>|:=|={1,3}|<<<|:)")
+_NAME = f"{ascii_letters}{digits}_.-"
+_LONGEST_NAME = 64
+_OPTION = re.compile(r"-(?<![^\s\"'(,]-)-?([A-Za-z][A-Za-z0-9_.-]{0,60})[ \t]{1,8}(?![\s-])")
+_USER = re.compile(r"-(?<!\S-)(?:u|U|-user|-proxy-user)(?:[ \t]{0,8}|=)(?=[^\s-])")
+_LONGEST_USER = 300
+_ELSEWHERE = re.compile(r"[\"']?(?:(?:file|env|fd):|stdin\b)|\(")
+"""How an option says where a password is, not what it is."""
+_COLON = re.compile(r"[ \t]{0,8}:")
+_TYPE = re.compile(r"&?[\w.?|\[\]' ]{1,40}? ?= ?(?=[\"'][^\s|;&),\]}])")
+"""The type in `password: str = "x"`."""
+_BLANKS = re.compile(r"[ \t]{0,8}")
+_SPACE = re.compile(r"\s{0,64}")
+_CONSTANT = re.compile(r"(?:null|true|false|None|True|False)(?![^\s\"',;&|)}\]\\])")
+_BRACKET = re.compile(r"(\\{0,15})([\"'])|[\[\]{}]")
+_TUPLE = re.compile(r"\((?:\s{0,8}\\{0,15}(?:\"[^\"\n]{0,200}\"|'[^'\n]{0,200}')\s{0,8},?){1,8}\s{0,8}\)")
+"""Strings in brackets, as in `auth=("user", "password")`."""
+_DIRECTORIES = ("PWD", "OLDPWD")
+_SELVES = ("self", "this", "cls")
+_OWN = re.compile(r"\s{0,8}(\w{1,64})(?![\w.\"'(!#$%@&/+-])")
+_AFTER_STRING = (" ", ")", ",", ";", "\n", "")
+_SUBSTITUTION = "$("
+_WRAPPED = re.compile(r"(?:Some\(|String::from\(|Buffer\.from\(|@)(?=[\"'])")
+"""What some languages put around a string."""
+_OTHERWISE = re.compile(r"[\w.()\[\]\"'$]{1,80}\s{1,4}(?:\|\||\?\?|or)\s{1,4}(?=[\"'])")
+"""What comes before the default in `process.env.TOKEN || "x"`."""
+_HEREDOC = re.compile(r"<<[-~]?([A-Z_]{1,40})\n([^\n]{1,400})\n\s{0,40}\1\b")
+"""A value of one line as Terraform takes it."""
+_SCALAR = re.compile(r"[^\s\"',}\]\\]+")
+_REST = re.compile(r"(?:[^\r\n\"'\\]|\\(?![nr\"']))+")
+_LAST_WORD = re.compile(r"[A-Za-z]+(?=[^A-Za-z]*\Z)")
+
+
+def given(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Span]:
+    """The spans of what `NAME=value`, `name: value`, `"name": "value"` and their like give, unquoted.
+
+    Telling `names` end at some of `ends`.
+    """
+    giving = _Giving(text)
+    done = 0
+    for end in ends:
+        if end < done:
+            continue
+        sign = _SIGN.match(text, end)
+        if sign is None:
+            continue
+        before = text[max(done, end - _LONGEST_NAME) : end]
+        name = before[len(before.rstrip(_NAME)) :]
+        if not name or not names.telling(name) or _only_looks(text, end - len(name), name, sign):
+            continue
+        start, last = giving.quoted_name(sign, name) if sign[1] else giving.named(sign, name)
+        if start < last:
+            yield start, last
+            done = last
+
+
+def options(text: str, names: TellingNames) -> Iterator[Span]:
+    """The spans of what `--name value` gives."""
+    words = ShellWords(text)
+    done = 0
+    for option in _OPTION.finditer(text):
+        if (
+            option.start() >= done
+            and names.telling(option[1])
+            and not _ELSEWHERE.match(text, option.end())
+        ):
+            start, end = words.word(option.end())
+            if start < end:
+                yield start, end
+                done = end
+
+
+def users(text: str) -> Iterator[Span]:
+    """The spans of passwords in what `-u user:password` gives, as curl has it."""
+    words = ShellWords(text)
+    done = 0
+    for option in _USER.finditer(text):
+        if option.start() < done:
+            continue
+        quote = QUOTE.match(text, option.end())
+        if quote is not None and quote[1]:
+            start, end = quoted(text, quote)[0]
+        else:
+            start, end = words.word(option.end())
+        colon = text.find(":", start, min(end, start + _LONGEST_USER))
+        if 0 <= colon < end - 1:
+            yield colon + 1, end
+            done = end
+
+
+def _only_looks(text: str, start: int, name: str, sign: re.Match[str]) -> bool:
+    """Whether a name is used in a word, `$PWD:/src`, or stands in a sentence, `the first pass: x`."""
+    if sign[2] != ":":
+        if sign[2] == "<<<" and name.endswith("passwd"):
+            return True  # a program, not a name
+        if name in _DIRECTORIES:
+            return text.startswith(("/", "~"), sign.end())
+        if sign[1] is None and _closes_around(text, start, sign.end()):
+            return True
+        own = _OWN.match(text, sign.end()) if sign[2] == "=" else None
+        return own is not None and name.partition(".")[0] in _SELVES and _same(own[1], name)
+    if text.startswith("$", start - 1) and start > 0:
+        return True
+    if sign[1] is None and _closes_around(text, start, sign.end()):
+        return True
+    return name.lower() == "pass" and sign[1] is None and start > 0 and text[start - 1] in " \t"
+
+
+def _closes_around(text: str, start: int, end: int) -> bool:
+    """Whether the name from `start` ends a string with its sign, as in `grep 'token=' x`."""
+    quote = text[start - 1] if start > 0 else ""
+    if quote not in ("'", '"'):
+        return False
+    at = _behind(_BLANKS, text, end)
+    return text.startswith(quote, at) and text[at + 1 : at + 2] in _AFTER_STRING
+
+
+def _same(value: str, name: str) -> bool:
+    """Whether code only hands a variable on to a field of its name."""
+    return value.strip("_") == name.rpartition(".")[2].strip("_")
+
+
+class _Giving:
+    """What stands behind names in `text`. Ask in their order, so that the text is read only once."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._words = ShellWords(text)
+        self._heredocs = Heredocs(text)
+
+    def quoted_name(self, sign: re.Match[str], name: str) -> Span:
+        """What stands behind `"name":`, a value of JSON or one like it."""
+        text = self._text
+        if sign[2] == ":" and (lines := below(text, sign.start() - len(name), sign.end())) is not None:
+            opening = QUOTE.match(text, lines[0])
+            alone = opening is None and not text.startswith(("[", "{"), lines[0])
+            if alone or (opening is not None and _COLON.match(text, quoted(text, opening)[1])):
+                return lines
+        start = _behind(_SPACE, text, sign.end())
+        if _CONSTANT.match(text, start):
+            return start, start
+        if text.startswith(("[", "{"), start):
+            return start, _bracketed(text, start)
+        quote = QUOTE.match(text, start)
+        return _span(_SCALAR, text, start) if quote is None else quoted(text, quote)[0]
+
+    def named(self, sign: re.Match[str], name: str) -> Span:
+        """What stands behind `name=` or `name:`, on the same line unless it is on lines of its own."""
+        text = self._text
+        start = _behind(_BLANKS, text, sign.end())
+        if sign[2] == ":" and not text.startswith(MASK, start):
+            start = _behind(_TYPE, text, start)
+        if _CONSTANT.match(text, start):
+            return start, start
+        if self._heredocs.any and sign[2].startswith("="):
+            line = self._heredocs.line(sign.start() - len(name), start)
+            if line is not None:
+                return _unquoted(text, line)
+        if text.startswith(("[", "{"), start):
+            return start, _bracketed(text, start)
+        if text.startswith("(", start) and (strings := _TUPLE.match(text, start)) is not None:
+            return strings.span()
+        if text.startswith(_SUBSTITUTION, start):
+            return start, start  # what a shell runs there is no value yet
+        if (heredoc := _HEREDOC.match(text, start)) is not None:
+            return heredoc.span(2)
+        start = _behind(_OTHERWISE, text, _behind(_WRAPPED, text, start))
+        quote = QUOTE.match(text, start)
+        if quote is not None:
+            return quoted(text, quote)[0] if quote[1] else self._words.word(start)
+        if sign[2] == ":":
+            lines = below(text, sign.start() - len(name), start)
+            if lines is not None:
+                return lines
+            last = _LAST_WORD.search(name)
+            if last is not None and last[0].lower().endswith(tuple(SENTENCES)):
+                return _span(_REST, text, start)
+        return self._words.word(start)
+
+
+def _unquoted(text: str, line: Span) -> Span:
+    """A value to the end of its line, without quotes around the whole."""
+    quote = QUOTE.match(text, line[0])
+    inner, after = (line, line[0]) if quote is None else quoted(text, quote, line[1])
+    return inner if inner[1] < after == line[1] else line
+
+
+def _bracketed(text: str, start: int) -> int:
+    """Where the list or object ends that begins at `start`."""
+    depth = 0
+    string: tuple[str, int] | None = None
+    for found in _BRACKET.finditer(text, start):
+        quote: str | None = found[2]
+        if quote is not None:
+            level = len(found[1])
+            if string is None:
+                string = (quote, level)
+            elif string[0] == quote and closes(string[1], level):
+                string = None
+        elif string is None:
+            depth += 1 if found[0] in "[{" else -1
+            if depth == 0:
+                return found.end()
+    return len(text)
+
+
+def _behind(pattern: re.Pattern[str], text: str, start: int) -> int:
+    found = pattern.match(text, start)
+    return start if found is None else found.end()
+
+
+def _span(pattern: re.Pattern[str], text: str, start: int) -> Span:
+    return start, _behind(pattern, text, start)

@@ -1,0 +1,1 @@
+"""Secrets that are known by their form."""

@@ -1,0 +1,98 @@
+"""Values that lines give: those below a name, as YAML has them, and the lines of a shell's heredoc."""
+
+from __future__ import annotations
+
+import re
+
+from ..spans import Span
+
+_OPENS = re.compile(
+    r"(?:[&!]\S{0,60}+[ \t]{0,8}+){0,3}+(?:(?P<scalar>[|>])[0-9+-]{0,2})?[ \t]*+(?:#[^\n]{0,200})?\r?\n"
+)
+_LINE = re.compile(r"([ \t]*)([^\n]*)\n?")
+_BEFORE = re.compile(r"([ \t]*(?:-[ \t]+)*)[\"']?")
+_ASSIGNED = re.compile(r"[ \t]*(?:export[ \t]+)?")
+_BLANKS = re.compile(r"[ \t]*")
+_WINDOW = 150
+"""Characters of a line before a name that are looked at."""
+
+_HEREDOC = re.compile(r"<<[-~]?[ \t]{0,8}\\?([\"']?)([A-Za-z_][A-Za-z0-9_]{0,40})\1[^\n]{0,400}\n")
+
+
+def below(text: str, name: int, at: int) -> Span | None:
+    """The lines below the name that begins at `name`, when they are its value; it was given at `at`.
+
+    They are when they are indented more than the name, and the name stands alone on its line or marks
+    them as a block (`|`, `>`). A list may stand right below its name.
+    """
+    opens = _OPENS.match(text, at)
+    if opens is None:
+        return None
+    line = _line(text, name)
+    alone = None if line is None else _BEFORE.fullmatch(text, line, name)
+    if opens["scalar"] is None and alone is None:
+        return None
+    indent = _indent(text, line, name) if alone is None else len(alone[1])
+    first, end = opens.end(), opens.end()
+    here = first
+    while here < len(text):
+        line = _LINE.match(text, here)
+        assert line is not None, "the expression takes anything"
+        if line[2] and not line[2].isspace():
+            deep = len(line[1])
+            if deep < indent or (deep == indent and not line[2].startswith("- ")):
+                break
+            if end == first:
+                first = first if opens["scalar"] else line.end(1)
+            end = line.end()
+        here = line.end()
+    if end == opens.end():
+        return None
+    if opens["scalar"]:
+        return at, end
+    while text[end - 1] in "\r\n":
+        end -= 1
+    return (at if opens[0].strip() else first), end
+
+
+def _line(text: str, at: int) -> int | None:
+    """Where the line begins that has the place `at`, unless that is far away."""
+    far = max(0, at - _WINDOW)
+    found = text.rfind("\n", far, at)
+    return found + 1 if found >= 0 or far == 0 else None
+
+
+def _indent(text: str, line: int | None, end: int) -> int:
+    found = None if line is None else _BLANKS.match(text, line, end)
+    return 0 if found is None else len(found[0])
+
+
+class Heredocs:
+    """The heredocs of `text`. Ask for lines in their order, so that the text is read only once."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._next = _HEREDOC.search(text) if "<<" in text else None
+        self._end = 0
+
+    @property
+    def any(self) -> bool:
+        return self._next is not None or self._end > 0
+
+    def line(self, name: int, at: int) -> Span | None:
+        """The rest of a line from `at`, when it is one of a heredoc and begins with the name at `name`.
+
+        In files of settings a value needs no quotes around its spaces.
+        """
+        text = self._text
+        while self._next is not None and self._next.end() <= name:
+            over = re.compile(rf"^[ \t]*{self._next[2]}[ \t\r]*$", re.MULTILINE)
+            last = over.search(text, self._next.end())
+            self._end = len(text) if last is None else last.start()
+            self._next = _HEREDOC.search(text, self._end)
+        line = _line(text, name) if name < self._end else None
+        if line is None or _ASSIGNED.fullmatch(text, line, name) is None:
+            return None
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        return at, max(at, at + len(text[at:end].rstrip()))

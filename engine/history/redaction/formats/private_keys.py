@@ -1,0 +1,123 @@
+"""Private keys in PEM: where one begins and ends in a text, and whether a text is nothing but one.
+
+A key ends with its mark, or with the last line that is Base64. Whatever else follows a mark at which a
+key begins is no part of it: it may be what runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..spans import Span
+
+_BEGIN = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_END = re.compile(r"-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_BREAK = re.compile(r"(?:\s|\\{1,15}[nrt]|[\"',\\]|(?:\A|(?<=\n))[ \t]{0,16}\d{1,7}(?:[\t:|]|→)){0,200}")
+"""What may stand between the lines of a key: blanks, escaped line breaks, quotes, numbers of lines."""
+_LINE = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
+_LAST = re.compile(r"[A-Za-z0-9+/]{1,}={0,2}")
+_SUM = re.compile(r"=[A-Za-z0-9+/]{4}(?![A-Za-z0-9+/=])")
+_HEADER = re.compile(
+    r"(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset|MessageID): ?[A-Za-z0-9 ,.:@/+_-]{0,100}"
+    r"(?=[\r\n\\\"']|\Z)"
+)
+_FARTHEST = 65_536
+"""Characters behind a beginning in which its end is looked for."""
+_WITHIN = re.compile(r"[A-Za-z0-9+/=]{16,}")
+
+
+_BARE = re.compile(
+    r"(?<![A-Za-z0-9+/])(?:MI[IG][A-Za-z0-9+/]{2}[AQgw]IBA[A-Za-z0-9+/]|MHcCAQEEI|MIG[A-Za-z0-9+/]AgEAM|MC4CAQAwBQYDK2V"
+    r"|MII[A-Za-z0-9+/]{3}BOBgkqhkiG9w0BBQ)[A-Za-z0-9+/]{24,}+(?:(?:\s{1,8}|\\n)[A-Za-z0-9+/]{40,76}+)*"
+    r"(?:(?:\s|\\n)[A-Za-z0-9+/]{1,76}=)?={0,2}"
+)
+"""The Base64 of a key without its marks, by how the structures begin that hold one."""
+
+
+def bare_keys(text: str) -> Iterator[Span]:
+    """The spans of private keys in `text` that stand there without their marks."""
+    for found in _BARE.finditer(text):
+        yield found.span()
+
+
+_PUTTY = re.compile(
+    r"^Private-Lines: \d{1,4}\s{1,4}((?:[A-Za-z0-9+/]{1,64}={0,2}[ \t]*(?:\r?\n|\Z)){1,200})",
+    re.MULTILINE,
+)
+
+
+def putty_keys(text: str) -> Iterator[Span]:
+    """The spans of private keys in `text` as PuTTY stores them."""
+    for found in _PUTTY.finditer(text):
+        start, end = found.span(1)
+        yield start, start + len(text[start:end].rstrip())
+
+
+def private_keys(text: str) -> Iterator[Span]:
+    """The spans of private keys in `text`.
+
+    Where something else stands between the lines of a key, its lines are hidden one by one.
+    """
+    done, closing = 0, _END.search(text)
+    for begin in _BEGIN.finditer(text):
+        if begin.start() < done:
+            continue
+        done, ended = _body(text, begin.end())
+        if done > begin.end():
+            yield begin.start(), done
+        while closing is not None and closing.start() < done:
+            closing = _END.search(text, closing.end())
+        end = closing
+        if not ended and end is not None and end.start() < done + _FARTHEST:
+            for line in _WITHIN.finditer(text, done, end.start()):
+                if _looks_random(line[0]):
+                    yield line.span()
+            done = end.end()
+
+
+def is_private_key(text: str) -> bool:
+    """Whether `text` is one private key in PEM, from its first mark to its last, and nothing else."""
+    begin = _BEGIN.match(text)
+    if begin is None or _body(text, begin.end()) != (len(text), True):
+        return False
+    lines = [line[0] for line in _LINE.finditer(text, begin.end())]
+    return all(map(_looks_random, lines))
+
+
+def _body(text: str, at: int) -> tuple[int, bool]:
+    """Where the key ends whose mark ends at `at`, and whether that is at its closing mark."""
+    whole = at
+    while True:
+        here = _after_break(text, at)
+        if (end := _END.match(text, here)) is not None:
+            return end.end(), True
+        found = _LINE.match(text, here) or _HEADER.match(text, here)
+        if found is None:
+            break
+        at = whole = found.end()
+    last = _LAST.match(text, here)
+    if last is not None:
+        behind = _after_break(text, last.end())
+        if (check := _SUM.match(text, behind)) is not None:
+            behind = _after_break(text, check.end())
+        if (end := _END.match(text, behind)) is not None:
+            return end.end(), True
+        if last.end() == len(text) and _looks_random(last[0]):
+            return last.end(), False
+    if (check := _SUM.match(text, here)) is not None:
+        end = _END.match(text, _after_break(text, check.end()))
+        if end is not None:
+            return end.end(), True
+    return whole, False
+
+
+def _after_break(text: str, at: int) -> int:
+    found = _BREAK.match(text, at)
+    return at if found is None else found.end()
+
+
+def _looks_random(line: str) -> bool:
+    """Whether a line is Base64 rather than a word or a path: of Base64 one character in 64 is a slash."""
+    mixed = not line.islower() and not line.isdigit()
+    return mixed and line.count("/") <= 1 + len(line) // 16

@@ -1,0 +1,129 @@
+"""Masked texts that may be more than a secret, and where in a call's input they are.
+
+A secret is one word, or a key in PEM. A text that is masked because of the name before it, and holds a
+line break, a substitution or an operator, may be what runs: an operator has to see it before approving.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from ...core.sanitize import visible
+from .formats.private_keys import is_private_key
+from .shell.masking import Paths, is_shell_field, paths_below
+from .spans import MASKED, behind_masks
+
+_PAIRS = re.compile(r"[\w.-]+=[^\s;|&$`<>()]*(?:; ?[\w.-]+=[^\s;|&$`<>()]*)*;?")
+"""Names with values, as cookies have them."""
+_SCHEME = re.compile(r"(?:Bearer|Basic|Digest|Token|Api-?Key|Negotiate) +[^\s;|&$`<>()]+", re.IGNORECASE)
+_SIGNS = (
+    (re.compile(r"[\r\n]"), "a line break"),
+    (re.compile(r"\$\("), "$("),
+    (re.compile(r"`"), "a backquote"),
+    (re.compile(r"[<>]\("), "a substitution of a process"),
+    (re.compile(r";"), ";"),
+    (re.compile(r"\|"), "|"),
+    (re.compile(r"&"), "&"),
+    (re.compile(r"[<>]"), "a redirection"),
+)
+
+
+class HiddenText(BaseModel):
+    """A masked text that may be more than a secret.
+
+    `place` is its field, as in `headers.Authorization` or `args[2]`, `holds` what no plain secret has.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    place: str
+    characters: int
+    lines: int
+    holds: str
+
+
+class RevealedText(BaseModel):
+    """A masked text as it is, for the operator who is to approve it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    place: str
+    text: str
+
+
+def suspicion(text: str, *, shell: bool = False) -> str | None:
+    """What a masked text holds that no plain secret does; `None` for a plausible secret.
+
+    In a field with a `shell` command a blank is reason enough: several words may be a command.
+    """
+    if is_private_key(text.strip()) or _PAIRS.fullmatch(text) or _SCHEME.fullmatch(text):
+        return None
+    for pattern, name in _SIGNS:
+        if pattern.search(text):
+            return name
+    if visible(text, keep_newlines=True) != text:
+        return "a character that nobody sees"
+    return "a blank" if shell and re.search(r"\s", text) else None
+
+
+def hidden_texts(
+    shown: Mapping[str, JsonValue], real: Mapping[str, JsonValue], shell_fields: Paths = ()
+) -> tuple[tuple[HiddenText, str], ...]:
+    """The masked texts of an input that may be more than secrets, each with what is masked there.
+
+    `shell_fields` are fields that hold shell commands beside those of the usual names.
+    """
+    found: list[tuple[HiddenText, str]] = []
+    for place, text, shell in _fields(shown, real, "", shell_fields, shell=False):
+        holds = suspicion(text, shell=shell)
+        if holds is not None:
+            lines = text.strip("\r\n").count("\n") + 1
+            found.append((HiddenText(place=place, characters=len(text), lines=lines, holds=holds), text))
+    return tuple(found)
+
+
+Masked = tuple[str, str, bool]
+"""A place, the text that is masked there, and whether a shell reads it."""
+
+
+def _fields(
+    shown: Mapping[str, JsonValue],
+    real: Mapping[str, JsonValue],
+    where: str,
+    paths: Paths,
+    *,
+    shell: bool,
+) -> Iterator[Masked]:
+    for (label, value), (name, actual) in zip(shown.items(), real.items(), strict=True):
+        place = f"{where}{label}"
+        if label != name:
+            yield from _text(label.rstrip("'"), name, f"the name {place}", shell=shell)
+        in_shell = shell or is_shell_field(name, paths)
+        yield from _value(value, actual, place, paths_below(name, paths), shell=in_shell)
+
+
+def _value(
+    shown: JsonValue, real: JsonValue, place: str, paths: Paths, *, shell: bool
+) -> Iterator[Masked]:
+    if shown is real:
+        return
+    match shown, real:
+        case dict(), dict():
+            yield from _fields(shown, real, f"{place}.", paths, shell=shell)
+        case list(), list():
+            for index, (one, other) in enumerate(zip(shown, real, strict=True)):
+                yield from _value(one, other, f"{place}[{index}]", paths, shell=shell)
+        case str(), str():
+            yield from _text(shown, real, place, shell=shell)
+        case _:
+            pass  # a number, which is nothing but a number
+
+
+def _text(shown: str, real: str, place: str, *, shell: bool) -> Iterator[Masked]:
+    behind = behind_masks(shown, real)
+    for text in (real,) if behind is None else behind:
+        if MASKED.fullmatch(text) is None:
+            yield place, text, shell

@@ -1,0 +1,89 @@
+"""Where in a text an object says its name in one member and its value in the next, as manifests do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from string import ascii_letters, digits
+
+from .secret_names import TellingNames
+from .shell.words import QUOTE, quoted
+from .spans import MASK, Span
+
+_NAME = f"{ascii_letters}{digits}_.-"
+_LONGEST_NAME = 64
+_SAYS_NAME = re.compile(
+    r"(?<![A-Za-z])(?:Parameter)?(?:[nN]ame|[kK]ey)\\{0,15}[\"']?\s{0,8}[:=]\s{0,8}\\{0,15}[\"']?\Z"
+)
+_LONGEST_SAYING = 64
+_BLANK = r"(?:\s|\\[nrt])"
+_VALUE = re.compile(
+    rf"\\{{0,15}}[\"']?{_BLANK}{{0,64}},?{_BLANK}{{0,64}}\\{{0,15}}[\"']?(?:Parameter)?[vV]alue(\\{{0,15}}[\"'])?"
+    r"\s{0,8}[:=]\s{0,8}"
+)
+_NUMBER = re.compile(r"[^\s\"',}\]\\]+")
+_LINE = re.compile(r"(?:[^\r\n\"'\\]|\\(?![nr\"']))+")
+_PLAIN = re.compile(r"(?:null|true|false)?\s*\Z")
+
+_TOLD_STRING = r'"(?:[^"\\]|\\.)*"'
+_CHANGED = re.compile(
+    rf" from ({_TOLD_STRING}|[^\"\n][^\n]*?) to ({_TOLD_STRING}|[^\"\n][^\n]*?)"
+    r"(?=(?:,| and) (?:changed|removed|added) | before it ran|[.\n]|\Z)"
+)
+
+
+_VARIABLE = re.compile(r"\bvariable\s{1,8}\\{0,15}\"([\w-]{1,64})\\{0,15}\"\s{0,8}\{")
+_DEFAULT = re.compile(r"(?:[^{}]|\{[^{}]*\}){0,800}?\bdefault\s{0,40}=\s{0,8}(?=\\{0,15}\")")
+
+
+def default_values(text: str, names: TellingNames) -> Iterator[Span]:
+    """The spans of strings that Terraform takes for variables with telling names by default."""
+    for variable in _VARIABLE.finditer(text):
+        if names.telling(variable[1]):
+            default = _DEFAULT.match(text, variable.end())
+            quote = None if default is None else QUOTE.match(text, default.end())
+            if quote is not None:
+                yield quoted(text, quote)[0]
+
+
+def changed_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Span]:
+    """The spans of both values in `changed password from "…" to "…"`, as a model is told of an edit.
+
+    `ends` are where telling names in `text` may end.
+    """
+    done = 0
+    for end in ends:
+        told = _CHANGED.match(text, end) if end >= done else None
+        start = text.rfind(" ", max(0, end - _LONGEST_NAME), end) + 1
+        if told is None or not text.endswith("changed ", 0, start) or not names.telling(text[start:end]):
+            continue
+        for first, last in (told.span(1), told.span(2)):
+            yield (first + 1, last - 1) if text[first] == '"' else (first, last)
+        done = told.end()
+
+
+def named_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Span]:
+    """The spans of values in `text` whose telling names, some of which end at `ends`, stand before them.
+
+    `{"name": "DB_PASSWORD", "value": "…"}` as JSON, also within a string of JSON, or as YAML has it.
+    """
+    done = 0
+    for end in ends:
+        value = _VALUE.match(text, end) if end >= done else None
+        if value is None:
+            continue
+        before = text[max(done, end - _LONGEST_NAME) : end]
+        name = before[len(before.rstrip(_NAME)) :]
+        start = end - len(name)
+        saying = _SAYS_NAME.search(text, max(done, start - _LONGEST_SAYING), start)
+        if saying is None or not names.telling(name):
+            continue
+        quote = QUOTE.match(text, value.end())
+        if quote is not None:
+            span = quoted(text, quote)[0]
+        else:
+            found = (_NUMBER if value[1] else _LINE).match(text, value.end())
+            span = (value.end(), value.end()) if found is None else found.span()
+        if _PLAIN.match(text, *span) is None and not text.startswith(MASK, span[0]):
+            yield span
+            done = span[1]

@@ -1,0 +1,317 @@
+"""What is never shown: values of fields with telling names, and keys whose format is known.
+
+The journal keeps everything, so that a session can go on and be judged again; what leaves it towards a
+screen or a file passes here. Masking errs on the side of hiding.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from copy import copy
+from functools import lru_cache
+from typing import TypeVar, cast
+
+from pydantic import BaseModel, JsonValue
+
+from ..audit.canonical_json import canonical
+from ..audit.hash_chain import CONTENT
+from ..model.events import ApprovalRequested, EventBody, JournalEvent
+from ..model.records import CallRecord
+from ..model.state import ApprovalState
+from .assignments import given, options, users
+from .formats.key_formats import hide_keys, may_hold_key
+from .formats.kubernetes import KIND, secret_values
+from .formats.markup import elements, properties
+from .hidden_text import hidden_texts
+from .named_values import changed_values, default_values, named_values
+from .secret_names import NAMES, TellingNames, latin
+from .sentences import said_values
+from .shell.arguments import argument_values
+from .shell.masking import Paths, ShellReader, is_shell_field, paths_below, shell_spans, shell_texts
+from .shell.options import holds_program, password_start
+from .spans import MASK, MASKED, Masking, Span, mask_of, masked
+
+__all__ = ["MASK", "NAMES", "Redaction"]
+
+STATED = frozenset({"original"})
+"""Fields of a state, not of an event, that are content."""
+_USERS = ("-u", "-U", "--user", "--proxy-user")
+_WORDS = 16
+"""Words of a command before an option in which its program is looked for."""
+_HELD = ("value", "Value")
+_NAMED_BY = ("name", "key", "Name", "Key", "field", "header", "variable")
+_PLAIN_WORD = re.compile(r"[^\s;&|<>()$`]+")
+_NAME_BEHIND = re.compile(re.escape(MASK) + r"[A-Za-z0-9_.-]")
+
+Body = TypeVar("Body", bound=BaseModel)
+Request = TypeVar("Request", ApprovalRequested, ApprovalState)
+
+
+class Redaction:
+    """Which values are masked. `also` are names of fields beyond `NAMES`; none takes one away.
+
+    `reader` tells which words of a shell command are literal; without one only plain words are masked.
+    """
+
+    def __init__(self, also: Iterable[str] = (), reader: ShellReader | None = None) -> None:
+        self._names = TellingNames(also)
+        self.telling = self._names.telling
+        self._reader = reader
+
+    def reading(self, reader: ShellReader) -> Redaction:
+        """The same with a reader of shell commands, unless there is one."""
+        if self._reader is not None:
+            return self
+        found = copy(self)
+        found._reader = reader
+        return found
+
+    def text(self, text: str) -> str:
+        """`text` with the secrets in it masked; the same object where there are none."""
+        return masked(text, self._spans(text))
+
+    def command(self, text: str) -> str:
+        """A shell command with the secrets in its words masked; the same object where there are none."""
+        return masked(text, shell_spans(text, self._spans, self._reader))
+
+    def _spans(self, text: str) -> list[Span]:
+        """Where there are secrets in `text`, in their order."""
+        whole = latin(text)
+        masking = Masking(whole)
+        self._hide_values(masking)
+        if hide_keys(masking) and _NAME_BEHIND.search(masking.text):  # of which the key was a part
+            self._hide_values(masking)
+            hide_keys(masking)
+        return [] if masking.text is whole else masking.spans()
+
+    def _hide_values(self, masking: Masking) -> None:
+        """Hide what `text` gives to telling names."""
+        names, text = self._names, masking.text
+        ends = names.ends(text)
+        if ends and "<" in text and masking.hide(elements(text, names, ends)):
+            text = masking.text
+            ends = names.ends(text)
+        if ends and "alue" in text and masking.hide(named_values(text, names, ends)):
+            text = masking.text
+            ends = names.ends(text)
+        if ends and "default" in text and masking.hide(default_values(text, names)):
+            text = masking.text
+            ends = names.ends(text)
+        if ends and "changed " in text and masking.hide(changed_values(text, names, ends)):
+            text = masking.text
+            ends = names.ends(text)
+        if ends and masking.hide(argument_values(text, names, ends)):
+            text = masking.text
+            ends = names.ends(text)
+        if ends and masking.hide(said_values(text, names, ends)):
+            text = masking.text
+            ends = names.ends(text)
+        if ends:
+            masking.hide(given(text, names, ends))
+        if ends and "-" in masking.text:
+            masking.hide(options(masking.text, names))
+        if "<" in text and "</key>" in text:
+            masking.hide(properties(masking.text, names))
+        if ":" in text and "kind: Secret" in text:
+            masking.hide(secret_values(masking.text))
+        text = masking.text
+        if ("-u" in text or "-U" in text) and "curl" in text.lower():
+            masking.hide(users(text))
+
+    def value(self, value: JsonValue) -> JsonValue:
+        """`value` with its secrets masked; the same object where there are none."""
+        return self._value(value, (), shell=False)
+
+    def _value(self, value: JsonValue, paths: Paths, *, shell: bool) -> JsonValue:
+        match value:
+            case str():
+                return self.command(value) if shell else self.text(value)
+            case dict():
+                return self._fields(value, paths, shell=shell)
+            case list():
+                return self._items(value, paths, shell=shell)
+            case _:
+                return value
+
+    def _items(self, value: list[JsonValue], paths: Paths, *, shell: bool) -> list[JsonValue]:
+        shown = [self._value(item, paths, shell=shell) for item in value]
+        if all(isinstance(item, list) and len(item) == 2 for item in value):
+            shown = [self._pair(item, one) for item, one in zip(value, shown, strict=True)]
+        curl = "curl" in value
+        programs = holds_program(value)
+        for at, option in enumerate(value[:-1]):
+            following = value[at + 1]
+            if shell and isinstance(following, str) and _PLAIN_WORD.fullmatch(following) is None:
+                continue  # what a shell may run is shown
+            if self._takes(option, following):
+                shown[at + 1] = _hidden(following)
+            elif curl and option in _USERS:
+                shown[at + 1] = self._user(following)
+            elif programs and isinstance(following, str):
+                start = password_start(value[max(0, at - _WORDS) : at + 1], following)
+                if start is not None:
+                    shown[at + 1] = following[:start] + mask_of(following[start:])
+        return value if all(a is b for a, b in zip(shown, value, strict=True)) else shown
+
+    def _pair(self, pair: JsonValue, shown: JsonValue) -> JsonValue:
+        """A name and its value in a list of such, as headers are given."""
+        match pair:
+            case [str(name), value] if self.telling(name) and _hidden(value) is not value:
+                return [name, _hidden(value)]
+            case _:
+                return shown
+
+    def _user(self, value: JsonValue) -> JsonValue:
+        """A user without the password, as curl has both behind an option."""
+        if not isinstance(value, str) or ":" not in value:
+            return value
+        name, _, password = value.partition(":")
+        return f"{self.text(name)}:{_hidden(password)}"
+
+    def _takes(self, option: JsonValue, value: JsonValue) -> bool:
+        """Whether `option` of a command is one whose value, the next word, is hidden."""
+        return (
+            isinstance(option, str)
+            and option.startswith("-")
+            and self.telling(option)
+            and isinstance(value, str)
+            and not value.startswith("-")
+        )
+
+    def fields(self, value: dict[str, JsonValue], shell_fields: Paths = ()) -> dict[str, JsonValue]:
+        """An object likewise. Under a telling name all is masked but `null`, `true` and `false`.
+
+        `shell_fields` are fields that hold shell commands beside those of the usual names.
+        """
+        return self._fields(value, shell_fields, shell=False)
+
+    def _fields(self, value: dict[str, JsonValue], paths: Paths, *, shell: bool) -> dict[str, JsonValue]:
+        shown = {
+            k: _hidden(v)
+            if self.telling(k)
+            else self._value(v, paths_below(k, paths), shell=shell or is_shell_field(k, paths))
+            for k, v in value.items()
+        }
+        if value.get("kind") == KIND:
+            shown |= {k: _hidden(value[k]) for k in ("data", "stringData") if k in value}
+        for held in _HELD:
+            if held in value and any(map(self._is_telling, map(value.get, _NAMED_BY))):
+                shown[held] = _hidden(value[held])
+        same = all(shown[k] is v for k, v in value.items())
+        if all(map(str.isidentifier, value)) and not any(map(may_hold_key, value)):
+            return value if same else shown
+        named: dict[str, JsonValue] = {}
+        for name, each in shown.items():
+            label = self.text(name)
+            while label in named:  # two keys may look alike behind their masks
+                label = f"{label}'"
+            named[label] = each
+        return value if same and named.keys() == value.keys() else named
+
+    def _is_telling(self, name: JsonValue) -> bool:
+        return isinstance(name, str) and self.telling(name)
+
+    def body(self, body: EventBody) -> EventBody:
+        """An event's body as it may be shown; the same object where nothing is hidden."""
+        return self.model(body)
+
+    def event(self, event: JournalEvent) -> JournalEvent:
+        """An event as it may be shown; the same object where nothing is hidden and nothing filled in."""
+        body = event.body
+        body = self.request(body) if isinstance(body, ApprovalRequested) else self.body(body)
+        return event if body is event.body else event.model_copy(update={"body": body})
+
+    def request(self, request: Request) -> Request:
+        """A request as it may be shown, with the commands it runs and what is hidden of it.
+
+        Both are told by the call as it is, so that nothing runs that a mask hides (G-51).
+        """
+        shown = self.model(request)
+        hidden = hidden_texts(shown.input, request.input, request.shell_fields)
+        runs = self._runs(request)
+        if not hidden and not runs:
+            return shown
+        return shown.model_copy(update={"runs": runs, "hidden": tuple(found for found, _ in hidden)})
+
+    def _runs(self, request: ApprovalRequested | ApprovalState) -> tuple[str, ...]:
+        """The simple commands of a call's shell commands, each as it is written but for secrets.
+
+        None where that says no more than the input: no rule looks into it, or it is a single command.
+        """
+        if self._reader is None or (len(request.names) < 2 and request.uninspectable is None):
+            return ()
+        texts = list(shell_texts(request.input, request.shell_fields))
+        found = [command for text in texts for command in self._reader.commands(text)]
+        if [command.strip() for command in found] == [text.strip() for text in texts]:
+            return ()
+        if len(texts) == 1 and len(found) == request.commands:
+            first = [found[at] for at in request.marked if 0 <= at < len(found)]
+            found = [*first, *(each for at, each in enumerate(found) if at not in request.marked)]
+        return tuple(map(self.command, found))
+
+    def model(self, model: Body) -> Body:
+        """Anything with fields named as an event's content, such as a call's state, likewise."""
+        update: dict[str, object] = {}
+        names, declares = _content_fields(type(model))
+        paths: Paths = getattr(model, "shell_fields", ()) if declares else ()
+        for name in names:
+            value: object = getattr(model, name)
+            if name == "preview" and isinstance(value, str):
+                given: dict[str, JsonValue] = getattr(model, "input", {})
+                shown: object = self._quoting(value, shell_texts(given, paths))
+            else:
+                shown = self._content(value, paths)
+            if shown is not value:
+                update[name] = shown
+        return model.model_copy(update=update) if update else model
+
+    def _quoting(self, text: str, commands: Iterable[str]) -> str:
+        """A text with its secrets masked; `commands` that it quotes are masked as commands are."""
+        quoted = sorted({each for each in commands if each.strip() and each in text}, key=len)
+        if not quoted:
+            return self.text(text)
+        pieces: list[str] = []
+        at = 0
+        for found in re.finditer("|".join(map(re.escape, reversed(quoted))), text):
+            pieces += (self.text(text[at : found.start()]), self.command(found[0]))
+            at = found.end()
+        shown = "".join((*pieces, self.text(text[at:])))
+        return text if shown == text else shown
+
+    def _content(self, value: object, paths: Paths) -> object:
+        match value:
+            case str():
+                return self.text(value)
+            case tuple():
+                calls = cast(tuple[CallRecord, ...], value)
+                shown = tuple(self.model(call) for call in calls)
+                return calls if all(a is b for a, b in zip(shown, calls, strict=True)) else shown
+            case dict():
+                return self.fields(cast(dict[str, JsonValue], value), paths)
+            case _:
+                return value
+
+
+@lru_cache(maxsize=256)
+def _content_fields(kind: type[BaseModel]) -> tuple[tuple[str, ...], bool]:
+    """The fields of a model that are looked through, and whether it declares shell fields."""
+    names = kind.model_fields.keys()
+    return tuple((CONTENT | STATED) & names), "shell_fields" in names
+
+
+def _hidden(value: JsonValue) -> JsonValue:
+    """`value` under a telling name; the same object where nothing is to be hidden."""
+    match value:
+        case None | bool() | "":
+            return value
+        case str():
+            return value if MASKED.fullmatch(value) else mask_of(value)
+        case dict():
+            fields = {k: _hidden(v) for k, v in value.items()}
+            return value if all(fields[k] is v for k, v in value.items()) else fields
+        case list():
+            items = [_hidden(v) for v in value]
+            return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+        case _:
+            return mask_of(canonical(value))  # as an export writes it

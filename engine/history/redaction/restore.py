@@ -1,0 +1,83 @@
+"""An input that a person edited while parts of it were masked, with what was behind the masks."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+
+from ...core.json_equality import same_json
+from .spans import MASKED, behind_masks, holds_mask, masks_in
+
+
+class StillMaskedError(ValueError):
+    """An edited input has a mask of which nobody knows what was behind it; the message says where."""
+
+
+def unmasked(
+    edited: dict[str, JsonValue], shown: dict[str, JsonValue], real: dict[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """`edited` with each mask of `shown` replaced by what `real` has there.
+
+    A value that was left as it was shown is the real one. In a text edited around its masks, these
+    stand for the same as before, in their order. A masked name of a member is the real one likewise, as
+    long as nobody changed it. Raises `StillMaskedError` for any other mask.
+    """
+    return _fields(edited, shown, real, "")
+
+
+def _fields(
+    edited: dict[str, JsonValue], shown: dict[str, JsonValue], real: dict[str, JsonValue], where: str
+) -> dict[str, JsonValue]:
+    # Masking keeps the order of members, and every one of them.
+    alike = zip(shown, real, strict=True) if len(shown) == len(real) else ()
+    names = {label: name for label, name in alike if holds_mask(label)}
+    found: dict[str, JsonValue] = {}
+    for label, value in edited.items():
+        name, place = names.get(label, label), f"{where}{label}"
+        if holds_mask(name) and name not in real:
+            raise StillMaskedError(
+                f"The name '{place}' holds a mask. Write out what belongs there, or leave it as it was."
+            )
+        found[name] = _value(value, shown.get(label), real.get(name), place)
+    return found
+
+
+def _value(edited: JsonValue, shown: JsonValue, real: JsonValue, where: str) -> JsonValue:
+    if same_json(edited, shown):
+        return real
+    match edited, shown, real:
+        case dict(), dict(), dict():
+            return _fields(edited, shown, real, f"{where}.")
+        case list(), list(), list() if len(edited) == len(shown) == len(real):
+            each = enumerate(zip(edited, shown, real, strict=True))
+            return [_value(e, s, r, f"{where}[{n}]") for n, (e, s, r) in each]
+        case str(), str(), str() if holds_mask(edited):
+            return _text(edited, shown, real, where)
+        case _ if _has_mask(edited):
+            raise StillMaskedError(
+                f"'{where}' still holds a mask. Write out what belongs there, or leave it as it was."
+            )
+        case _:
+            return edited
+
+
+def _text(edited: str, shown: str, real: str, where: str) -> str:
+    hidden = behind_masks(shown, real)
+    if hidden is None or masks_in(edited) != masks_in(shown):
+        raise StillMaskedError(
+            f"The masks in '{where}' are not those that were shown, in their order. "
+            "Write out what belongs there, or leave it as it was."
+        )
+    texts = iter(hidden)
+    return MASKED.sub(lambda _: next(texts), edited)
+
+
+def _has_mask(value: JsonValue) -> bool:
+    match value:
+        case str():
+            return holds_mask(value)
+        case dict():
+            return any(_has_mask(each) for each in value.values())
+        case list():
+            return any(map(_has_mask, value))
+        case _:
+            return False

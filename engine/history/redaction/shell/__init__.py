@@ -1,0 +1,1 @@
+"""Secrets in shell commands."""

@@ -1,0 +1,1 @@
+"""The hub: sessions, requests and events, behind every screen and server."""

@@ -1,0 +1,238 @@
+"""What agents whose loop runs elsewhere ask of a hub: sessions, answers to calls, a place for results."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from pydantic import JsonValue
+
+from ..gate.types import Mode
+from ..net.net import SkillNet, ToolCall
+from ..recording.explanation import ExplanationView
+from ..recording.records import json_input
+from ..recording.resume import Nets
+from ..sessions.config import Terms
+from ..sessions.errors import UnknownSessionError
+from ..sessions.external import OutsideAgent, OutsideSession, RecordedOutside
+from ..sessions.external_answers import CallAnswer
+from ..sessions.external_driver import Driver, Prompts
+from ..sessions.imports import check_loop_here
+from ..sessions.registry import LiveSessions, new_id
+
+
+class Driving:
+    """The part of a hub for agents elsewhere; `_live` are its sessions.
+
+    What they are told is in the record first; what cannot be recorded or decided is never allowed.
+    """
+
+    _live: LiveSessions
+
+    async def open_outside(
+        self,
+        agent: OutsideAgent,
+        *,
+        registry: Mapping[str, SkillNet],
+        active: Sequence[str] | None = None,
+        mode: Mode = "enforce",
+        by: str | None = None,
+        owner: str | None = None,
+        session_id: str | None = None,
+        explain_blocks: bool = False,
+        driver: Driver | None = None,
+    ) -> str:
+        """A session whose loop runs elsewhere, under the nets of `registry`; `active` defaults to all.
+
+        Its id. `by` is who started it, `owner` whose agent it is where that is known. With a `driver`
+        operators can speak to the agent as to any other, and closing the session, or the hub, closes the
+        driver. Raises `NetError` for unknown names in `active`, `JournalError` when it cannot be recorded
+        or the id is taken.
+        """
+        terms = Terms(registry, active, mode, by, explain_blocks)
+        session_id = session_id or new_id(agent.name)
+        with self._live.beginning(session_id, terms, agent.surroundings, OutsideSession) as hosted:
+            await hosted.record(hosted.begins(agent, by, owner))
+            self._live.add(hosted)
+            if driver is not None:
+                hosted.drive(driver)
+        return session_id
+
+    async def resume_outside(
+        self,
+        session_id: str,
+        agent: OutsideAgent,
+        *,
+        registry: Mapping[str, SkillNet],
+        active: Sequence[str] | None = None,
+        mode: Mode | None = None,
+        by: str | None = None,
+        owner: str | None = None,
+        explain_blocks: bool = False,
+        nets: Nets = "recorded",
+        driver: Driver | None = None,
+    ) -> str:
+        """Go on with a recorded session of this sort under its own id, which is returned.
+
+        Markings, budgets, grants, active nets and mode are those of the record; `active` and `mode`
+        replace them. What was decided is answered as it was. A call that was not decided is judged when
+        it is made again. One that was allowed and has no result is of unknown outcome: what it holds in
+        the nets it goes on holding, until its result comes after all. See `standing` for which nets fit.
+
+        Raises `SessionNotFound` for an unknown id, `ResumeError` for a session that is live here, whose
+        loop is not elsewhere, or whose nets do not fit; `NetError` and `JournalError` as `open_outside`.
+        """
+        terms = Terms(registry, active, mode, by, explain_blocks, None, nets)
+        async with self._live.reviving(session_id, terms, agent.surroundings, OutsideSession) as back:
+            hosted = back.hosted
+            await hosted.record(*hosted.goes_on(agent, by, back.fit, back.events, owner=owner))
+            await hosted.switching.catch_up()
+            self._live.add(hosted)
+            if driver is not None:
+                hosted.drive(driver)
+        return hosted.id
+
+    async def call(
+        self,
+        session_id: str,
+        call_id: str,
+        tool: str,
+        input: Mapping[str, JsonValue],  # noqa: A002 - the field's name on the wire
+    ) -> CallAnswer:
+        """Whether a call may run, and with what; waits for a person where the nets want one.
+
+        The decision is durable when this returns. Asking again under the same id waits for the same
+        person, or gives the same answer, also after a restart. Cancelling this takes nothing back: the
+        request stays in the queue until somebody decides it, or `withdraw_call`.
+
+        Raises `CallIdUsed` when the id is that of a call with another tool or input; `CallWithdrawn` when
+        it was taken back meanwhile; `UnknownSessionError`, also when the session is closed meanwhile;
+        `JournalError` when the call or its decision could not be recorded; `ValueError` for an input that
+        is no JSON object. After each of these the call must not run.
+        """
+        return await self._outside(session_id).calls.ask(call_id, tool, input)
+
+    def call_at_once(
+        self,
+        session_id: str,
+        call_id: str,
+        tool: str,
+        input: Mapping[str, JsonValue],  # noqa: A002 - as above
+        told: Callable[[CallAnswer | BaseException], None],
+    ) -> bool:
+        """The same for a new call that is decided here and now; `told` the answer once it is durable.
+
+        Or what `call` would have raised then; what it would raise at once is raised. False for a call
+        that a person has to be asked about, or that is not new: nothing has happened, and `call` answers.
+        """
+        return self._outside(session_id).calls.ask_at_once(call_id, tool, input, told)
+
+    async def result(
+        self,
+        session_id: str,
+        call_id: str,
+        *,
+        output: str,
+        is_error: bool,
+        seconds: float | None = None,
+    ) -> None:
+        """How an allowed call ended; the nets have heard of it and the record has it when this returns.
+
+        Without `seconds` it is the time since the decision. The same result again changes nothing. Raises
+        `ResultRefusedError` for a call that was not allowed or has another result, `UnknownCallError`,
+        `UnknownSessionError`, and `JournalError` when it could not be recorded: tell it again.
+        """
+        await self._outside(session_id).result(call_id, output, is_error, seconds)
+
+    async def rest(self, session_id: str) -> None:
+        """The agent's turn is over: calls that were allowed and have no result get one, as unknown.
+
+        Nothing waits for them any more; a result that comes later is recorded. Raises
+        `UnknownSessionError`, and `JournalError` when it could not be recorded.
+        """
+        await self._outside(session_id).calls.rest()
+
+    async def withdraw_call(self, session_id: str, call_id: str, reason: str) -> None:
+        """The agent no longer waits for its answer: the request leaves the queue, the record says why.
+
+        A call that was decided before stays decided. Made again, one that was not is judged anew. Raises
+        `UnknownCallError`, `UnknownSessionError`, and `JournalError` when it could not be recorded.
+        """
+        await self._outside(session_id).calls.withdraw(call_id, reason)
+
+    async def said(
+        self,
+        session_id: str,
+        role: Literal["user", "assistant"],
+        text: str,
+        *,
+        reported_by: str | None = None,
+    ) -> None:
+        """Record what was said where the agent runs, for the people who decide about its calls.
+
+        What a user said according to the token `reported_by` is marked as its report.
+        Raises `UnknownSessionError`, and `JournalError` when it could not be recorded.
+        """
+        await self._outside(session_id).said(role, text, reported_by)
+
+    def stream(self, session_id: str, text: str) -> None:
+        """Show a piece of what the agent is saying; `said` has it whole. Raises `UnknownSessionError`."""
+        self._outside(session_id).stream(text)
+
+    async def warn(self, session_id: str, text: str) -> None:
+        """Record, as an error in the transcript, what people have to know of the agent.
+
+        Raises as `said`.
+        """
+        await self._outside(session_id).warn(text)
+
+    def steers(self, session_id: str) -> bool:
+        """Whether `Hub.send` reaches the loop of a live session."""
+        hosted = self._live.hosted(session_id)
+        return hosted.session is not None or self._prompts(session_id) is not None
+
+    def takes_edits(self, session_id: str) -> bool:
+        """Whether a call of a live session can run with another input than it asked about."""
+        prompts = self._prompts(session_id)
+        return prompts is None or prompts.takes_edits
+
+    async def system_prompt(self, session_id: str) -> str:
+        """An account of a live session's active nets, for its model's system prompt (G-24)."""
+        return self._live.hosted(session_id).manager.format_system_prompt()
+
+    async def explain_input(
+        self,
+        session_id: str,
+        tool: str,
+        input: Mapping[str, JsonValue],  # noqa: A002 - as above
+    ) -> ExplanationView:
+        """What a live session's nets would say now of a call that it has not made."""
+        call = ToolCall("", tool, json_input(input))
+        return await asyncio.to_thread(self._live.hosted(session_id).explain_call, call)
+
+    async def recorded_outside(self, session_id: str, *, whole: bool = False) -> RecordedOutside | None:
+        """Who a recorded session of this sort is of; `None` for any other session.
+
+        `whole` says that the id is no beginning of one. Raises `SessionNotFound` for an unknown id,
+        `ResumeError` for one that was imported, which goes on with no agent elsewhere, `JournalError` for
+        a record that cannot be read.
+        """
+        line, events = await self._live.recorded(session_id, whole=whole)
+        found = RecordedOutside.of(line.id, events)
+        if found is not None and line.imported:
+            check_loop_here(line.id, "elsewhere")
+        return found
+
+    def _prompts(self, session_id: str) -> Prompts | None:
+        """What a live session's driver is told through, where it has one."""
+        hosted = self._live.hosted(session_id)
+        return hosted.prompts if isinstance(hosted, OutsideSession) else None
+
+    def _outside(self, session_id: str) -> OutsideSession:
+        hosted = self._live.hosted(session_id)
+        if not isinstance(hosted, OutsideSession) or hosted.loop != "elsewhere":
+            raise UnknownSessionError(
+                f"Session '{session_id}' is no agent's elsewhere: its own loop makes its calls"
+            )
+        return hosted

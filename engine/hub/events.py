@@ -1,0 +1,90 @@
+"""What the hub tells whoever listens: journalled events, and what is on its way and never kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict
+
+from ..history.model.events import JournalEvent
+
+
+class Streaming(BaseModel):
+    """Something on its way that the journal does not keep: text as it comes, a tool's output, a failure.
+
+    `kind` is `text` for the agent's own words, `output` for what the tool of `call_id` prints. `input`
+    is a call of `tool` that the model is writing, the reply's call number `place` from 0: of its
+    arguments only the `size` in characters is told, as half a secret cannot be masked.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    session: str
+    kind: Literal["text", "output", "failure", "input"]
+    text: str
+    call_id: str | None = None
+    tool: str | None = None
+    place: int | None = None
+    size: int = 0
+
+    @property
+    def stream(self) -> tuple[str, str, str | None, str | None, int | None]:
+        """What it is a piece of."""
+        return self.session, self.kind, self.call_id, self.tool, self.place
+
+
+STREAMED = 65_536
+"""Characters of streamed text that wait for a subscriber with a limit."""
+
+HubEvent: TypeAlias = JournalEvent | Streaming
+
+
+class Subscription:
+    """Events from now on, in order; never holds up the hub. Ends when closed or when the hub closes.
+
+    Streaming text that nobody has taken yet is joined, so that a slow reader costs no memory per word.
+    For one with a `limit` no more events wait: where more come all are dropped, and the subscription ends
+    with `lost`. They are in the journal.
+    """
+
+    def __init__(self, forget: Callable[[Subscription], None], limit: int | None = None) -> None:
+        self.lost = False
+        self._limit = limit
+        self._events: deque[HubEvent] = deque()
+        self._arrived = asyncio.Event()
+        self._closed = False
+        self._forget = forget
+
+    def put(self, event: HubEvent) -> None:
+        """Hand an event over; called by the hub."""
+        last = self._events[-1] if self._events else None
+        if isinstance(event, Streaming) and isinstance(last, Streaming) and last.stream == event.stream:
+            text = last.text + event.text
+            kept = text if self._limit is None else text[-STREAMED:]
+            self._events[-1] = last.model_copy(update={"text": kept, "size": last.size + event.size})
+        else:
+            self._events.append(event)
+        if self._limit is not None and len(self._events) > self._limit:
+            self._events.clear()
+            self.lost = True
+        self._arrived.set()
+
+    def close(self) -> None:
+        """Stop; what has not been read yet can still be read."""
+        if self._closed:
+            return
+        self._closed = True
+        self._forget(self)
+        self._arrived.set()
+
+    async def __aiter__(self) -> AsyncIterator[HubEvent]:
+        while True:
+            while self._events:
+                yield self._events.popleft()
+            if self._closed or self.lost:
+                return
+            self._arrived.clear()
+            await self._arrived.wait()

@@ -1,0 +1,155 @@
+"""Flows under a hub: each run is a session, in the one queue and the one journal.
+
+Every host imports this, and most run no flow: what runs one is imported when the first is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, JsonValue
+
+from ..core.condition import Surroundings
+from ..gate.types import Mode
+from ..history.model.events import SessionStatus
+from ..net.net import SkillNet
+from ..recording.resume import Nets, ResumeError, check_reason
+from ..sessions.config import Terms
+from ..sessions.errors import UnknownSessionError
+from ..sessions.registry import LiveSessions, new_id
+
+if TYPE_CHECKING:
+    from ..flows import ClientFactory, Context, Flow, RunLimits, Trace
+    from ..sessions.flow.run import Hosting
+
+
+class Flowing:
+    """The part of a hub for flows; `_live` are its sessions."""
+
+    _live: LiveSessions
+
+    async def open_flow(
+        self,
+        flow: type[Flow[Any, Any]],
+        value: BaseModel,
+        *,
+        registry: Mapping[str, SkillNet],
+        active: Sequence[str] | None = None,
+        mode: Mode = "enforce",
+        by: str | None = None,
+        session_id: str | None = None,
+        source: dict[str, JsonValue] | None = None,
+        context: Context | None = None,
+        factory: ClientFactory | None = None,
+        limits: RunLimits | None = None,
+        trace: Trace | None = None,
+    ) -> str:
+        """Run `flow` with `value`; the id of its session. Its agents' calls pass the nets of `registry`.
+
+        Each step is in the record before the next begins. What it waits for comes up in the queue: calls
+        that the nets want approved, tools that ask, steps that people take. Tools of its agents that
+        want to be approved are, as in `open_session`; see `Wishes`. `trace` hears of steps, model calls
+        and tools while they happen. Raises `Invalid` for a flow that
+        cannot be, `NetError` and `JournalError` as `open_session`.
+        """
+        from ..sessions.flow.run import FlowRun
+        from ..sessions.flow.session import FlowSession
+
+        hosting = _hosting(flow, registry, context, factory, limits, trace)
+        terms = Terms(hosting.wishes.nets, hosting.wishes.active(active), mode, by, source=source)
+        around = _around(hosting.ctx)
+        session_id = session_id or new_id(flow.__name__)
+        with self._live.beginning(session_id, terms, around, FlowSession) as hosted:
+            run = FlowRun(hosted, flow, value, hosting)
+            opened = hosted.opening(flow.__name__, run.graph, by, source)
+            await hosted.record(opened, run.beginning(), SessionStatus(status="running"))
+            self._live.add(hosted)
+            hosted.start(run)
+        return session_id
+
+    async def resume_flow(
+        self,
+        session_id: str,
+        flow: type[Flow[Any, Any]],
+        *,
+        registry: Mapping[str, SkillNet],
+        active: Sequence[str] | None = None,
+        mode: Mode | None = None,
+        by: str | None = None,
+        nets: Nets = "recorded",
+        source: dict[str, JsonValue] | None = None,
+        context: Context | None = None,
+        factory: ClientFactory | None = None,
+        limits: RunLimits | None = None,
+        trace: Trace | None = None,
+        reason: str | None = None,
+        required: Collection[str] = (),
+    ) -> str:
+        """Go on with a run after its last recorded step, under its own id, which is returned.
+
+        What was asked is asked again; an answer that the record has counts. A call that had been approved
+        is never run a second time. `reason` and `required` are as for `resume_session`, and so is what
+        raises, besides
+        `SnapLoadError` where `flow` is not what the run was begun with.
+        """
+        from ..sessions.flow.record import RunRecord
+        from ..sessions.flow.run import FlowRun
+        from ..sessions.flow.session import FlowSession
+
+        hosting = _hosting(flow, registry, context, factory, limits, trace)
+        wishes = hosting.wishes
+        chosen = wishes.active(active)
+        terms = Terms(
+            wishes.nets, chosen, mode, by, source=source, nets=nets, reason=reason, required=required
+        )
+        around = _around(hosting.ctx)
+        async with self._live.reviving(session_id, terms, around, FlowSession) as back:
+            hosted, mode = back.hosted, terms.mode or back.state.mode
+            check_reason(back.state, back.fit, wishes.nets, mode, back.state.max_cost, reason)
+            was = RunRecord.of(back.events)
+            if was is None:
+                raise ResumeError(f"Session '{hosted.id}' has no step of a flow in its record.")
+            run = FlowRun(hosted, flow, was, hosting)
+            hosted.answers.update(was.answers)
+            await hosted.record(*hosted.resuming(flow.__name__, terms, back.fit, back.events))
+            await hosted.switching.catch_up()
+            # What an earlier host left without a result never gets one.
+            await hosted.calls.rest(but=was.asks)
+            self._live.add(hosted)
+            hosted.start(run)
+        return hosted.id
+
+    async def flow_ended(self, session_id: str) -> None:
+        """Return when a live run has ended or stands. Raises `UnknownSessionError`."""
+        from ..sessions.flow.session import FlowSession
+
+        hosted = self._live.hosted(session_id)
+        if not isinstance(hosted, FlowSession):
+            raise UnknownSessionError(f"Session '{session_id}' runs no flow")
+        await hosted.ended()
+
+
+def _around(ctx: Context) -> Surroundings:
+    """The runtime of a flow's agents: what their tools reach the world through says it."""
+    from ..agents.runtime.local.runtime import LocalRuntime
+    from ..sessions.config import surroundings_of
+
+    return surroundings_of(ctx.runtime or LocalRuntime(ctx.working_dir))
+
+
+def _hosting(
+    flow: type[Flow[Any, Any]],
+    registry: Mapping[str, SkillNet],
+    context: Context | None,
+    factory: ClientFactory | None,
+    limits: RunLimits | None,
+    trace: Trace | None,
+) -> Hosting:
+    from ..flows import Context, RunLimits
+    from ..sessions.flow.questions import Wishes
+    from ..sessions.flow.run import Hosting
+
+    wishes = Wishes(flow.graph(), registry)
+    ctx = context or Context(deps=flow.deps())
+    return Hosting(ctx, wishes, limits or RunLimits(), factory, trace)

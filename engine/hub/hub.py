@@ -1,0 +1,423 @@
+"""The hub: live sessions, approval queue, journal and event bus in one object.
+
+Consoles, the gateway and tests talk to it and to nothing behind it. What it takes and gives are pydantic
+models, so that the same calls can come over a wire. It runs in one asyncio loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import JsonValue
+
+from ..agents import KEEP_LAST, Agent, AgentError, ErrorEvent, TextDelta, ToolInputDelta, ToolProgress
+from ..approvals.requests import ApprovalPolicy, TokenCheck
+from ..approvals.tool_hints import hinted, with_hints
+from ..backtest.rules_compiler import Language, NoLanguage
+from ..gate.types import Mode
+from ..history.journal.journal import Journal, JournalError
+from ..history.model.events import CallResult, JournalEvent, MessageAdded
+from ..history.model.state import Origin, SessionState, SessionSummary
+from ..history.redaction.masked_events import MaskedEvents
+from ..history.redaction.redaction import Redaction
+from ..net.net import SkillNet
+from ..recording.masked_view import Streams
+from ..recording.resume import DIED, BranchError, Nets, ResumeError
+from ..recording.session_end import end_left_open
+from ..sessions.config import Terms
+from ..sessions.errors import (
+    CallIdUsed,
+    CallRefused,
+    CallWithdrawn,
+    DrivenElsewhereError,
+    ResultRefusedError,
+    UnknownCallError,
+    UnknownSessionError,
+)
+from ..sessions.external import OutsideAgent, OutsideSession
+from ..sessions.external_answers import CallAnswer
+from ..sessions.messages import stopped, stopped_by
+from ..sessions.registry import LiveSessions, Spawn
+from .agent_api import Driving
+from .backtest_api import JudgedSource
+from .events import HubEvent, Streaming, Subscription
+from .flow_api import Flowing
+from .operator_api import Approving, Outcome, Revealed
+
+__all__ = [
+    "DIED",
+    "ApprovalPolicy",
+    "BranchError",
+    "CallAnswer",
+    "CallIdUsed",
+    "CallRefused",
+    "CallWithdrawn",
+    "DrivenElsewhereError",
+    "Hub",
+    "HubEvent",
+    "Nets",
+    "Outcome",
+    "OutsideAgent",
+    "ResultRefusedError",
+    "ResumeError",
+    "Revealed",
+    "Spawn",
+    "Streaming",
+    "Subscription",
+    "UnknownCallError",
+    "UnknownSessionError",
+]
+
+
+def _as_task(coroutine: Coroutine[None, None, None], name: str) -> object:
+    return asyncio.get_running_loop().create_task(coroutine, name=name)
+
+
+class Hub(Approving, Driving, Flowing, JudgedSource):
+    """See the module. `spawn` starts a session's run; a console puts it in a worker of its own."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        spawn: Spawn = _as_task,
+        redaction: Redaction | None = None,
+        policy: ApprovalPolicy | None = None,
+        language: Language | None = None,
+    ) -> None:
+        self.spawn = spawn
+        self.language = language or NoLanguage()
+        self.redaction = (redaction or Redaction()).reading(self.language)
+        self._journal = journal
+        self.policy = policy or ApprovalPolicy()
+        super().__init__(LiveSessions(journal, self._publish, self._spawn, self.redaction, self.policy))
+        self._streams = Streams(self.redaction)
+        self._subscriptions: list[Subscription] = []
+
+    def _spawn(self, run: Coroutine[None, None, None], session_id: str) -> object:
+        return self.spawn(run, session_id)
+
+    def spawn_in(self, spawn: Spawn) -> None:
+        """From now on start runs so."""
+        self.spawn = spawn
+
+    def know_tokens(self, check: TokenCheck) -> None:
+        """Look up by `check` which operators' tokens are in force, by id, from now on (G-77).
+
+        A server calls this for consoles of its own process: these come without a token.
+        """
+        self._live.tokens.check = check
+
+    def bound_requests(self, most: int) -> None:
+        """Have at most this many requests of one opener of sessions elsewhere wait from now on.
+
+        A call that has to be asked about beyond them is blocked with that reason.
+        """
+        self._live.requests.most = most
+
+    @classmethod
+    def open(
+        cls,
+        database: Path,
+        *,
+        spawn: Spawn = _as_task,
+        redaction: Redaction | None = None,
+        policy: ApprovalPolicy | None = None,
+        language: Language | None = None,
+    ) -> Hub:
+        """A hub on the journal at `database`. Raises `JournalError` when it cannot be written.
+
+        This process is the only one that writes there, so sessions that are still open belonged to one
+        that died: their questions are withdrawn and they are ended as failed, and calls of theirs without
+        a result become unknown. They can be resumed.
+
+        What it shows is masked by `redaction`; agents and the journal have everything. `policy` is what
+        holds for approvals where rules do not say. `language` reads the rules that recorded calls are
+        judged again by.
+        """
+        journal = Journal.open(database)
+        try:
+            end_left_open(journal)
+        except BaseException:
+            journal.close()
+            raise
+        return cls(journal, spawn=spawn, redaction=redaction, policy=policy, language=language)
+
+    @property
+    def database(self) -> Path:
+        return self._journal.path
+
+    async def close(self) -> None:
+        """End every session, then the journal. What could not be recorded is raised at the end."""
+        problems = await self._live.close_all()
+        for subscription in list(self._subscriptions):
+            subscription.close()
+        await asyncio.to_thread(self._journal.close)
+        if problems:
+            raise problems[0]
+
+    # Sessions
+
+    async def open_session(
+        self,
+        agent: Agent,
+        *,
+        registry: Mapping[str, SkillNet],
+        active: Sequence[str] | None = None,
+        mode: Mode = "enforce",
+        by: str | None = None,
+        session_id: str | None = None,
+        explain_blocks: bool = False,
+        source: dict[str, JsonValue] | None = None,
+    ) -> str:
+        """Host a session of `agent` under the nets of `registry`; `active` defaults to all. Its id.
+
+        Tools that want to be approved add a net each, see `with_hints`; these are always active at first.
+        With `explain_blocks` the agent is also told which calls would lead to a blocked one. `source` is
+        kept with the session: what the caller needs to start it again. Raises `NetError` for unknown
+        names in `active`, `JournalError` when it cannot be recorded.
+        """
+        terms = _terms(agent, registry, active, mode, by, explain_blocks, source)
+        return await self._live.open(agent, terms, session_id)
+
+    async def resume_session(
+        self,
+        session_id: str,
+        agent: Agent,
+        *,
+        registry: Mapping[str, SkillNet],
+        active: Sequence[str] | None = None,
+        mode: Mode | None = None,
+        by: str | None = None,
+        explain_blocks: bool = False,
+        nets: Nets = "recorded",
+        source: dict[str, JsonValue] | None = None,
+        must_go_on: bool = False,
+        reason: str | None = None,
+        required: Collection[str] = (),
+    ) -> str:
+        """Go on with a recorded session under its own id, which is returned; its beginning is enough.
+
+        Conversation, markings, budgets, active nets, mode and totals are those of the record; `active`,
+        `mode` and `source` replace them. Nothing runs again: a call that was allowed and has no result
+        gets one that says its outcome is unknown. What was open when the host died goes on by itself:
+        calls that were not decided are put to the gate again, so questions come back to the queue;
+        messages that waited are taken up; subagents at work go on, and end the calls that started them.
+        See `standing` for which nets fit. A `reason`, which is recorded, is needed to go on under less
+        than the record says: without one of its active nets or with another, in shadow mode instead of
+        enforce mode, or with a higher `max_cost` (G-67). The nets `required` are active unless the record
+        says that people switched them off.
+
+        Raises `SessionNotFound` for an unknown id, `ResumeError` for a session that is live here, for
+        nets that do not fit and, with `must_go_on`, for a session that would only wait for a message;
+        `NetError` and `JournalError` as `open_session`.
+        """
+        terms = _terms(agent, registry, active, mode, by, explain_blocks, source, nets, reason, required)
+        return await self._live.resume(session_id, agent, terms, must_go_on=must_go_on)
+
+    async def branch_session(
+        self,
+        session_id: str,
+        at: int,
+        agent: Agent,
+        *,
+        registry: Mapping[str, SkillNet],
+        active: Sequence[str] | None = None,
+        mode: Mode | None = None,
+        by: str | None = None,
+        explain_blocks: bool = False,
+        nets: Nets = "recorded",
+        source: dict[str, JsonValue] | None = None,
+        branch_id: str | None = None,
+        reason: str | None = None,
+        required: Collection[str] = (),
+    ) -> str:
+        """A new session that begins where another, live or not, was after its event number `at`. Its id.
+
+        It has a copy of the conversation up to there, and its nets, switches and mode as they were then.
+        Tokens that were used, questions that were open and messages that waited stay with the other
+        session.
+
+        Raises `BranchError` where a call has no result yet, else as `resume_session`.
+        """
+        terms = _terms(agent, registry, active, mode, by, explain_blocks, source, nets, reason, required)
+        return await self._live.branch(session_id, at, agent, terms, branch_id)
+
+    async def close_session(self, session_id: str, by: str) -> None:
+        """End one session: stop its agent, withdraw its questions, record who ended it.
+
+        Others go on; it can be resumed. Raises `UnknownSessionError`, also for one that is being closed,
+        and `JournalError` when its end cannot be recorded: it then stays.
+        """
+        await self._live.close(session_id, by)
+
+    async def send(
+        self,
+        session_id: str,
+        text: str,
+        *,
+        by: str | None = None,
+        mode: Literal["steer", "queue"] = "steer",
+    ) -> None:
+        """Say something to the agent: starts it when idle, interrupts or queues when it works.
+
+        When this returns the record has it, so that it is not lost when the host dies. Raises
+        `UnknownSessionError`, `DrivenElsewhereError`, and as `Sending.send` when it was not accepted.
+        """
+        if (prompts := self._prompts(session_id)) is not None:
+            return await prompts.send(text, by=by, mode=mode)
+        hosted, _ = self._live.get(session_id)
+        await hosted.sending.send(text, by=by, mode=mode)
+
+    async def compact(
+        self,
+        session_id: str,
+        *,
+        by: str,
+        keep_last: int = KEEP_LAST,
+        instructions: str | None = None,
+    ) -> Outcome:
+        """Have the agent's model sum up what was said before the last messages; see `Session.compact`.
+
+        The record keeps everything, the nets stay where they are. Returns when it is done; `abort` stops
+        it. Raises `UnknownSessionError`, `DrivenElsewhereError`, and `ValueError` for a negative number.
+        """
+        session = self._live.get(session_id)[1]
+        try:
+            summary = await session.compact(keep_last, instructions=instructions, by=by)
+        except AgentError as error:
+            return Outcome(ok=False, message=str(error))
+        except JournalError as error:
+            said = "The summary is stored, but the journal refused what came after it"
+            return Outcome(ok=False, message=f"{said}: {error}")
+        if summary is None:
+            return Outcome(ok=False, message=f"Nothing to compact yet in {session_id}")
+        kept = "1 message" if summary.kept == 1 else f"{summary.kept} messages"
+        return Outcome(ok=True, message=f"Compacted {session_id}: a summary and the last {kept}")
+
+    async def abort(self, session_id: str, reason: str = "", *, by: str | None = None) -> None:
+        """Stop what the agent is doing; the session stays open. `by` is whoever stops it.
+
+        Messages that waited are withdrawn in the record when this returns. Of an agent whose loop runs
+        elsewhere the calls that wait are blocked, and nothing else where it has no driver.
+        Raises `UnknownSessionError`, and `JournalError` when that could not be recorded.
+        """
+        reason = stopped_by(by, reason)
+        outside = self._live.hosted(session_id)
+        if isinstance(outside, OutsideSession):
+            return await outside.stop(reason)
+        hosted, session = self._live.get(session_id)
+        session.abort(reason)
+        await hosted.sending.withdraw(stopped(reason))
+
+    async def wait(self, session_id: str) -> None:
+        """Return when the session rests; raises what its run failed with."""
+        if (prompts := self._prompts(session_id)) is not None:
+            return await prompts.wait()
+        if self._live.hosted(session_id).loop == "flow":
+            return await self.flow_ended(session_id)
+        await self._live.get(session_id)[1].wait_for_idle()
+
+    async def sessions(self) -> list[SessionState]:
+        """The live sessions, in the order they were opened."""
+        return [hosted.shown for hosted in self._live]
+
+    async def session(self, session_id: str) -> SessionState:
+        """The state of a live session."""
+        return self._live.hosted(session_id).shown
+
+    # History
+
+    async def history(self, limit: int = 200) -> list[SessionSummary]:
+        """Recorded sessions, newest first, live ones included."""
+        return await asyncio.to_thread(lambda: self._journal.reader().sessions(limit=limit))
+
+    async def recorded(self, session_id: str) -> Sequence[JournalEvent]:
+        """Every event of a recorded session. Raises `SessionNotFound` for an unknown or ambiguous id."""
+        return await asyncio.to_thread(self._recorded, session_id)
+
+    def _recorded(self, session_id: str) -> Sequence[JournalEvent]:
+        reader = self._journal.reader()
+        return MaskedEvents(reader.recorded(reader.session(session_id).id), self.redaction)
+
+    async def page(self, session_id: str, after: int, limit: int) -> tuple[str, list[JournalEvent]]:
+        """A recorded session's whole id, and its first `limit` events after its event number `after`."""
+
+        def read() -> tuple[str, list[JournalEvent]]:
+            reader = self._journal.reader()
+            found = reader.session(session_id).id
+            events = reader.events(found, after=after, limit=limit)
+            return found, [self.redaction.event(event) for event in events]
+
+        return await asyncio.to_thread(read)
+
+    async def since(self, cursor: int, limit: int) -> list[JournalEvent]:
+        """The first `limit` events of all sessions behind `cursor`, as they may be shown."""
+        found = await asyncio.to_thread(lambda: self._journal.reader().since(cursor, limit))
+        return [self.redaction.event(event) for event in found]
+
+    async def cursor(self) -> int:
+        """The cursor of the latest recorded event."""
+        return await asyncio.to_thread(lambda: self._journal.reader().last_cursor())
+
+    async def started_from(self, session_id: str) -> Origin:
+        """What a recorded session was started from, by its whole id. Raises `SessionNotFound`."""
+        found = await asyncio.to_thread(self._journal.reader().session, session_id)
+        return Origin(found.id, found.source, found.imported)
+
+    # Events
+
+    def subscribe(self, limit: int | None = None) -> Subscription:
+        """Everything that happens from now on. Close it when done."""
+        subscription = Subscription(self._subscriptions.remove, limit)
+        self._subscriptions.append(subscription)
+        return subscription
+
+    def _publish(
+        self,
+        event: JournalEvent | TextDelta | ToolInputDelta | ToolProgress | ErrorEvent,
+        session_id: str,
+    ) -> None:
+        match event:
+            case TextDelta():
+                text = self._streams.take(session_id, None, event.delta)
+                shown: HubEvent = Streaming(session=session_id, kind="text", text=text)
+            case ToolInputDelta():
+                tool, size = self.redaction.text(event.name), len(event.delta)
+                shown = Streaming(
+                    session=session_id, kind="input", text="", tool=tool, place=event.index, size=size
+                )
+            case ToolProgress():
+                text = self._streams.take(session_id, event.call_id, event.text)
+                shown = Streaming(session=session_id, kind="output", text=text, call_id=event.call_id)
+            case ErrorEvent():
+                text = self.redaction.text(str(event.error))
+                shown = Streaming(session=session_id, kind="failure", text=text)
+            case JournalEvent(body=body):
+                if isinstance(body, MessageAdded | CallResult):
+                    self._streams.ended(session_id, body.call_id)
+                self.note_end(body)
+                shown = event
+        for subscription in self._subscriptions:
+            subscription.put(shown)
+
+
+def _terms(
+    agent: Agent,
+    registry: Mapping[str, SkillNet],
+    active: Sequence[str] | None,
+    mode: Mode | None,
+    by: str | None,
+    explain_blocks: bool,
+    source: dict[str, JsonValue] | None,
+    nets: Nets = "recorded",
+    reason: str | None = None,
+    required: Collection[str] = (),
+) -> Terms:
+    """What a session runs under, the wishes of its agent's tools included."""
+    every = with_hints(registry, agent)
+    chosen = None if active is None else (*active, *hinted(registry, every))
+    return Terms(every, chosen, mode, by, explain_blocks, source, nets, reason, required)

@@ -1,0 +1,297 @@
+"""What operators do about live sessions: answer requests, revoke grants, switch nets and modes."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from ..approvals.queue import Unread, longest_first
+from ..approvals.requests import Credential, Reply
+from ..core.durations import LONGEST
+from ..gate.types import GrantTerms, Mode
+from ..history.fold.approvals import end_of, own_end
+from ..history.fold.event_text import dollars
+from ..history.journal.journal import JournalError
+from ..history.model.events import ApprovalDecided, EventBody, LimitRaised
+from ..history.model.state import ApprovalState
+from ..history.redaction.hidden_text import RevealedText
+from ..history.redaction.restore import StillMaskedError
+from ..recording.explanation import ExplanationView
+from ..sessions.errors import UnknownSessionError
+from ..sessions.hosted import HostedSession
+from ..sessions.registry import LiveSessions
+from ..sessions.subagents import HostedChild
+from ..sessions.switching import Switching
+
+UNCHANGED = "the edited input is the one that was asked for. Change something, or approve it as it is"
+ENDS_KEPT = 10_000
+"""Requests whose end is remembered for those who answer too late."""
+
+
+class Outcome(BaseModel):
+    """The success of an operator's action, and the sentence to show.
+
+    `needs_reason` says of one that did not that it takes a reason, which was not given.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    ok: bool
+    message: str
+    needs_reason: bool = False
+
+
+class Revealed(Outcome):
+    """The masked texts of a request that may be more than secrets, for who is to approve it."""
+
+    texts: tuple[RevealedText, ...] = ()
+
+
+class Approving(ABC):
+    """The part of a hub that decides; `_live` are its sessions."""
+
+    def __init__(self, live: LiveSessions) -> None:
+        self._live = live
+        self._ended: dict[str, EventBody] = {}
+
+    @abstractmethod
+    async def abort(self, session_id: str, reason: str = "", *, by: str | None = None) -> None:
+        """Stop what an agent is doing."""
+
+    async def approvals(self) -> list[ApprovalState]:
+        """Everything that waits for a person, longest first."""
+        waiting = [a for hosted in self._live for a in hosted.shown.approvals.values()]
+        return longest_first(waiting)
+
+    def unread(self) -> Unread:
+        """What a console of a server has not read yet of its sessions; here nothing."""
+        return Unread()
+
+    async def decide(
+        self,
+        approval_id: str,
+        *,
+        approved: bool,
+        by: str,
+        reason: str | None = None,
+        input: dict[str, JsonValue] | None = None,  # noqa: A002 - the field's name on the wire
+        digest: str | None = None,
+        grant: GrantTerms | None = None,
+        stop: bool = False,
+        credential: Credential | None = None,
+    ) -> Outcome:
+        """Answer a request. The first answer counts; a later one learns what it was.
+
+        Whoever gave the answer that was recorded learns so, and not that somebody was faster.
+        `digest` is that of the request as it was shown: an answer to another counts for nothing. An
+        approval with a `grant` also lets later calls pass, for a `reason`, which is recorded with it; a
+        denial with `stop` also stops the agent.
+        Where several people must approve, an approval says how many are missing. `credential` is the
+        token of an operator at a server, which has to be in force until the last of them has approved.
+        """
+        hosted = self._asker(approval_id)
+        if hosted is None:
+            return self._no_longer(approval_id, by)
+        try:
+            edited = None if input is None else hosted.unmasked(approval_id, input)
+            if approved and edited is not None and hosted.is_as_asked(approval_id, edited):
+                return Outcome(ok=False, message=f"Not decided: {UNCHANGED}")
+            reply = await hosted.questions.answer(
+                approval_id,
+                approved=approved,
+                by=by,
+                reason=reason or None,
+                edited=edited,
+                digest=digest,
+                grant=grant,
+                credential=credential,
+            )
+        except JournalError as error:
+            return Outcome(ok=False, message=f"Not decided, the journal refused it: {error}")
+        except StillMaskedError as error:
+            return Outcome(ok=False, message=f"Not decided: {error}")
+        if reply is None:
+            return self._no_longer(approval_id, by)
+        if reply.ok and stop and not approved:
+            return await self._stop_too(hosted.id, reply, by, reason)
+        return Outcome(ok=reply.ok, message=reply.message)
+
+    async def reveal(self, approval_id: str, *, by: str) -> Revealed:
+        """The masked parts of a request that may be more than a secret; that `by` saw it is recorded.
+
+        Without having seen it nobody can approve the request; see `ApprovalState.hidden`.
+        """
+        hosted = self._asker(approval_id)
+        try:
+            reply = None if hosted is None else await hosted.questions.reveal(approval_id, by)
+        except JournalError as error:
+            return Revealed(ok=False, message=f"Not shown, the journal refused it: {error}")
+        if hosted is None or reply is None or approval_id not in hosted.state.approvals:
+            return Revealed(ok=False, message=self._no_longer(approval_id).message)
+        texts = hosted.revealed(approval_id) if reply.ok else ()
+        return Revealed(ok=reply.ok, message=reply.message, texts=texts)
+
+    def note_end(self, body: EventBody) -> None:
+        """Remember how a request ended, for whoever answers it too late."""
+        found = end_of(body)
+        if found is not None:
+            self._ended[found[0]] = body
+            while len(self._ended) > ENDS_KEPT:
+                del self._ended[next(iter(self._ended))]
+
+    def _asker(self, approval_id: str) -> HostedSession | None:
+        return next((h for h in self._live if approval_id in h.state.approvals), None)
+
+    def _no_longer(self, approval_id: str, by: str = "") -> Outcome:
+        body = self._ended.get(approval_id)
+        found = None if body is None else end_of(body)
+        if found is None:
+            return Outcome(ok=False, message="This request is no longer open")
+        if isinstance(body, ApprovalDecided) and body.by == by.strip():
+            return Outcome(ok=False, message=own_end(body))
+        return Outcome(ok=False, message=found[1])
+
+    async def _stop_too(self, session_id: str, reply: Reply, by: str, reason: str | None) -> Outcome:
+        why = f"by {by}" if reason is None else f"by {by}: {reason}"
+        try:
+            await self.abort(session_id, why)
+        except (JournalError, UnknownSessionError) as error:
+            return Outcome(ok=False, message=f"{reply.message}, but the agent was not stopped: {error}")
+        return Outcome(ok=True, message=f"{reply.message}; {session_id} stopped")
+
+    async def extend(
+        self,
+        approval_id: str,
+        *,
+        seconds: float | None,
+        by: str,
+        credential: Credential | None = None,
+    ) -> Outcome:
+        """Give a request `seconds` from now on before it is denied by itself; `None` lets it wait.
+
+        Takes the name of whoever wants it, as a decision does.
+        """
+        if not by.strip():
+            return Outcome(ok=False, message="Not extended: this needs the name of an operator")
+        if seconds is not None and not 0 < seconds <= LONGEST:
+            return Outcome(ok=False, message=f"Not extended: {seconds} is no length of time to wait")
+        hosted = self._asker(approval_id)
+        try:
+            reply = (
+                None
+                if hosted is None
+                else await hosted.questions.extend(approval_id, seconds, by, credential)
+            )
+        except JournalError as error:
+            return Outcome(ok=False, message=f"Not extended, the journal refused it: {error}")
+        if reply is None:
+            return self._no_longer(approval_id)
+        return Outcome(ok=reply.ok, message=reply.message)
+
+    async def revoke_grant(self, session_id: str, key: str, *, by: str) -> Outcome:
+        """End a grant: calls it would have let pass are asked about again."""
+        hosted = self._live.hosted(session_id)
+        try:
+            revoked = await hosted.revoke(key, by)
+        except JournalError as error:
+            return Outcome(ok=False, message=f"Not revoked, the journal refused it: {error}")
+        if not revoked:
+            return Outcome(ok=False, message=f"{session_id} has no grant '{key}' in force")
+        return Outcome(ok=True, message=f"{key} revoked by {by}")
+
+    async def explain(self, session_id: str, call_id: str) -> ExplanationView:
+        """What a live session's nets say of one of its calls as things stand now.
+
+        Raises `UnknownSessionError`, and `LookupError` for a call the session has not made.
+        """
+        hosted = self._live.hosted(session_id)
+        view = await asyncio.to_thread(hosted.explain, call_id)
+        return view.masked(hosted.redaction)
+
+    async def toggle_net(
+        self,
+        session_id: str,
+        net: str,
+        active: bool,
+        *,
+        by: str,
+        reason: str | None = None,
+        seconds: float | None = None,
+        credential: Credential | None = None,
+    ) -> Outcome:
+        """Turn a net of a session on, turn it off for a `reason`, or propose that (G-67).
+
+        Off it goes for so many `seconds` if that is said. Where its rule asks for several people, says
+        `no grants` or has a high risk, that takes as many other people as the rule asks for: the first
+        proposes, the others confirm it. Requests that wait go on waiting.
+        """
+        return await self._switch(
+            session_id,
+            lambda s: s.toggle(net, active, by, reason=reason, seconds=seconds, credential=credential),
+        )
+
+    async def set_mode(
+        self,
+        session_id: str,
+        mode: Mode,
+        *,
+        by: str,
+        reason: str | None = None,
+        seconds: float | None = None,
+        credential: Credential | None = None,
+    ) -> Outcome:
+        """Enforce or shadow, from the session's next call on; shadow mode takes what `toggle_net` says.
+
+        It takes as many people as that of its active nets that takes most.
+        """
+        return await self._switch(
+            session_id,
+            lambda s: s.set_mode(mode, by, reason=reason, seconds=seconds, credential=credential),
+        )
+
+    async def confirm_change(
+        self, session_id: str, change_id: str, *, by: str, credential: Credential | None = None
+    ) -> Outcome:
+        """Agree to a change that somebody proposed; with the last one it takes, it is done (G-67)."""
+        return await self._switch(session_id, lambda s: s.confirm(change_id, by, credential))
+
+    async def drop_change(self, session_id: str, change_id: str, *, by: str) -> Outcome:
+        """Take back a change that was proposed."""
+        return await self._switch(session_id, lambda s: s.drop(change_id, by))
+
+    async def _switch(self, session_id: str, act: Callable[[Switching], Awaitable[Reply]]) -> Outcome:
+        hosted = self._live.hosted(session_id)
+        if isinstance(hosted, HostedChild):
+            return Outcome(ok=False, message=hosted.judged_elsewhere)
+        try:
+            reply = await act(hosted.switching)
+        except JournalError as error:
+            return Outcome(ok=False, message=f"Not switched, the journal refused it: {error}")
+        return Outcome(ok=reply.ok, message=reply.message, needs_reason=reply.needs_reason)
+
+    async def raise_limit(
+        self, session_id: str, max_cost: float, *, by: str, reason: str | None = None
+    ) -> Outcome:
+        """Let a session cost more, in US dollars, from its next model call on, for a `reason`.
+
+        One that has stopped at its limit goes on with the next message. Raises `UnknownSessionError`,
+        also as `LiveSessions.get`.
+        """
+        hosted, session = self._live.get(session_id)
+        reason = (reason or "").strip()
+        if not by.strip():
+            return Outcome(ok=False, message="Not raised: that needs the name of an operator")
+        if not reason:
+            return Outcome(ok=False, message="Not raised: say why, the reason is recorded with it")
+        try:
+            session.check_raise(max_cost)
+            await hosted.record(LimitRaised(max_cost=max_cost, by=by, reason=reason))
+        except ValueError as error:
+            return Outcome(ok=False, message=str(error))
+        except JournalError as error:
+            return Outcome(ok=False, message=f"Not raised, the journal refused it: {error}")
+        session.raise_limit(max_cost)
+        return Outcome(ok=True, message=f"{session_id} may now cost {dollars(max_cost)}")

@@ -1,0 +1,1 @@
+"""Petri nets: definition, firing, timed firing."""

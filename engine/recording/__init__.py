@@ -1,0 +1,1 @@
+"""Sessions and their records: writing in order, resuming, branching."""

@@ -1,0 +1,90 @@
+"""Where a recorded session may be branched, and what of it the branch begins with. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..core.sanitize import visible
+from ..history.model.events import CallResult, EventBody, JournalEvent, MessageAdded
+from ..history.model.records import CallRecord
+from ..history.model.state import SessionState
+from .resume import ENDS, BranchError, status_of
+
+
+def check_branch_point(events: Sequence[JournalEvent], at: int) -> None:
+    """Raise `BranchError` unless every call has a result after event number `at`.
+
+    A model refuses a conversation with open calls, and a gate's state amid one is nobody's.
+    """
+    session, last = visible(events[0].session), len(events)
+    if not 1 <= at <= last:
+        raise BranchError(
+            f"Session '{session}' has events 1 to {last}, not {at}. Choose one of them.",
+            nearest=(1 if at < 1 else _points(events)[-1],),
+        )
+    points = _points(events)
+    if at in points:
+        return
+    [*_, before] = (point for point in points if point < at)
+    after = next((point for point in points if point > at), None)
+    nearest = (before,) if after is None else (before, after)
+    calls = ", ".join(
+        f"{visible(call.tool)} (call {visible(call.call_id)})" for call in _open(events[:at])
+    )
+    raise BranchError(
+        f"Session '{session}' cannot be branched at event {at}: no result there yet of {calls}. "
+        f"The nearest events where it can be are {' and '.join(map(str, nearest))}.",
+        nearest=nearest,
+    )
+
+
+def _points(events: Iterable[JournalEvent]) -> list[int]:
+    """The numbers of the events after which no call is open; the first is always one."""
+    points: list[int] = []
+    unanswered: dict[str, CallRecord] = {}
+    for event in events:
+        _follow(unanswered, event)
+        if not unanswered:
+            points.append(event.seq)
+    return points
+
+
+def _open(events: Iterable[JournalEvent]) -> list[CallRecord]:
+    unanswered: dict[str, CallRecord] = {}
+    for event in events:
+        _follow(unanswered, event)
+    return list(unanswered.values())
+
+
+def _follow(unanswered: dict[str, CallRecord], event: JournalEvent) -> None:
+    match event.body:
+        case MessageAdded(role="assistant", calls=calls):
+            unanswered.clear()
+            unanswered.update({call.call_id: call for call in calls})
+        case MessageAdded(role="tool", call_id=str(call_id)):
+            unanswered.pop(call_id, None)
+        case _:
+            pass
+
+
+def copied(events: Iterable[JournalEvent], state: SessionState) -> list[EventBody]:
+    """The messages in `events` for a record of their own: texts in full, and how each call ended.
+
+    What waited to be said at that moment is not among them: it was said to the other session, which takes
+    it up. `state` is the fold of `events`.
+    """
+    outputs: dict[str, str] = {}
+    messages: list[EventBody] = []
+    for event in events:
+        match event.body:
+            case CallResult(call_id=call_id, output=output):
+                outputs[call_id] = output
+            case MessageAdded(role="tool", call_id=str(call_id)) as body:
+                text = outputs.get(call_id, "") if body.text is None else body.text
+                ended = ENDS.get(status_of(state, call_id), "skipped")
+                messages.append(body.model_copy(update={"text": text, "ended": ended}))
+            case MessageAdded() as body:
+                messages.append(body.model_copy(update={"message_id": None}))
+            case _:
+                pass
+    return messages

@@ -1,0 +1,98 @@
+"""Conversations kept in a journal, for authors of agents who host their sessions themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from ..agents import Message
+from ..agents.stores.base import Messages, StoredSession, StoredSessions
+from ..core.sanitize import visible
+from ..history.fold.fold import FoldError, fold
+from ..history.journal.journal import Journal, JournalError
+from ..history.journal.reader import SessionNotFound
+from ..history.model.events import EventBody, SessionOpened, SessionResumed, SessionStatus
+from .conversation import conversation, message_record
+
+
+class JournalStore:
+    """A session store on a journal, which the history screens and `interlock replay` read like any other.
+
+    `agent` and `model` are the names its sessions are listed under. It can load whatever the journal
+    holds, a hub's sessions too, but do not append to one that a hub is hosting. Every message is durable
+    before `append` returns. Close it when done.
+    """
+
+    def __init__(self, journal: Journal, *, agent: str = "agent", model: str = "unknown") -> None:
+        self._journal = journal
+        self._agent = agent
+        self._model = model
+        self._begun: set[str] = set()
+        self._beginning = asyncio.Lock()
+
+    @classmethod
+    def open(cls, path: Path | str, *, agent: str = "agent", model: str = "unknown") -> JournalStore:
+        """A store on the journal at `path`. Raises `JournalError` when it cannot be written."""
+        return cls(Journal.open(path), agent=agent, model=model)
+
+    async def close(self) -> None:
+        """End the sessions it wrote to, then the journal. Raises `JournalError`."""
+        try:
+            for session_id in sorted(self._begun):
+                await self._journal.append(session_id, SessionStatus(status="done"))
+            self._begun.clear()
+        finally:
+            await asyncio.to_thread(self._journal.close)
+
+    async def load(self, session_id: str) -> Messages:
+        """The session's messages, oldest first; none for an unknown id (A-9). Raises `JournalError`."""
+        reader = self._journal.reader()
+        return await asyncio.to_thread(lambda: conversation(reader.events(session_id)))
+
+    async def append(self, session_id: str, message: Message) -> None:
+        """Record a message, and before the first one that the session begins or goes on.
+
+        Raises `JournalError` when it could not be written, also for a session that a hub recorded under
+        nets: who goes on without them would not be gated. Raises `ValidationError` for arguments that
+        JSON cannot hold.
+        """
+        record = message_record(message, gated=False)
+        async with self._beginning:
+            if session_id not in self._begun:
+                beginning = await asyncio.to_thread(self._begin, session_id)
+                await self._journal.append(session_id, beginning, record)
+                self._begun.add(session_id)
+                return
+        await self._journal.append(session_id, record)
+
+    async def exists(self, session_id: str) -> bool:
+        """Whether the journal holds a session of this id."""
+        return await asyncio.to_thread(self._holds, session_id)
+
+    async def list(self) -> StoredSessions:
+        """Sessions in which something was said, the latest said first."""
+        talks = await asyncio.to_thread(self._journal.reader().talks)
+        return [StoredSession(t.session, t.first_text, t.messages, t.updated) for t in talks]
+
+    def _holds(self, session_id: str) -> bool:
+        try:
+            return self._journal.reader().session(session_id).id == session_id
+        except SessionNotFound:
+            return False
+
+    def _begin(self, session_id: str) -> EventBody:
+        if not self._holds(session_id):
+            return SessionOpened(agent=self._agent, model=self._model, mode="enforce")
+        try:
+            found = fold(self._journal.reader().events(session_id))
+        except FoldError as error:
+            raise JournalError(
+                f"The session cannot go on, its record makes no sense: {error}."
+            ) from error
+        if found.nets:
+            nets = "1 net" if len(found.nets) == 1 else f"{len(found.nets)} nets"
+            raise JournalError(
+                f"Session '{visible(session_id)}' was recorded under {nets}; a store would go on "
+                "without them. Resume it in a hub with Hub.resume_session."
+            )
+        return SessionResumed(agent=self._agent, model=self._model, mode=found.mode)

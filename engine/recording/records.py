@@ -1,0 +1,245 @@
+"""From the gate's values to the journal's records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from math import isfinite
+from threading import Lock
+from typing import cast
+
+from pydantic import JsonValue, TypeAdapter
+
+from ..core.condition import written
+from ..core.json_equality import same_json
+from ..core.rule import Rule, people_to_loosen, restricted
+from ..gate.classify import maps_digest
+from ..gate.types import GateDecision, ResultRecord, Step, ToolResult
+from ..history.model.events import CallDecided, CallResult
+from ..history.model.fast_models import updated
+from ..history.model.records import NetRecord, RuleRecord, StepRecord, TransitionRecord
+from ..net.net import Input, KnowsMaps, NameMaps, SkillNet
+
+NO_STEPS = ResultRecord()
+_LIMIT = 512
+_made: dict[tuple[str, int], tuple[SkillNet, NetRecord]] = {}
+_making = Lock()
+_json_object = TypeAdapter(dict[str, JsonValue])
+
+
+def json_input(value: Input) -> dict[str, JsonValue]:
+    """A call's input as plain JSON. Raises pydantic's `ValidationError` for anything JSON cannot hold."""
+    return _json_object.validate_python(dict(value))
+
+
+def rule_record(rule: Rule | None) -> RuleRecord | None:
+    """Where a rule was written; `None` for hand-built nets."""
+    if rule is None or rule.source is None:
+        return None
+    return RuleRecord(file=rule.source.file, line=rule.source.line, text=rule.source.text.strip())
+
+
+def net_record(key: str, net: SkillNet) -> NetRecord:
+    """A net's structure, so that the journal can be replayed without the rules file.
+
+    Sessions under the same rules share it: it is most of what one that does nothing would hold.
+    """
+    # A net that is kept is alive, so that no other one has its id.
+    made = _made.get((key, id(net)))
+    if made is None:
+        made = net, _net_record(key, net)
+        with _making:
+            while len(_made) >= _LIMIT:
+                del _made[next(iter(_made))]
+            _made[key, id(net)] = made
+    return made[1]
+
+
+def _net_record(key: str, net: SkillNet) -> NetRecord:
+    people = people_to_loosen(net.rule)
+    return NetRecord(
+        key=key,
+        name=net.name,
+        places=net.places,
+        transitions=tuple(
+            TransitionRecord(
+                name=t.name,
+                inputs=t.inputs,
+                outputs=t.outputs,
+                tools=t.tools,
+                manual=t.type == "manual",
+                deferred=t.deferred,
+                transfers=t.transfers,
+                after=t.after,
+                partial=t.partial,
+            )
+            for t in net.transitions
+        ),
+        initial_marking=dict(net.initial_marking),
+        free_tools=net.free_tools,
+        rule=rule_record(net.rule),
+        when=None if net.condition is None else written(net.condition),
+        governs=net.governs,
+        people=people,
+        maps=maps_digest((net,)) if people else None,
+        name_maps=_name_maps(net) if people or net.call_names is not None else None,
+    )
+
+
+def _name_maps(net: SkillNet) -> NameMaps | None:
+    """The maps by which calls come by the name that a net's rule restricts, if it can be told."""
+    namer = net.call_names
+    if net.rule is None or namer is None:
+        return NameMaps()
+    return namer.name_maps(restricted(net.rule)) if isinstance(namer, KnowsMaps) else None
+
+
+def step_records(steps: Iterable[Step]) -> tuple[StepRecord, ...]:
+    """Committed steps, in their order."""
+    return tuple(
+        StepRecord(net=s.net, transition=s.transition.name, tool=s.tool, deferred=s.transition.deferred)
+        for s in steps
+    )
+
+
+def result_record(
+    result: ToolResult, output: str, seconds: float, outcome: ResultRecord = NO_STEPS
+) -> CallResult:
+    """How a call ended as the journal keeps it; `outcome` is what that did to the nets."""
+    return CallResult(
+        call_id=result.tool_call_id,
+        tool=result.tool_name,
+        output=output,
+        is_error=result.is_error,
+        seconds=seconds,
+        fired=step_records(outcome.fired),
+        dropped=step_records(outcome.dropped),
+        anomaly=outcome.anomaly,
+        undone=step_records(outcome.undone),
+        clock=outcome.clock,
+        arrived={key: dict(times) for key, times in outcome.arrived.items()},
+    )
+
+
+def _approvers(decision: GateDecision) -> Iterator[str]:
+    for approval in decision.approvals:
+        if approval.answer.approved:
+            yield from (*approval.answer.others, approval.answer.by or "unnamed")
+
+
+def decision_record(decision: GateDecision, original: Input, *, via: str | None = None) -> CallDecided:
+    """A decision as the journal keeps it; `original` is the input the agent sent, `via` who sent it."""
+    call = decision.call
+    return CallDecided(
+        call_id=call.tool_call_id,
+        tool=call.tool_name,
+        input=json_input(call.input),
+        names=decision.names,
+        outcome=decision.outcome,
+        mode=decision.mode,
+        reason=decision.reason,
+        net=decision.net,
+        rule=rule_record(decision.rule),
+        steps=step_records(decision.steps),
+        approved_by=tuple(dict.fromkeys(_approvers(decision))),
+        edited=not same_json(call.input, original),
+        granted=decision.granted,
+        clock=decision.clock,
+        via=via,
+        uninspectable=decision.unclear,
+        judged_as=decision.judged_as,
+        edited_by=decision.edited_by,
+    )
+
+
+# JSON of one's own: copied, so that whoever gave it changes nothing of what was judged and recorded.
+
+
+_DEEPEST = 64
+_SCALARS = frozenset({str, int, bool, float, type(None)})
+
+
+def own_input(given: Mapping[str, object]) -> dict[str, JsonValue]:
+    """A call's input as plain JSON. Raises `ValueError` for anything JSON cannot hold."""
+    try:
+        # What a frame was parsed to takes a tenth of the time that a check of anything takes.
+        return cast("dict[str, JsonValue]", _plain(given, _DEEPEST))
+    except _NotPlain:
+        found = json_input(given)
+        json.dumps(found, allow_nan=False)
+        return found
+
+
+def copied(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """A copy of what is known to be JSON."""
+    return {key: item if type(item) in _SCALARS else _copy(item) for key, item in value.items()}
+
+
+def _copy(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return copied(value)
+    if isinstance(value, list):
+        return [_copy(item) for item in value]
+    return value
+
+
+class _NotPlain(Exception):  # noqa: N818 - not an error: it is looked at more closely
+    pass
+
+
+def _plain(value: object, levels: int) -> object:
+    """A copy of what is made of the builtin types themselves."""
+    kind = type(value)
+    if kind is float and not isfinite(cast("float", value)):
+        raise ValueError(f"{value} is no number of JSON, so nobody could see what they approve")
+    if kind in _SCALARS:
+        return value
+    if levels == 0:
+        raise _NotPlain
+    if kind is dict:
+        found = cast("dict[object, object]", value)
+        for key in found:
+            if type(key) is not str:
+                raise _NotPlain
+        return {key: _plain(item, levels - 1) for key, item in found.items()}
+    if kind is list:
+        return [_plain(item, levels - 1) for item in cast("list[object]", value)]
+    raise _NotPlain
+
+
+# A decision for which nobody was asked, as the journal keeps it: all of it is known to be valid.
+#
+# `records.decision_record` says the same of any decision, in four times the time.
+
+
+_DECIDED = CallDecided(call_id="", tool="", input={}, names=(), outcome="block", mode="enforce")
+
+
+def decided_record(decision: GateDecision) -> CallDecided:
+    """Of a call as the agent made it. Raises `ValueError` for an input that JSON cannot hold."""
+    call = decision.call
+    fields = {
+        "call_id": call.tool_call_id,
+        "tool": call.tool_name,
+        "input": own_input(call.input),
+        "names": decision.names,
+        "outcome": decision.outcome,
+        "mode": decision.mode,
+        "reason": decision.reason,
+        "net": decision.net,
+        "rule": rule_record(decision.rule),
+        "steps": tuple(
+            [_step(s.net, s.transition.name, s.tool, s.transition.deferred) for s in decision.steps]
+        ),
+        "granted": decision.granted,
+        "clock": decision.clock,
+        "uninspectable": decision.unclear,
+        "judged_as": decision.judged_as,
+    }
+    return updated(_DECIDED, fields)
+
+
+@lru_cache(maxsize=4096)
+def _step(net: str, transition: str, tool: str, deferred: bool) -> StepRecord:
+    return StepRecord(net=net, transition=transition, tool=tool, deferred=deferred)

@@ -1,0 +1,70 @@
+"""How sessions end whose host died, and what is no session to go on with by itself."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ..history.errors import FoldError
+from ..history.fold.flow_steps import DIED, LEFT
+from ..history.fold.fold import fold
+from ..history.journal.journal import Journal
+from ..history.model.events import EventBody, SessionStatus
+from ..history.model.state import SessionState
+from .resume import ResumeError, withdrawals
+
+ENDED = ("done", "failed")
+CLOSED = "the session was closed"
+SHUT_DOWN = f"{CLOSED}: Interlock was shut down"
+
+
+def end_left_open(journal: Journal) -> None:
+    """End the sessions of a process that died: their questions withdrawn, they themselves failed."""
+    for left in journal.reader().unfinished():
+        questions: list[EventBody] = []
+        if left.waiting:
+            try:
+                questions = withdrawals(fold(journal.reader().events(left.id)))
+            except FoldError:
+                questions = []  # a record that makes no sense is ended all the same
+        journal.write(left.id, *questions, SessionStatus(status="failed", error=DIED))
+
+
+def ending(state: SessionState, by: str | None = None) -> SessionStatus:
+    """How a session ends that somebody closes; a run of a flow is done only where its flow is.
+
+    Any other run says why it stands, or where, and can be resumed.
+    """
+    if state.flow is None or state.phase == "done":
+        return SessionStatus(status="done", by=by)
+    why = f"{LEFT} {state.flow.step}; `interlock flow resume {state.id}` goes on with it"
+    if state.phase == "failed":  # as recorded; what the journal refused is not
+        why = state.error or why
+    return SessionStatus(status="failed", error=why, by=by)
+
+
+def check_loop(state: SessionState, loop: Literal["here", "elsewhere", "flow"]) -> None:
+    """Raise `ResumeError` unless a recorded session goes on by itself, and has its loop there."""
+    if state.kind == "child":
+        raise ResumeError(
+            f"Session '{state.id}' is a subagent's, judged by the nets of session '{state.parent}'. "
+            "Resume that one."
+        )
+    if state.kind == "flow" and loop != "flow":
+        raise ResumeError(
+            f"Session '{state.id}' is a run of flow '{state.agent}'. "
+            f"`interlock flow resume {state.id}` goes on with it."
+        )
+    if loop == "flow" and state.kind != "flow":
+        raise ResumeError(
+            f"Session '{state.id}' is no run of a flow. `interlock resume` goes on with it."
+        )
+    if state.kind == "outside" and loop != "elsewhere":
+        raise ResumeError(
+            f"Session '{state.id}' is of an agent whose loop runs elsewhere: its record has the calls "
+            "and not the conversation. The agent goes on with it from where it runs."
+        )
+    if loop == "elsewhere" and state.kind != "outside":
+        raise ResumeError(
+            f"Session '{state.id}' has its loop in Interlock; no agent elsewhere can go on with it. "
+            "Open another session."
+        )

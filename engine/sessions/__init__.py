@@ -1,0 +1,1 @@
+"""Sessions that a hub hosts or that external agents open."""

@@ -1,0 +1,94 @@
+"""What a session is hosted on, and where its nets stand when a record goes on."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from ..agents.runtime import JustBashRuntime, LocalRuntime, Runtime, SandboxRuntime
+from ..agents.runtime.sandbox import HOME
+from ..core.condition import Surroundings, of_one_process
+from ..gate.types import Mode
+from ..history.model.state import SessionState
+from ..net.net import SkillNet
+from ..recording.resume import Nets, Standing, standing, with_required
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a session is hosted on.
+
+    `None` for `active` and `mode` is what the record says, if there is one. `nets` says whether a record
+    may go on under other nets than its own; `reason` is why it may go on under less (G-67). `required`
+    are nets of the host's own: they are active unless people switched them off in the record.
+    """
+
+    registry: Mapping[str, SkillNet]
+    active: Sequence[str] | None = None
+    mode: Mode | None = None
+    by: str | None = None
+    explain_blocks: bool = False
+    source: dict[str, JsonValue] | None = None
+    nets: Nets = "recorded"
+    reason: str | None = None
+    required: Collection[str] = ()
+
+    def fit(self, state: SessionState) -> Standing:
+        """Where its nets stand after `state`. Raises `ResumeError` when they do not fit it."""
+        fit = standing(state, self.registry, active=self.active, nets=self.nets)
+        return with_required(fit, state, self.registry, self.required)
+
+
+# Where an agent's calls run, as far as conditions on paths need to know.
+
+
+MOST_LINKS = 40
+"""Links that a path may lead through, as many as Linux follows."""
+
+
+def real_path(path: str) -> str:
+    """An absolute path without links, as `os.path.realpath` gives it; what is missing is taken by name.
+
+    Raises `OSError` for a path that leads through a link which means something else to each process, such
+    as `/proc/self/cwd` or `/dev/fd/3`: a call runs in another one than judges it. Also for one that goes
+    round in circles.
+    """
+    waiting = path.split("/")[::-1]
+    reached, links = "/", 0
+    while waiting:
+        name = waiting.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            reached = os.path.dirname(reached)
+            continue
+        reached_then, reached = reached, os.path.join(reached, name)
+        if of_one_process(reached):
+            raise OSError(f"{path} leads each process elsewhere, by {reached}")
+        try:
+            target = os.readlink(reached)
+        except OSError:
+            continue
+        links += 1
+        if links > MOST_LINKS:
+            raise OSError(f"{path} leads through more than {MOST_LINKS} links")
+        reached = "/" if target.startswith("/") else reached_then
+        waiting += target.split("/")[::-1]
+    return reached
+
+
+def surroundings_of(runtime: Runtime) -> Surroundings:
+    """Links can be followed where commands see the files of this machine; elsewhere nobody can tell."""
+    workdir = str(runtime.cwd)
+    match runtime:
+        case LocalRuntime():
+            return Surroundings(workdir, os.path.expanduser("~"), real_path, runtime.shell)
+        case SandboxRuntime():
+            return Surroundings(workdir, HOME, real_path, runtime.shell)
+        case JustBashRuntime():
+            return Surroundings(workdir, shell="bash")
+        case _:
+            return Surroundings(workdir)

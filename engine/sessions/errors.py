@@ -1,0 +1,61 @@
+"""What a hub refuses about sessions and the calls of agents that live elsewhere."""
+
+from __future__ import annotations
+
+from ..agents import AgentError
+from ..core.sanitize import visible
+
+
+class UnknownSessionError(LookupError):
+    """No live session has this id."""
+
+
+class DrivenElsewhereError(AgentError):
+    """Something was asked of a session's loop, which runs in another program."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            f"Session '{visible(session_id)}' cannot be told this: its loop runs elsewhere. Here its "
+            "calls are decided, its nets switched, and what waits can be denied. Speak to the agent "
+            "where it runs."
+        )
+
+
+class CallRefused(Exception):  # noqa: N818 - says what happened, as `SessionNotFound` does
+    """What was asked about one call of an agent elsewhere cannot be; it must not run for that."""
+
+
+class CallIdUsed(CallRefused):
+    """A call came under the id of another: an id stands for one tool and one input for ever."""
+
+    def __init__(self, session_id: str, call_id: str) -> None:
+        super().__init__(
+            f"Session '{visible(session_id)}' has made another call '{visible(call_id)}', with another "
+            "tool or input. Give this one an id of its own."
+        )
+
+
+class CallWithdrawn(CallRefused):
+    """A call was taken back before it was decided; made again, it is judged anew."""
+
+    def __init__(self, session_id: str, call_id: str, reason: str) -> None:
+        super().__init__(
+            f"Call '{visible(call_id)}' of session '{visible(session_id)}' was not decided and must not "
+            f"run: {visible(reason)}."
+        )
+
+
+class UnknownCallError(CallRefused, LookupError):
+    """The session has made no call of this id."""
+
+    def __init__(self, session_id: str, call_id: str) -> None:
+        super().__init__(f"Session '{visible(session_id)}' has made no call '{visible(call_id)}'")
+
+
+class ResultRefusedError(CallRefused):
+    """A result for a call that was not allowed, or that has another one."""
+
+    def __init__(self, session_id: str, call_id: str, why: str) -> None:
+        super().__init__(
+            f"Result of call '{visible(call_id)}' of session '{visible(session_id)}' refused: {why}."
+        )

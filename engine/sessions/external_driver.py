@@ -1,0 +1,195 @@
+"""What operators say to an agent whose loop is in another program that somebody here has started.
+
+One turn at a time, in the record before whoever said it is told so. What is said while the agent works
+waits, in the record; to steer such an agent is to interrupt its turn, as it listens between turns only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Protocol
+from uuid import uuid4
+
+from ..agents import AgentError, SendMode
+from ..agents.messages import clean_text
+from ..history.errors import JournalError
+from ..history.model.events import EventBody, MessageAdded, MessageQueued, MessageWithdrawn, SessionStatus
+from ..history.model.state import QueuedState, SessionState
+from .messages import stopped
+
+log = logging.getLogger(__name__)
+
+
+class Driver(Protocol):
+    """The program with the loop, for as long as the session is live."""
+
+    takes_edits: bool
+    """Whether a call of it can run with another input than the one it asked about."""
+
+    async def turn(self, said: Sequence[str]) -> str | None:
+        """Tell the agent this; returns when it rests, with why if it stopped early.
+
+        Raises `AgentError`, or anything else, when the turn failed.
+        """
+        ...
+
+    def interrupt(self) -> None:
+        """End the turn under way, if there is one; never waits and never fails."""
+        ...
+
+    async def gone(self) -> str:
+        """Returns when the program has ended by itself, and how; nothing of it waits any more then."""
+        ...
+
+    async def close(self) -> None:
+        """End the program."""
+        ...
+
+
+class Host(Protocol):
+    """The session that is spoken to; see `OutsideSession`."""
+
+    id: str
+
+    @property
+    def state(self) -> SessionState: ...
+
+    async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None: ...
+
+    def fail(self, error: JournalError) -> None:
+        """Show what could not be recorded."""
+        ...
+
+
+class Prompts:
+    """See the module."""
+
+    def __init__(self, host: Host, driver: Driver) -> None:
+        self._host = host
+        self._driver = driver
+        self._one_at_a_time = asyncio.Lock()
+        self._turns: asyncio.Task[None] | None = None
+        self._over: str | None = None
+        self._closing = False
+        loop = asyncio.get_running_loop()
+        self._watch = loop.create_task(self._see_it_end(), name=f"watch {host.id}")
+
+    @property
+    def takes_edits(self) -> bool:
+        return self._driver.takes_edits
+
+    async def send(self, text: str, *, by: str | None, mode: SendMode) -> None:
+        """Say something; when this returns the record has it.
+
+        Raises `JournalError` when it could not be recorded, and `AgentError` when the agent has ended.
+        """
+        text = str(clean_text(text))
+        async with self._one_at_a_time:
+            if self._over is not None:
+                raise AgentError(f"Session '{self._host.id}' cannot be told anything: {self._over}")
+            if self._turns is None:
+                said = MessageAdded(role="user", text=text, by=by)
+                await self._host.record(SessionStatus(status="running"), said)
+                work = self._take_turns([text])
+                self._turns = asyncio.get_running_loop().create_task(work, name=f"turns {self._host.id}")
+                return
+            await self._host.record(
+                MessageQueued(message_id=uuid4().hex[:12], mode=mode, text=text, by=by)
+            )
+            if mode == "steer":
+                self._driver.interrupt()
+
+    async def abort(self, reason: str) -> None:
+        """End the turn under way and hand back what waits. Raises `JournalError`."""
+        if self._turns is not None:
+            self._driver.interrupt()
+        async with self._one_at_a_time:
+            if gone := self._withdrawn(stopped(reason)):
+                await self._host.record(*gone)
+
+    async def wait(self) -> None:
+        """Return when the agent rests."""
+        while (turns := self._turns) is not None:
+            await asyncio.wait([turns])
+
+    async def close(self, why: str) -> None:
+        """End the agent's program; nothing is said to it any more."""
+        self._over, self._closing, turns = why, True, self._turns
+        try:
+            await self._driver.close()
+        finally:
+            for task in (self._watch, turns):
+                if task is not None:
+                    task.cancel()
+                    await asyncio.wait([task])
+            self._turns = None
+        async with self._one_at_a_time:
+            with suppress(JournalError):  # its end cannot be recorded either, which is then said
+                if gone := self._withdrawn(why):
+                    await self._host.record(*gone)
+
+    # Turns
+
+    async def _take_turns(self, said: Sequence[str]) -> None:
+        try:
+            while said:
+                failed, problem = False, None
+                try:
+                    problem = await self._driver.turn(said)
+                except Exception as error:
+                    failed, problem = True, str(error) or type(error).__name__
+                if self._closing:
+                    return
+                async with self._one_at_a_time:
+                    said = await self._next(problem, failed=failed)
+        except JournalError as error:
+            log.exception("How a turn of session '%s' ended is not in its record", self._host.id)
+            self._host.fail(error)
+        finally:
+            if self._turns is asyncio.current_task():
+                self._turns = None
+
+    async def _next(self, problem: str | None, *, failed: bool) -> list[str]:
+        """Record how a turn ended, and what is said in the next one."""
+        if self._over is not None and not failed:
+            failed, problem = True, self._over
+        waiting = self._host.state.queued
+        taken: Sequence[QueuedState] = [] if failed else _first(waiting)
+        bodies: list[EventBody] = []
+        if failed:
+            bodies += self._withdrawn("the agent failed")
+            bodies.append(SessionStatus(status="failed", error=problem))
+        elif not taken:
+            bodies.append(SessionStatus(status="idle", error=problem))
+        elif problem is not None:
+            bodies.append(SessionStatus(status="running", error=problem))
+        bodies += (
+            MessageAdded(role="user", text=each.text, by=each.by, message_id=each.id) for each in taken
+        )
+        await self._host.record(*bodies)
+        if not taken:
+            self._turns = None
+        return [each.text for each in taken]
+
+    def _withdrawn(self, reason: str) -> list[EventBody]:
+        return [MessageWithdrawn(message_id=each.id, reason=reason) for each in self._host.state.queued]
+
+    async def _see_it_end(self) -> None:
+        why = await self._driver.gone()
+        async with self._one_at_a_time:
+            if self._over is not None:
+                return
+            self._over = why
+            if self._turns is None:
+                try:
+                    await self._host.record(SessionStatus(status="failed", error=why))
+                except JournalError as error:
+                    self._host.fail(error)
+
+
+def _first(waiting: Sequence[QueuedState]) -> Sequence[QueuedState]:
+    """What is said in the next turn: all that was to interrupt the last one, else what waits longest."""
+    return [each for each in waiting if each.mode == "steer"] or waiting[:1]

@@ -1,0 +1,167 @@
+"""What a flow asks people, besides whether a call may run: a model's JSON, a choice, a tool's answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from pydantic import JsonValue, ValidationError
+from pydantic_core import to_json
+
+from ...agents import Tool
+from ...agents.tool import wants_approval
+from ...approvals.input_form import Wanted
+from ...approvals.tool_hints import asked_anyway, asked_when, hinted, stands_in, with_wishes
+from ...flows import DeserializeError, Graph, HumanInput, Suspended
+from ...flows.build.nodes import Agent
+from ...flows.run.human import answer_of
+from ...flows.run.values import problems_of
+from ...gate.types import ApprovalRequest
+from ...net.net import NetError, SkillNet, ToolCall, Transition, define_skill_net
+from ...recording.records import json_input
+
+Unfit: TypeAlias = Callable[[dict[str, JsonValue]], str | None]
+
+_NET = define_skill_net(
+    "flow",
+    places=("waits",),
+    transitions=(Transition("answer", ("waits",), ("waits",), ("answer",), type="manual"),),
+    initial_marking={"waits": 1},
+)
+
+
+def question_of(asks: Suspended, call_id: str) -> ApprovalRequest:
+    """The request for a step that waits; no net of the gate asks."""
+    value = asks.value
+    shown: dict[str, JsonValue] = value if isinstance(value, dict) else {"value": value}
+    call = ToolCall(call_id, asks.tool_id, shown)
+    return ApprovalRequest(call, "", _NET, _NET.transitions[0], asks.tool_id, (asks.tool_id,), {})
+
+
+def wanted_of(asks: Suspended, graph: Graph) -> Wanted:
+    """What a person fills in to answer."""
+    value = asks.value if isinstance(asks.value, dict) else {}
+    prompt = value.get("prompt") or value.get("reason")
+    message = prompt if isinstance(prompt, str) else f"{asks.tool_id} waits for an answer."
+    schema, unfit = _fills_in(asks, graph)
+    return Wanted(f"Answer: {asks.tool_id}", message, schema, unfit)
+
+
+def _fills_in(asks: Suspended, graph: Graph) -> tuple[dict[str, JsonValue], Unfit]:
+    match asks.kind:
+        case "input":
+            model = graph.node(asks.agent).outcomes[0][0].type
+
+            def unfit(answer: dict[str, JsonValue]) -> str | None:
+                try:
+                    model.model_validate_json(to_json(answer))  # as the flow will: strict models differ
+                except ValidationError as error:
+                    return problems_of(error)
+                return None
+
+            return asks.expects or model.model_json_schema(), unfit
+        case "choice":
+            question = HumanInput.model_validate(asks.value)
+            text: dict[str, JsonValue] = {"type": "string"}
+            if question.choices:
+                text["examples" if question.allow_other else "enum"] = list(question.choices)
+
+            def unchosen(answer: dict[str, JsonValue]) -> str | None:
+                try:
+                    answer_of(question, answer.get("answer"), asks.tool_id)
+                except DeserializeError as error:
+                    return str(error)
+                return None
+
+            schema: dict[str, JsonValue] = {
+                "type": "object",
+                "properties": {"answer": text},
+                "required": ["answer"],
+            }
+            return schema, unchosen
+        case _:
+            said: dict[str, JsonValue] = {"type": "string", "default": ""}
+            return {"type": "object", "properties": {"answer": said}}, lambda _: None
+
+
+def payload_of(
+    asks: Suspended, answer: Mapping[str, JsonValue], by: str, denied: str | None
+) -> JsonValue:
+    """What goes on with the flow. What is `denied` a tool's model reads; other steps do not go on."""
+    if denied is not None:
+        return {"approved": False, "reason": denied}
+    match asks.kind:
+        case "input":
+            return dict(answer)
+        case "choice":
+            return answer.get("answer")
+        case _:
+            said = answer.get("answer")
+            return {"approved": True, "by": by, **({"answer": said} if said else {})}
+
+
+# What the tools of a flow's agents wish for: one that wants to be approved is, whatever the rules
+# say.
+#
+# Tools that an agent is given only in a run, by its `configure`, nobody knows beforehand. One net
+# stands for all of them: it asks a person about each call whose tool wants that, or of whose tool it
+# was not told. Where a rule's condition is on paths, it cannot tell what the rule will do: then both
+# ask.
+
+
+KEY = "approve-when-a-tool-asks"
+ASKING = "a tool that wants approval"
+
+
+class Wishes:
+    """See the module. `nets` are those of the rules, and with them those that the wishes make.
+
+    Raises `NetError` where a rule has the name of the one net.
+    """
+
+    def __init__(self, graph: Graph, rules: Mapping[str, SkillNet]) -> None:
+        agents = [node.node for node in graph.distinct if isinstance(node, Agent)]
+        known = [tool for agent in agents if agent.config for tool in agent.config.tools]
+        self._rules = rules
+        self._offered: dict[str, Tool] = {}
+        # Of two tools of one name, the net of that name has the wish of the first.
+        self._first: dict[str, Tool] = {}
+        wishing = [tool for tool in known if getattr(tool, "needs_approval", False)]
+        for tool in wishing:
+            self._first.setdefault(tool.name, tool)
+        self.nets = with_wishes(rules, self._first.values())
+        if any(agent.configures() for agent in agents) or not all(map(self._has_net, wishing)):
+            if KEY in self.nets:
+                raise NetError(f"net '{KEY}' is the hub's own: give the rule of this name another")
+            self.nets[KEY] = self._net()
+
+    def active(self, chosen: Sequence[str] | None) -> Sequence[str] | None:
+        """The nets that are active at first: those `chosen` of the rules, and all that come of wishes."""
+        return None if chosen is None else (*chosen, *hinted(self._rules, self.nets))
+
+    def offered(self, tools: Sequence[Tool]) -> None:
+        """These are the tools of the agent that has the word."""
+        self._offered = {tool.name: tool for tool in tools}
+
+    def _has_net(self, tool: Tool) -> bool:
+        return stands_in(self._rules, tool.name) or self._first.get(tool.name) is tool
+
+    def _asks(self, call: ToolCall) -> bool:
+        tool = self._offered.get(call.tool_name)
+        if tool is None:
+            return True
+        if self._has_net(tool) or not wants_approval(tool, json_input(call.input)):
+            return False
+        return not asked_anyway(asked_when(self._rules, tool.name), call)
+
+    def _names(self, call: ToolCall) -> tuple[str, ...]:
+        return (ASKING, call.tool_name) if self._asks(call) else (call.tool_name,)
+
+    def _net(self) -> SkillNet:
+        return define_skill_net(
+            KEY,
+            places=("ready",),
+            transitions=(Transition("approve", ("ready",), ("ready",), (ASKING,), type="manual"),),
+            initial_marking={"ready": 1},
+            call_names=self._names,
+        )

@@ -1,0 +1,128 @@
+"""A flow's run in its session's record: what is written of a step, and where the record has the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from pydantic import JsonValue
+
+from ...flows import FlowSnapshot, Graph, History, HistoryEntry
+from ...flows.build.nodes import Suspend, full_name, outcome_label
+from ...history.model.events import (
+    ApprovalDecided,
+    EventBody,
+    JournalEvent,
+    SessionOpened,
+    SessionResumed,
+)
+from ...history.model.records import FlowRecord, FlowStepped
+from ...recording.records import net_record
+
+ASKED = "?"
+"""What the id of a tool's own question begins with, before that of its call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a person filled in, and who it was; `denied` says why there is nothing filled in."""
+
+    filled_in: Mapping[str, JsonValue]
+    by: str
+    denied: str | None = None
+
+
+def answer_in(body: EventBody) -> Answer | None:
+    """The answer that an event holds. To a tool's question a denial is one: its model goes on with it."""
+    match body:
+        case ApprovalDecided(approved=True, input=dict() as filled_in):
+            return Answer(filled_in, body.by)
+        case ApprovalDecided(approved=False) if body.call_id.startswith(ASKED):
+            return Answer({}, body.by, denied=body.reason or "")
+        case _:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """Where a run stands. `hosts` is how many have run it, `waits` the call that its next step needs."""
+
+    snapshot: FlowSnapshot
+    history: History
+    step: int
+    waits: str | None
+    done: bool
+    hosts: int
+    answers: Mapping[str, Answer]
+
+    @property
+    def asks(self) -> str | None:
+        """The call whose tool asks: what a person answers is its result."""
+        waits = self.waits or ""
+        return waits.removeprefix(ASKED) if waits.startswith(ASKED) else None
+
+    @classmethod
+    def of(cls, events: Iterable[JournalEvent]) -> RunRecord | None:
+        """From a session's record; `None` where it has no run of a flow.
+
+        Raises `SnapLoadError` for a snapshot that cannot be read.
+        """
+        last: FlowStepped | None = None
+        entries: list[JsonValue] = []
+        answers: dict[str, Answer] = {}
+        hosts = 0
+        for event in events:
+            match event.body:
+                case SessionOpened() | SessionResumed():
+                    hosts += 1
+                case FlowStepped() as body:
+                    last = body
+                    entries += cast("list[JsonValue]", body.output.get("history", []))
+                case ApprovalDecided() as body if (answer := answer_in(body)) is not None:
+                    answers[body.call_id] = answer
+                case _:
+                    pass
+        if last is None:
+            return None
+        snapshot = FlowSnapshot.load(json_text(last.output.get("snapshot")))
+        history = History.model_validate({"entries": entries})
+        return cls(snapshot, history, last.step, last.waits, last.done, hosts, answers)
+
+
+def json_text(value: JsonValue) -> str:
+    """`value` as JSON."""
+    return json.dumps(value)
+
+
+def flow_record(name: str, graph: Graph) -> FlowRecord:
+    """The shape of a flow, for whoever does not have its code."""
+    return FlowRecord(
+        name=name,
+        net=net_record(name, graph.to_petri_net()),
+        output=graph.gives.key,
+        names={
+            outcome_label(node, number): full_name(node).removeprefix(f"{node.kind} ")
+            for node in graph.distinct
+            if not isinstance(node, Suspend)
+            for number in range(len(node.outcomes))
+        },
+    )
+
+
+def stepped(
+    step: int,
+    node: str | None,
+    snapshot: FlowSnapshot,
+    said: Sequence[HistoryEntry],
+    *,
+    waits: str | None,
+    done: bool,
+) -> FlowStepped:
+    """The event of a step, with what its agent heard and said in it."""
+    output: dict[str, JsonValue] = {
+        "snapshot": snapshot.model_dump(mode="json"),
+        "history": [entry.model_dump(mode="json") for entry in said],
+    }
+    return FlowStepped(step=step, node=node, live=snapshot.keys, waits=waits, done=done, output=output)

@@ -1,0 +1,181 @@
+"""A session that runs a flow: its record, nets and questions are here, and so is its driver."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import ClassVar, Protocol
+
+from pydantic import JsonValue
+
+from ...flows import Graph
+from ...history.errors import JournalError
+from ...history.fold.flow_steps import STOPPED
+from ...history.model.events import (
+    ApprovalDecided,
+    EventBody,
+    JournalEvent,
+    SessionOpened,
+    SessionResumed,
+    SessionStatus,
+)
+from ...recording.records import net_record
+from ...recording.resume import Standing, closings
+from ..config import Terms
+from ..external import OutsideSession
+from ..hosted import HostedSession, Loop
+from .record import Answer, answer_in, flow_record
+
+
+class Run(Protocol):
+    """What takes the steps of a session's run; see `FlowRun`. Once `over`, it ends by itself."""
+
+    over: bool
+
+    async def go(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class FlowSession(OutsideSession):
+    """See the module; nobody can speak to it. `answers` are what people filled in, by call."""
+
+    loop: ClassVar[Loop] = "flow"
+    renews_ids: ClassVar[bool] = False
+    interrupted: ClassVar[str] = STOPPED
+    run: Run | None = None
+    _task: asyncio.Task[None] | None = None
+
+    @cached_property
+    def answers(self) -> dict[str, Answer]:
+        """Empty at first."""
+        return {}
+
+    def hand_over(
+        self, *bodies: EventBody, then: Callable[[bool], None] | None = None
+    ) -> asyncio.Future[None]:
+        """As every session's; whoever waits for an answer finds it."""
+
+        def recorded(written: bool) -> None:
+            for body in bodies if written else ():
+                if isinstance(body, ApprovalDecided) and (answer := answer_in(body)) is not None:
+                    self.answers[body.call_id] = answer
+            if then is not None:
+                then(written)
+
+        return super().hand_over(*bodies, then=recorded)
+
+    def unmasked(self, approval_id: str, edited: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """An answer is as it was filled in; an input as every session's."""
+        if self.state.approvals[approval_id].wants is not None:
+            return edited
+        return HostedSession.unmasked(self, approval_id, edited)
+
+    # How it begins and goes on
+
+    def opening(
+        self,
+        name: str,
+        graph: Graph,
+        by: str | None,
+        source: dict[str, JsonValue] | None,
+    ) -> SessionOpened:
+        """The event its record begins with."""
+        return SessionOpened(
+            agent=name,
+            model="",
+            mode=self.manager.mode,
+            nets=tuple(net_record(key, net) for key, net in self.manager.nets.items()),
+            active=tuple(self.manager.active),
+            workdir=self.manager.surroundings.workdir,
+            shell=self.manager.surroundings.shell,
+            opened_by=by,
+            kind="flow",
+            source=source,
+            flow=flow_record(name, graph),
+        )
+
+    def resuming(
+        self,
+        name: str,
+        terms: Terms,
+        fit: Standing,
+        events: Sequence[JournalEvent],
+    ) -> list[EventBody]:
+        """The events with which it goes on after those recorded. What a person had denied is denied."""
+        state, bodies = self.state, [event.body for event in events]
+        for body in bodies:
+            self.calls.book.take(body)
+        self._wait_for_results(fit.markings)
+        resumed = SessionResumed(
+            agent=name,
+            model="",
+            mode=self.manager.mode,
+            nets=fit.fresh,
+            dropped=fit.dropped,
+            forgot=fit.forgot,
+            active=tuple(self.manager.active),
+            workdir=self.manager.surroundings.workdir,
+            shell=self.manager.surroundings.shell,
+            by=terms.by,
+            reason=terms.reason,
+            source=terms.source,
+            ended_grants=self.ended_grants,
+        )
+        ended = closings(state, (), bodies, going_on={p.call_id for p in state.pending})
+        return [resumed, *ended, SessionStatus(status="running")]
+
+    # The run
+
+    def start(self, run: Run) -> None:
+        """Take the run's steps from here on."""
+        self.run = run
+        self._task = asyncio.get_running_loop().create_task(run.go(), name=f"flow {self.id}")
+
+    async def ended(self) -> None:
+        """Return when the run has ended, or stands until it is resumed."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def stop(self, reason: str) -> None:
+        """End the run between two steps; what waits for a person leaves the queue."""
+        try:
+            why = f"{STOPPED}: {reason}" if reason else STOPPED
+            if await self._cancel(why):
+                await self.record(SessionStatus(status="failed", error=why))
+        except JournalError as error:
+            self.fail(error)
+            raise
+
+    async def leave(self, why: str) -> None:
+        """As every session's whose loop is not its own; no further step is taken."""
+        try:
+            await self._cancel(why)
+        except JournalError as error:
+            self.fail(error)
+        finally:
+            await super().leave(why)
+
+    async def _cancel(self, why: str) -> bool:
+        """Whether there was something to end. A run that has come to its end by itself is left to it."""
+        task, run = self._task, self.run
+        if task is None or task.done() or run is None:
+            return False
+        self.leaving = self.leaving or why
+        if not run.over:
+            run.stop()
+            task.cancel()
+        await asyncio.wait([task])
+        for call_id in list(self.calls.asking):
+            await self._withdraw(call_id, why)
+        return task.cancelled()
+
+    async def _withdraw(self, call_id: str, why: str) -> None:
+        """Take a call out of the queue, unless its answer comes in this very moment."""
+        try:
+            await self.calls.withdraw(call_id, why)
+        except JournalError:
+            await self.record()
+            if any(asked.call_id == call_id for asked in self.state.approvals.values()):
+                raise

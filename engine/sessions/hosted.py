@@ -1,0 +1,537 @@
+"""One hosted session: its gate, its record and its state, held together.
+
+Everything that happens to the session becomes an event, is made durable, and only then moves the state
+that consoles see and releases whoever waits. The hub owns many of these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
+from functools import partial
+from math import inf
+from typing import ClassVar, Literal, TypeAlias
+
+from pydantic import JsonValue
+
+from ..agents import (
+    Agent,
+    CompactionFailed,
+    CompactionStart,
+    ErrorEvent,
+    Event,
+    Message,
+    Previews,
+    Runtime,
+    Session,
+    StatusEvent,
+    StepEvent,
+    TextDelta,
+    ToolInputDelta,
+    ToolMessage,
+    ToolProgress,
+    TurnEnd,
+    TurnStart,
+    UserMessage,
+)
+from ..agents.stores.base import Messages
+from ..agents.tool import labels_of
+from ..approvals.request_limits import OpenRequests
+from ..approvals.requests import ApprovalPolicy, OperatorTokens, Questions
+from ..approvals.withdrawals import INTERRUPTED
+from ..core.condition import Surroundings
+from ..core.json_equality import same_json
+from ..gate import GateContext, GateManager, create_gate_manager
+from ..gate.classify import ShellFields, maps_digest
+from ..gate.types import ApprovalAnswer, ApprovalRequest, GateDecision, Mode, ResultRecord, ToolResult
+from ..history.fold.fold import new_state
+from ..history.journal.journal import Journal, JournalError
+from ..history.model.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    CallDecided,
+    CallResult,
+    CallWaits,
+    EventBody,
+    GrantGiven,
+    GrantRevoked,
+    JournalEvent,
+    MessageAdded,
+    SessionOpened,
+    SessionResumed,
+    SessionStatus,
+    StepEnded,
+)
+from ..history.model.fast_models import updated
+from ..history.model.state import SessionState
+from ..history.redaction.hidden_text import RevealedText, hidden_texts
+from ..history.redaction.redaction import Redaction
+from ..history.redaction.restore import unmasked
+from ..net.net import SkillNet, ToolCall
+from ..recording.conversation import conversation, message_record
+from ..recording.explanation import ExplanationView, view_of, waiting_view
+from ..recording.gate_sync import InStep
+from ..recording.grants import Grants, grant_record
+from ..recording.masked_view import Told
+from ..recording.ordered_writer import HandingOver
+from ..recording.records import decision_record, json_input, net_record, result_record
+from ..recording.resume import Standing
+from .config import surroundings_of
+from .messages import Sending, stopped
+from .switching import Switching
+
+Loop: TypeAlias = Literal["here", "elsewhere", "flow"]
+"""Where a session's loop is: an agent's, in another program, or a flow's steps."""
+Publish = Callable[[JournalEvent | TextDelta | ToolInputDelta | ToolProgress | ErrorEvent, str], None]
+
+
+class HostedSession:
+    """A session under the hub: implements `CallGate` for the loop and `SessionStore` for its messages."""
+
+    keeps_record = True
+    """See `KeepsRecord`."""
+    loop: ClassVar[Loop] = "here"
+    interrupted: ClassVar[str] = INTERRUPTED
+    """Why a question leaves the queue that nobody waits for any more, where nothing more is known."""
+    leaving: str | None = None
+    """Why the session is being ended, while it is."""
+
+    def __init__(
+        self,
+        session_id: str,
+        journal: Journal,
+        publish: Publish,
+        *,
+        registry: Mapping[str, SkillNet],
+        active: Sequence[str] | None,
+        mode: Mode,
+        explain_blocks: bool = False,
+        redaction: Redaction,
+        policy: ApprovalPolicy,
+        tokens: OperatorTokens,
+        requests: OpenRequests | None = None,
+        surroundings: Surroundings,
+    ) -> None:
+        self.id = session_id
+        self.redaction = redaction
+        self._told = Told(new_state(session_id), redaction)
+        self.manager: GateManager = create_gate_manager(
+            registry=registry,
+            active=active,
+            mode=mode,
+            record=self._record_decision,
+            explain_blocks=explain_blocks,
+            surroundings=surroundings,
+            clock=lambda: journal.clock().timestamp(),
+        )
+        self.maps = maps_digest(registry.values())
+        self.shell_fields = ShellFields(registry.values())
+        self.ended_grants: tuple[str, ...] = ()
+        self.latest = -inf
+        self.session: Session | None = None
+        self.previews: Previews | None = None
+        self.runtime: Runtime | None = None
+        self.journal = journal
+        self.publish = publish
+        self.children: dict[str, HostedSession] = {}
+        self._giving = HandingOver(self.id, journal, self._written)
+        self.sending = Sending(self)
+        self.questions = Questions(self, policy, journal.clock, tokens, requests)
+        self._originals: dict[str, Mapping[str, object]] = {}
+        self._settled: dict[str, str] = {}
+        self._in_step = InStep(self.hand_over, self._set_back)
+        self.switching = Switching(self, self._in_step, policy, journal.clock, tokens)
+
+    @property
+    def state(self) -> SessionState:
+        """All that is known of the session, secrets included."""
+        return self._told.state
+
+    @property
+    def shown(self) -> SessionState:
+        """The same as operators see it."""
+        return self._told.shown
+
+    @property
+    def bounded_by(self) -> str | None:
+        """Nobody: an agent that runs here is one that an operator has started."""
+        return None
+
+    def go_on_from(self, state: SessionState) -> None:
+        """Begin where an earlier host of the session has ended."""
+        self._told = Told(state, self.redaction)
+
+    def _written(self, event: JournalEvent) -> None:
+        """Show an event that is durable; requests of calls that it has blocked are void (G-68)."""
+        self.publish(self._told.apply(event), self.id)
+        match event.body:
+            case CallDecided(steps=(_, *_)) | CallResult(fired=(_, *_)):
+                self.questions.look_soon()
+            case _:
+                pass
+
+    async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None:
+        """Write events; returns once they are durable and the state has them.
+
+        `then` is called in the very moment in which the state has them, or with false when they could not
+        be written; also when who awaits this was cancelled. Raises `JournalError` when they could not be
+        written: then nothing changed.
+        """
+        await self.hand_over(*bodies, then=then)
+
+    def hand_over(
+        self, *bodies: EventBody, then: Callable[[bool], None] | None = None
+    ) -> asyncio.Future[None]:
+        """Give events to the journal here and now; what is handed over later follows them."""
+        if self.shell_fields:
+            bodies = tuple(self._declaring(body) for body in bodies)
+        return self._giving(*bodies, then=then)
+
+    def _declaring(self, body: EventBody) -> EventBody:
+        """An event that says which fields of its input hold shell commands (G-51)."""
+        match body:
+            case MessageAdded(calls=(_, *_) as calls):
+                declared = (updated(c, {"shell_fields": self.shell_fields.of(c.tool)}) for c in calls)
+                return updated(body, {"calls": tuple(declared)})
+            case MessageAdded(tool=str(tool)) | CallDecided(tool=tool) | ApprovalRequested(called=tool):
+                pass
+            case ApprovalDecided() | ApprovalWithdrawn():
+                asked = self.state.approvals.get(body.approval_id)
+                tool = None if asked is None else asked.called
+            case GrantGiven(grant=grant):
+                tool = grant.tool
+            case _:
+                return body
+        found = () if tool is None else self.shell_fields.of(tool)
+        return updated(body, {"shell_fields": found}) if found else body
+
+    # The gate, as the loop sees it
+
+    async def decide(self, call: ToolCall) -> GateDecision:
+        """Ask the nets, and a person where they want one. What fails blocks the call."""
+        await self._catch_up()
+        self._originals[call.tool_call_id] = call.input
+        try:
+            return await self.manager.handle_tool_call(call, GateContext(self._confirm, self._waits))
+        finally:
+            self._originals.pop(call.tool_call_id, None)
+            self._in_step.heard(call.tool_call_id)
+
+    async def settle(
+        self, result: ToolResult, output: str, seconds: float, *, unknown: bool = False
+    ) -> ResultRecord:
+        """Tell the nets how a call ended and record it before the model sees the result.
+
+        `unknown` says that nobody knows how.
+        """
+        await self._in_step.catch_up()
+        outcome = self.manager.handle_tool_result(result)
+        record = result_record(result, output, seconds, outcome)
+        await self._in_step.recorded(updated(record, {"unknown": True}) if unknown else record)
+        self.note_settled(result.tool_call_id, output)
+        return outcome
+
+    def note_settled(self, call_id: str, output: str) -> None:
+        """The record has this output for the call: the message that follows need not repeat it."""
+        self._settled[call_id] = output
+
+    def _record_decision(self, call: ToolCall, decision: GateDecision) -> Awaitable[None]:
+        """Hand a decision over in the moment in which the gate has made it.
+
+        What is switched, revoked or settled next follows it in the record as it does in the gate.
+        """
+        original = self._originals.get(call.tool_call_id, call.input)
+        via = self._made_by(call.tool_call_id)
+        return self._in_step.record(
+            lambda: [
+                *self._given(decision),
+                self.with_off(
+                    decision, decision_record(decision, original, via=None if via is self else via.id)
+                ),
+            ],
+            call.tool_call_id,
+        )
+
+    def with_off(self, decision: GateDecision, record: CallDecided) -> CallDecided:
+        """The record of a decision, with the rules that people had switched off and whom it passed by."""
+        off = self.state.off
+        if not off or decision.outcome != "allow":
+            return record
+        answered = {approval.net for approval in decision.approvals}
+        concerned = self.manager.concerned(decision.call, [key for key in off if key not in answered])
+        return updated(record, {"off": {key: off[key].people for key in concerned}})
+
+    def _given(self, decision: GateDecision) -> Iterator[GrantGiven]:
+        """The grants that came about with a decision: in the record before anything they let pass."""
+        now = self.journal.clock().timestamp()
+        grants, states = self.manager.grants, self.manager.grant_states
+        answers = {a.net: a.answer for a in decision.approvals if a.answer.grant}
+        for key in decision.gave:
+            grant = grants[key]
+            answer = answers.get(grant.asks)
+            yield GrantGiven(
+                grant=grant_record(grant, states[key], now, self.maps),
+                by="unnamed" if answer is None else answer.by or "unnamed",
+                call_id=decision.call.tool_call_id,
+                input=json_input(grant.fixed if grant.input is None else grant.input),
+                reason=None if answer is None else answer.reason,
+            )
+
+    def _made_by(self, call_id: str) -> HostedSession:
+        """The session that made a call: this one, or a subagent's somewhere below it."""
+        return self._origin(call_id)[0]
+
+    def _origin(self, call_id: str) -> tuple[HostedSession, str]:
+        """The session that made a call, and the call's id there."""
+        name, below, rest = call_id.partition("/")
+        child = self.children.get(name) if below else None
+        return (self, call_id) if child is None else child._origin(rest)
+
+    def sessions_of(self, call_id: str) -> tuple[SessionState, ...]:
+        """The sessions that a call came through: this one, and those of the subagents that made it."""
+        name, below, rest = call_id.partition("/")
+        child = self.children.get(name) if below else None
+        return (self.state,) if child is None else (self.state, *child.sessions_of(rest))
+
+    def why_left(self, call_id: str) -> str:
+        """Reason why nobody waits any more for the answer about a call."""
+        every = (self, self._made_by(call_id))
+        return next((why for each in every if (why := each._why_stopped())), self.interrupted)
+
+    def _why_stopped(self) -> str | None:
+        """Reason why the session's agent does not go on with what it was doing, where that is known."""
+        if self.leaving is not None or self.session is None:
+            return self.leaving
+        if (reason := self.session.stopped_because) is not None:
+            return stopped(reason)
+        steered = self.session.steered_by
+        return None if steered is None else f"{steered or 'somebody'} spoke to the agent"
+
+    def wait_for(self, calls: Container[str]) -> None:
+        """Have the gate wait for the results of calls that go on, as the record says it did."""
+        self.manager.restore(
+            pending=[
+                (p.step.net, p.step.transition, p.step.tool, self._call(p.call_id))
+                for p in self.state.pending
+                if p.call_id in calls
+            ]
+        )
+
+    def _set_back(self) -> None:
+        """Put the gate where the journal is."""
+        state = self.state
+        grants = Grants.of(state.grants, self.manager.nets, self.maps)
+        self.manager.restore(
+            markings={key: net.marking for key, net in state.nets.items()} | grants.markings,
+            pending=[
+                (p.step.net, p.step.transition, p.step.tool, self._call(p.call_id)) for p in state.pending
+            ],
+            active=state.active,
+            mode=state.mode,
+            since={key: net.since for key, net in state.nets.items()} | grants.since,
+            grants=grants.every,
+            revoked=grants.over,
+            latest=max(self.latest, state.updated.timestamp() if state.updated else -inf),
+        )
+
+    def _call(self, call_id: str) -> ToolCall:
+        call = self.state.calls[call_id]
+        return ToolCall(call_id, call.tool, call.input)
+
+    async def _confirm(self, request: ApprovalRequest) -> ApprovalAnswer:
+        maker, own_id = self._origin(request.call.tool_call_id)
+        if maker is not self and (stands := maker.state.calls.get(own_id)) and stands.waits_for:
+            # The request stands in this session's record, so the subagent's does not say it.
+            await maker.record(CallWaits(call_id=own_id))
+        given, previews = json_input(request.call.input), maker.previews
+        preview, stands = None, None
+        if previews is not None:
+            version = await previews.version(given)
+            preview = await previews.preview(request.call.tool_name, given)
+            if preview is not None and version is not None:
+                stands = partial(_same_version, previews, given, version)
+        via = None if maker is self else maker.id
+        answer = await self.questions.ask(request, preview=preview, via=via, stands=stands)
+        await self._catch_up()
+        return answer
+
+    async def _catch_up(self) -> None:
+        """Put the gate where the journal and the clock are, before it decides (G-67).
+
+        Raises `JournalError` when what was off for a time cannot be recorded as on again.
+        """
+        if self.switching.is_late():
+            await self.switching.catch_up()
+        await self._in_step.catch_up()
+
+    async def _waits(self, call: ToolCall, earlier: tuple[str, ...]) -> None:
+        """Show that a call waits for others (G-68), in the session that made it, or have it go on."""
+        if not earlier:
+            await self._in_step.catch_up()
+            return
+        maker, own_id = self._origin(call.tool_call_id)
+        stands = maker.state.calls.get(own_id)
+        if stands is None or stands.waits_for != earlier:
+            await maker.record(CallWaits(call_id=own_id, waits_for=earlier))
+
+    # What operators do
+
+    def unmasked(self, approval_id: str, edited: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """An input that was edited as it was shown, with what was masked. Raises `StillMaskedError`."""
+        real, shown = self.state.approvals[approval_id], self.shown.approvals[approval_id]
+        return edited if real is shown else unmasked(edited, shown.input, real.input)
+
+    def is_as_asked(self, approval_id: str, edited: dict[str, JsonValue]) -> bool:
+        """Tell whether an edited input is the same JSON as the one that is asked about."""
+        asked = self.state.approvals[approval_id]
+        return asked.wants is None and same_json(edited, asked.input)
+
+    def revealed(self, approval_id: str) -> tuple[RevealedText, ...]:
+        """The masked texts of a request that may be more than secrets, as they are."""
+        real, shown = self.state.approvals[approval_id], self.shown.approvals[approval_id]
+        found = hidden_texts(shown.input, real.input, real.shell_fields)
+        return tuple(RevealedText(place=hidden.place, text=text) for hidden, text in found)
+
+    async def revoke(self, key: str, by: str) -> bool:
+        """End a grant. False when there is none of this name in force."""
+        await self._in_step.catch_up()
+        if not self.manager.revoke_grant(key).ok:
+            return False
+        await self._in_step.recorded(GrantRevoked(key=key, by=by))
+        return True
+
+    def explain(self, call_id: str) -> ExplanationView:
+        """What the nets say of a call as things stand now; may be called from another thread.
+
+        Raises `LookupError` for a call that was not made here.
+        """
+        if call_id not in self.state.calls:
+            raise LookupError(f"Session '{self.id}' has made no call '{call_id}'")
+        view = self.explain_call(self._call(call_id))
+        waiting = [asked for asked in self.state.approvals.values() if asked.call_id == call_id]
+        return waiting_view(view, [asked for asked in waiting if asked.wants is None])
+
+    def explain_call(self, call: ToolCall) -> ExplanationView:
+        """What the nets say of any call as things stand now."""
+        view = view_of(self.manager.explain(call))
+        found = self.shell_fields.of(call.tool_name)
+        return view.model_copy(update={"shell_fields": found}) if found else view
+
+    # The store, as the loop sees it
+
+    async def load(self, session_id: str) -> Messages:
+        """What was said so far, from the journal: exactly what the model is prompted with next (A-77)."""
+        reader = self.journal.reader()
+        return await asyncio.to_thread(lambda: conversation(reader.events(self.id)))
+
+    async def exists(self, session_id: str) -> bool:
+        """Whether anything was said in it."""
+        return any(entry.kind != "note" for entry in self.state.transcript)
+
+    async def append(self, session_id: str, message: Message) -> None:
+        """Record a message before anybody sees it."""
+        in_result = False
+        if isinstance(message, ToolMessage):
+            # A call may be refused after it was settled; the model then reads another text.
+            in_result = self._settled.pop(message.call_id, None) == message.text
+        record = message_record(message, in_result=in_result)
+        if isinstance(message, UserMessage):
+            await self.sending.store(message, record)
+        else:
+            await self.record(record)
+
+    async def on_event(self, event: Event) -> None:
+        """Record or pass on what the session's loop reports."""
+        match event:
+            case TextDelta() | ToolInputDelta() | ToolProgress():
+                self.publish(event, self.id)
+            case StepEvent():
+                await self.step_ended(event)
+            case TurnEnd():
+                await self.sending.withdraw(stopped(event.reason), SessionStatus(status="idle"))
+            case TurnStart() | CompactionStart() if self.state.phase != "running":
+                await self.sending.withdraw(stopped(), SessionStatus(status="running"))
+            case CompactionFailed():
+                failed = SessionStatus(status="idle", error=event.reason)
+                await self.sending.withdraw(stopped(), failed)
+            case StatusEvent(status="idle") if self.state.phase == "running":
+                await self.sending.withdraw(stopped(), SessionStatus(status="idle"))
+            case StatusEvent(status="idle"):
+                await self.sending.withdraw(stopped())
+            case ErrorEvent():
+                await self._record_failure(event)
+            case _:
+                pass
+
+    async def step_ended(self, event: StepEvent, via: str | None = None) -> None:
+        """Record what a model call used; `via` is the subagent's session that made it."""
+        await self.record(
+            StepEnded(
+                finish_reason=event.finish_reason,
+                input_tokens=event.usage.input,
+                output_tokens=event.usage.output,
+                cached_tokens=event.usage.cached,
+                cost=event.usage.cost,
+                via=via,
+            )
+        )
+
+    async def _record_failure(self, event: ErrorEvent) -> None:
+        error = f"{type(event.error).__name__}: {event.error}"
+        try:
+            await self.sending.withdraw("the run failed", SessionStatus(status="failed", error=error))
+        except JournalError as unwritten:
+            # The journal cannot say it, so the screens must: the state is all that is left.
+            self._told.fail(f"{error} ({unwritten})")
+            self.publish(event, self.id)
+
+    def opened(self, agent: Agent, by: str | None, source: dict[str, JsonValue] | None) -> SessionOpened:
+        """The event a session's journal begins with."""
+        return SessionOpened(
+            agent=agent.name,
+            model=agent.model.name,
+            mode=self.manager.mode,
+            nets=tuple(net_record(key, net) for key, net in self.manager.nets.items()),
+            active=tuple(self.manager.active),
+            tools=tuple(tool.name for tool in agent.tools),
+            workdir=str(agent.runtime.cwd),
+            shell=surroundings_of(agent.runtime).shell,
+            opened_by=by,
+            source=source,
+            labels=labels_of(agent.tools),
+            max_cost=agent.max_cost,
+        )
+
+    def resumed(
+        self,
+        agent: Agent,
+        by: str | None,
+        source: dict[str, JsonValue] | None,
+        standing: Standing,
+        reason: str | None = None,
+    ) -> SessionResumed:
+        """The event with which a recorded session goes on."""
+        return SessionResumed(
+            agent=agent.name,
+            model=agent.model.name,
+            mode=self.manager.mode,
+            nets=standing.fresh,
+            dropped=standing.dropped,
+            forgot=standing.forgot,
+            active=tuple(self.manager.active),
+            tools=tuple(tool.name for tool in agent.tools),
+            workdir=str(agent.runtime.cwd),
+            shell=surroundings_of(agent.runtime).shell,
+            by=by,
+            reason=reason,
+            source=source,
+            ended_grants=self.ended_grants,
+            labels=labels_of(agent.tools),
+            max_cost=agent.max_cost,
+        )
+
+
+async def _same_version(previews: Previews, given: Mapping[str, JsonValue], version: str) -> bool:
+    """Tell whether the file that a preview was made of is as it was, as far as that can be found out."""
+    return await previews.version(given) in (version, None)

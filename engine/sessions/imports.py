@@ -1,0 +1,56 @@
+"""A session whose record was imported: whoever made the file wrote all of it, also what people decided.
+
+Its conversation and where its nets stand go on. Mode, active nets, grants, edits and what was agreed to
+are those of whoever resumes it, and no call that it left open runs: no model here asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Literal
+
+from ..core.sanitize import visible
+from ..history.model.events import ChangeDropped, EventBody, MessageAdded, MessageWithdrawn
+from ..history.model.state import SessionState
+from ..recording.resume import ResumeError
+from .config import Terms
+
+FROM_ELSEWHERE = "the record was imported"
+REPORTER = "an imported record"
+"""Who says that a user said it, where a message of such a record is in one of this journal."""
+
+
+def check_loop_here(session_id: str, loop: Literal["here", "elsewhere", "flow"]) -> None:
+    """Raise `ResumeError` for a loop that is answered, or takes its steps, as its record says."""
+    if loop != "here":
+        whose = "run of a flow" if loop == "flow" else "session of an agent elsewhere"
+        raise ResumeError(
+            f"Session '{visible(session_id)}' was imported: nobody here made its decisions, so a {whose} "
+            "does not go on with them. Start a new one."
+        )
+
+
+def own_terms(terms: Terms) -> Terms:
+    """`terms` with nothing left for an imported record to say: all nets are active, in enforce mode."""
+    active = tuple(terms.registry) if terms.active is None else terms.active
+    return replace(terms, active=active, mode=terms.mode or "enforce")
+
+
+def endings(state: SessionState) -> list[EventBody]:
+    """The end of what waits in it: changes that people are said to have agreed to, and messages that
+    would join the conversation here under the names of those who are said to have sent them.
+    """
+    changes = (ChangeDropped(change_id=change, reason=FROM_ELSEWHERE) for change in state.changes)
+    messages = (MessageWithdrawn(message_id=each.id, reason=FROM_ELSEWHERE) for each in state.queued)
+    return [*changes, *messages]
+
+
+def reported(messages: Iterable[EventBody]) -> list[EventBody]:
+    """Messages for a record of this journal's own: that a person said them is what the import says."""
+    return [
+        each.model_copy(update={"by": None, "reported_by": REPORTER if each.role == "user" else None})
+        if isinstance(each, MessageAdded)
+        else each
+        for each in messages
+    ]

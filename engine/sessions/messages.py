@@ -1,0 +1,171 @@
+"""What people say to a hosted session: in the record before whoever said it is told so (A-63).
+
+A message to a session at rest begins a run, which stores it. One to a session that works is recorded as
+waiting, and in the same moment waits; so what the record says waits is what does, also for whoever goes
+on with the session after its host has died.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+from uuid import uuid4
+
+from ..agents import AgentError, SendMode, Session, SessionClosedError, UserMessage
+from ..history.errors import JournalError
+from ..history.model.events import EventBody, MessageAdded, MessageQueued, MessageWithdrawn, SessionStatus
+from ..history.model.state import SessionState
+
+
+def stopped(reason: str = "") -> str:
+    """Why messages that waited for an agent were handed back."""
+    return f"the agent was stopped: {reason}" if reason else "the agent was stopped"
+
+
+def stopped_by(by: str | None, reason: str) -> str:
+    """Why an agent is stopped: who does it comes first, whatever else is said."""
+    return ": ".join(part for part in (by and f"stopped by {by}", reason) if part)
+
+
+class Recorded(Protocol):
+    """What a hosted session has to offer here; see `HostedSession`."""
+
+    session: Session | None
+
+    @property
+    def state(self) -> SessionState: ...
+
+    async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None: ...
+
+
+class Sending:
+    """What is sent to one session, from the moment it is said until it is stored or withdrawn.
+
+    A message is recognised by its identity: agents pass on the very object that was sent.
+    """
+
+    def __init__(self, hosted: Recorded) -> None:
+        self._hosted = hosted
+        self._one_at_a_time = asyncio.Lock()
+        self._waiting: dict[str, UserMessage] = {}
+        self._ending: set[str] = set()
+        self._expected: list[tuple[UserMessage, asyncio.Future[None]]] = []
+
+    async def send(self, text: str, *, by: str | None, mode: SendMode) -> None:
+        """Say something; when this returns the record has it.
+
+        Raises `JournalError` when it could not be recorded, `AgentError` when no run took it up,
+        `SessionClosedError`, `ValueError` for an unknown mode, and what the session's `spawn` raises:
+        then the agent was told nothing.
+        """
+        session = self._hosted.session
+        assert session is not None, "nobody can speak to a session before it is live"
+        message = UserMessage(text=text, by=by)
+        # The text as the message has it: what cannot be stored is replaced there.
+        queued = MessageQueued(message_id=uuid4().hex[:12], mode=mode, text=message.text, by=by)
+        async with self._one_at_a_time:
+            if session.closed:
+                raise SessionClosedError(f"Session '{session.id}' is closed")
+            if session.status == "idle":
+                await self._hosted.record(SessionStatus(status="running"))
+            if session.status != "idle":
+                await self._queue(session, message, queued)
+                return
+            session.send(message, mode=mode)
+            stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._expected.append((message, stored))
+        await self._until_stored(session, stored)
+
+    async def _queue(self, session: Session, message: UserMessage, queued: MessageQueued) -> None:
+        """Let a message wait, in the record and in the session at once."""
+        refused: list[Exception] = []
+
+        def deliver(durable: bool) -> None:
+            if not durable:
+                return
+            self._waiting[queued.message_id] = message
+            try:
+                session.send(message, mode=queued.mode)
+            except Exception as error:
+                refused.append(error)
+
+        await self._hosted.record(queued, then=deliver)
+        if refused:
+            await self.withdraw("it could not be delivered")
+            raise refused[0]
+
+    async def _until_stored(self, session: Session, stored: asyncio.Future[None]) -> None:
+        """Return once the run that a message began has stored it. Raises when it ends without that."""
+        resting = asyncio.ensure_future(session.wait_for_idle())
+        try:
+            await asyncio.wait({stored, resting}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._expected = [each for each in self._expected if each[1] is not stored]
+            resting.cancel()
+        failure = resting.exception() if resting.done() and not resting.cancelled() else None
+        if stored.done():
+            return
+        if isinstance(failure, JournalError):
+            raise JournalError(f"Not said, the journal refused it: {failure}") from failure
+        raise AgentError(
+            f"Session '{session.id}' was stopped before it took up what was said"
+        ) from failure
+
+    # From the session
+
+    async def store(self, message: UserMessage, body: MessageAdded) -> None:
+        """Record a message that joins the conversation, and that it waits no more if it did."""
+        found = (i for i in self._unended() if self._waiting.get(i) is message)
+        message_id = next(found, None)
+
+        def then(durable: bool) -> None:
+            for expected, stored in self._expected if durable else ():
+                if expected is message and not stored.done():
+                    stored.set_result(None)
+
+        body = body.model_copy(update={"message_id": message_id})
+        await self._end([] if message_id is None else [message_id], body, then=then)
+
+    async def withdraw(self, reason: str, *besides: EventBody) -> None:
+        """Record as withdrawn what waited and was handed back, together with other events."""
+        session = self._hosted.session
+        # Of a session that never came to life nothing was handed back: it waits for the next that does.
+        waiting = [] if session is None else self._unended()
+        live = () if session is None else session.unsaid
+        gone = [i for i in waiting if not any(self._waiting.get(i) is message for message in live)]
+        withdrawn = (MessageWithdrawn(message_id=i, reason=reason) for i in gone)
+        await self._end(gone, *withdrawn, *besides)
+
+    def restored(self) -> list[tuple[UserMessage, SendMode]]:
+        """What waited when the record ended, to wait again."""
+        found: list[tuple[UserMessage, SendMode]] = []
+        for waits in self._hosted.state.queued:
+            message = self._waiting[waits.id] = UserMessage(text=waits.text, by=waits.by)
+            found.append((message, waits.mode))
+        return found
+
+    def _unended(self) -> list[str]:
+        """What the record says waits, but for what is just being recorded as waiting no more."""
+        return [waits.id for waits in self._hosted.state.queued if waits.id not in self._ending]
+
+    async def _end(
+        self, ids: list[str], *bodies: EventBody, then: Callable[[bool], None] | None = None
+    ) -> None:
+        """Record `bodies`, by which the messages of `ids` wait no more."""
+        if not bodies:
+            return
+        self._ending.update(ids)
+
+        def ended(durable: bool) -> None:
+            self._ending.difference_update(ids)
+            for message_id in ids if durable else ():
+                self._waiting.pop(message_id, None)
+            if then is not None:
+                then(durable)
+
+        try:
+            await self._hosted.record(*bodies, then=ended)
+        except JournalError:
+            self._ending.difference_update(ids)
+            raise

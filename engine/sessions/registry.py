@@ -1,0 +1,464 @@
+"""The sessions a hub hosts: how they begin, go on from a record, branch off and end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterator,
+    Sequence,
+)
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Generic, TypeAlias, TypeVar, cast
+from uuid import uuid4
+
+from ..agents import Agent, Previews, Session
+from ..approvals.request_limits import OpenRequests
+from ..approvals.requests import ApprovalPolicy, OperatorTokens
+from ..core.condition import Surroundings
+from ..history.journal.journal import Journal, JournalError
+from ..history.model.events import EventBody, JournalEvent, SessionResumed, SessionStatus
+from ..history.model.state import SessionState, SessionSummary
+from ..history.redaction.redaction import Redaction
+from ..recording.branching import check_branch_point, copied
+from ..recording.grants import Grants, same_rules
+from ..recording.resume import (
+    ResumeError,
+    Standing,
+    check_no_looser,
+    check_reason,
+    check_required,
+    chosen_edits,
+    deadlines,
+    folded,
+    latest_time,
+    open_questions,
+    switched_on,
+    withdrawals,
+)
+from ..recording.session_end import CLOSED, ENDED, SHUT_DOWN, check_loop, ending
+from .config import Terms, surroundings_of
+from .errors import DrivenElsewhereError, UnknownSessionError
+from .external import OutsideSession
+from .hosted import HostedSession, Publish
+from .imports import check_loop_here, endings, own_terms, reported
+from .recovery import Left, look
+from .subagents import HostedChild, HostedChildren
+
+Spawn: TypeAlias = Callable[[Coroutine[None, None, None], str], object]
+
+log = logging.getLogger(__name__)
+
+CHILDREN_LISTED = 8
+"""Subagents that have finished and are still listed, for each session."""
+
+NO_NETS = Standing({}, (), (), (), ())
+
+H = TypeVar("H", bound=HostedSession)
+
+
+@dataclass(frozen=True, slots=True)
+class Revived(Generic[H]):
+    """A recorded session on its way back: its record and its fold, and where its gate stands.
+
+    `ending` ends first what of the record does not go on.
+    """
+
+    hosted: H
+    events: Sequence[JournalEvent]
+    state: SessionState
+    fit: Standing
+    ending: Sequence[EventBody] = ()
+    imported: bool = False
+
+
+class LiveSessions:
+    """Live sessions by id, in the order they were opened. One at a time changes whether an id is live."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        publish: Publish,
+        spawn: Spawn,
+        redaction: Redaction,
+        policy: ApprovalPolicy,
+    ) -> None:
+        self._redaction = redaction
+        self._policy = policy
+        self.tokens = OperatorTokens()
+        self.requests = OpenRequests()
+        self._journal = journal
+        self._publish = publish
+        self._spawn = spawn
+        self._hosted: dict[str, HostedSession] = {}
+        self._changing: set[str] = set()
+
+    def __iter__(self) -> Iterator[HostedSession]:
+        return iter(list(self._hosted.values()))
+
+    def hosted(self, session_id: str) -> HostedSession:
+        """A live session, wherever its loop is. Raises `UnknownSessionError`."""
+        hosted = self._hosted.get(session_id)
+        if hosted is None or (hosted.session is None and not isinstance(hosted, OutsideSession)):
+            raise UnknownSessionError(f"No live session '{session_id}'")
+        return hosted
+
+    def get(self, session_id: str) -> tuple[HostedSession, Session]:
+        """A live session whose loop is here. Raises `UnknownSessionError`, `DrivenElsewhereError`."""
+        hosted = self.hosted(session_id)
+        if hosted.session is None:
+            raise DrivenElsewhereError(session_id)
+        return hosted, hosted.session
+
+    async def open(self, agent: Agent, terms: Terms, session_id: str | None) -> str:
+        """Begin a session; its id."""
+        around = surroundings_of(agent.runtime)
+        session_id = session_id or new_id(agent.name)
+        with self.beginning(session_id, terms, around, HostedSession) as hosted:
+            opened = hosted.opened(agent, terms.by, terms.source)
+            return await self._start(hosted, agent, opened)
+
+    @contextmanager
+    def beginning(
+        self, session_id: str, terms: Terms, around: Surroundings, kind: type[H]
+    ) -> Generator[H, None, None]:
+        """A new session, for whoever records how it begins."""
+        with self._change(session_id, _taken(session_id)):
+            yield self._prepare(session_id, terms, around, kind)
+
+    async def resume(
+        self, session_id: str, agent: Agent, terms: Terms, *, must_go_on: bool = False
+    ) -> str:
+        """Go on with a recorded session; its id."""
+        around = surroundings_of(agent.runtime)
+        async with self.reviving(session_id, terms, around, HostedSession) as back:
+            hosted, fit, reader = back.hosted, back.fit, self._journal.reader()
+            mode = hosted.manager.mode
+            check_reason(back.state, fit, terms.registry, mode, agent.max_cost, terms.reason)
+            left = await asyncio.to_thread(
+                look, reader, back.events, back.state, agent, fit.markings, imported=back.imported
+            )
+            if must_go_on and not left.works:
+                raise ResumeError(
+                    f"Session '{hosted.id}' has nothing open to go on with: no question, no message "
+                    "that waits, no subagent at work. Give it a task."
+                )
+            hosted.wait_for(left.going_on)
+            resumed = _goes_on(hosted.resumed(agent, terms.by, terms.source, fit, terms.reason), left)
+            return await self._start(hosted, agent, *back.ending, resumed, *left.closing, left=left)
+
+    @asynccontextmanager
+    async def reviving(
+        self, session_id: str, terms: Terms, around: Surroundings, kind: type[H]
+    ) -> AsyncGenerator[Revived[H], None]:
+        """A recorded session, its gate where the record says, for whoever records how it goes on."""
+        line = await asyncio.to_thread(self._journal.reader().session, session_id)
+        session_id = line.id
+        live = ResumeError(
+            f"Session '{session_id}' is live here. Send to it, or close it before resuming it."
+        )
+        with self._change(session_id, live):
+            events = await self._events(session_id)
+            state = await asyncio.to_thread(folded, events)
+            check_loop(state, kind.loop)
+            if line.imported:
+                check_loop_here(session_id, kind.loop)
+                terms = own_terms(terms)
+            fit = terms.fit(state)
+            mode = terms.mode or state.mode
+            check_no_looser(state, fit, terms.registry, mode)
+            check_required(state, terms.registry, mode, terms.required)
+            hosted = self._prepare(session_id, terms, around, kind, fit, recorded=state)
+            same = {} if line.imported else same_rules(state, terms.registry, fit.markings)
+            grants = Grants.of(state.grants, same, hosted.maps)
+            hosted.ended_grants = grants.ended
+            hosted.latest = latest_time(events)
+            hosted.manager.restore(
+                since=fit.since | grants.since,
+                markings=grants.markings,
+                grants=grants.every,
+                revoked=grants.over,
+                latest=hosted.latest,
+            )
+            if not line.imported:
+                hosted.manager.owe(open_questions(events, same), chosen_edits(events))
+                hosted.questions.keep(deadlines(events))
+            hosted.go_on_from(state)
+            ending = endings(state) if line.imported else ()
+            yield Revived(hosted, events, state, fit, ending, line.imported)
+
+    def add(self, hosted: HostedSession) -> None:
+        """From here on a session is listed: whoever has heard of it by now finds it."""
+        self._hosted[hosted.id] = hosted
+
+    async def branch(
+        self, session_id: str, at: int, agent: Agent, terms: Terms, branch_id: str | None
+    ) -> str:
+        """Begin a session where another was after its event number `at`; its id."""
+        line = await asyncio.to_thread(self._journal.reader().session, session_id)
+        parent = line.id
+        terms = own_terms(terms) if line.imported else terms
+        events = await self._events(parent)
+        # Whose it is stands in its first event; only then is any moment of it offered.
+        check_loop(folded(events[:1]), "here")
+        check_branch_point(events, at)
+        now = await asyncio.to_thread(folded, events)
+        events = events[:at]
+        state = await asyncio.to_thread(folded, events)
+        fit, mode = switched_on(terms.fit(state), terms.registry, state, now)
+        fit = fit if terms.active is None else terms.fit(state)
+        mode = terms.mode or mode
+        terms = replace(terms, mode=mode)
+        for record in (state, now):
+            check_no_looser(record, fit, terms.registry, mode)
+        check_required(state, terms.registry, mode, terms.required)
+        check_reason(state, fit, terms.registry, mode, agent.max_cost, terms.reason)
+        branch_id = branch_id or new_id(agent.name)
+        with self._change(branch_id, _taken(branch_id)):
+            around = surroundings_of(agent.runtime)
+            hosted = self._prepare(branch_id, terms, around, HostedSession, fit, recorded=state)
+            origin = {
+                "kind": "branch",
+                "parent": parent,
+                "parent_seq": at,
+                "markings": fit.markings,
+                "reason": terms.reason,
+            }
+            opened = hosted.opened(agent, terms.by, terms.source).model_copy(update=origin)
+            said = copied(events, state)
+            return await self._start(hosted, agent, opened, *(reported(said) if line.imported else said))
+
+    async def close(self, session_id: str, by: str) -> None:
+        """Stop a session's agent, withdraw its questions and record who ended it."""
+        hosted = self.hosted(session_id)
+        if session_id in self._changing:
+            raise UnknownSessionError(f"Session '{session_id}' is being closed")
+        self._changing.add(session_id)
+        try:
+            hosted.leaving = f"{CLOSED} by {by}"
+            await _stop(hosted, hosted.leaving)
+            # What was being sent or withdrawn meanwhile has then been so, or was refused.
+            await hosted.questions.withdrawals.pause()
+            questions = withdrawals(hosted.state, hosted.leaving)
+            await hosted.sending.withdraw(CLOSED, *questions, ending(hosted.state, by))
+            self._hosted.pop(session_id, None)
+            hosted.switching.disarm()
+            self._forget_children(hosted, keep=0)
+            await self._leave(hosted)
+        except JournalError as error:
+            hosted.questions.withdrawals.resume()
+            hosted.leaving = None
+            if isinstance(hosted, OutsideSession) and hosted.loop == "flow":
+                hosted.fail(error)  # it stays, but no step of it is taken any more
+            raise
+        finally:
+            self._changing.discard(session_id)
+
+    async def close_all(self) -> list[JournalError]:
+        """Stop every agent and end every session; what could not be recorded."""
+        problems: list[JournalError] = []
+        for hosted in self:
+            hosted.leaving = SHUT_DOWN
+        for hosted in self:
+            await _stop(hosted, SHUT_DOWN)
+            if hosted.state.status not in ENDED:
+                try:
+                    await hosted.questions.withdrawals.pause()
+                    questions = withdrawals(hosted.state, SHUT_DOWN)
+                    await hosted.sending.withdraw(CLOSED, *questions, ending(hosted.state))
+                except JournalError as error:
+                    problems.append(error)
+        left = list(self)
+        for hosted in left:
+            hosted.switching.disarm()
+            self._hosted.pop(hosted.id, None)
+            await self._leave(hosted)
+        return problems
+
+    async def _leave(self, hosted: HostedSession) -> None:
+        """Close the runtime of a session that has ended, unless another session's tools run in it.
+
+        Only some need it: a remote sandbox would go on, and be paid for.
+        """
+        runtime = hosted.runtime
+        if any(other.runtime is runtime for other in self):
+            return
+        close = getattr(runtime, "aclose", None)
+        if callable(close):
+            try:
+                await cast("Callable[[], Awaitable[None]]", close)()
+            except Exception:
+                log.exception("The runtime of session '%s' could not be closed", hosted.id)
+
+    async def recorded(
+        self, session_id: str, *, whole: bool = False
+    ) -> tuple[SessionSummary, list[JournalEvent]]:
+        """A recorded session's line, and its events; as `HistoryReader.session` finds it."""
+        line = await asyncio.to_thread(self._journal.reader().session, session_id, whole=whole)
+        return line, await self._events(line.id)
+
+    async def _events(self, session_id: str) -> list[JournalEvent]:
+        return await asyncio.to_thread(lambda: list(self._journal.reader().events(session_id)))
+
+    def _prepare(
+        self,
+        session_id: str,
+        terms: Terms,
+        around: Surroundings,
+        kind: type[H],
+        fit: Standing | None = None,
+        *,
+        recorded: SessionState | None = None,
+    ) -> H:
+        """A session on `terms`, its gate where `fit` says."""
+        mode = terms.mode or ("enforce" if recorded is None else recorded.mode)
+        hosted = kind(
+            session_id,
+            self._journal,
+            self._publish,
+            registry=terms.registry,
+            active=terms.active if fit is None else fit.active,
+            mode=mode,
+            explain_blocks=terms.explain_blocks,
+            redaction=self._redaction,
+            policy=self._policy,
+            tokens=self.tokens,
+            requests=self.requests,
+            surroundings=around,
+        )
+        if fit is not None:
+            hosted.manager.restore(markings=fit.markings)
+        return hosted
+
+    async def _start(
+        self, hosted: HostedSession, agent: Agent, *beginning: EventBody, left: Left | None = None
+    ) -> str:
+        """Record how a session begins or goes on, then make it live; what was `left` of it goes on."""
+        session_id = hosted.id
+        await hosted.record(*beginning)
+        await hosted.switching.catch_up()
+        self.add(hosted)
+        try:
+            session = await agent.create_session(
+                session_id,
+                gate=hosted,
+                store=hosted,
+                spawn=lambda run: self._spawn(run, session_id),
+                children=HostedChildren(hosted, self._host_child, left.below if left else {}),
+                exist_ok=True,
+                # An imported record may say anything, and nothing gives money back.
+                spent=max(0.0, hosted.state.cost),
+            )
+            session.on_any(hosted.on_event)
+            hosted.previews = Previews(agent.tools, agent.runtime)
+            hosted.runtime = agent.runtime
+            hosted.session = session
+            if left is not None:
+                _take_up(hosted, session, left)
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            try:
+                await hosted.record(SessionStatus(status="failed", error=problem))
+            except JournalError:
+                log.exception("That session '%s' could not be begun is not in its record", session_id)
+            finally:
+                self._hosted.pop(session_id, None)
+            raise
+        return session_id
+
+    @asynccontextmanager
+    async def _host_child(
+        self, child: HostedChild, agent: Agent, below: HostedChildren, left: Left | None
+    ) -> AsyncGenerator[Session, None]:
+        """A subagent's session, live while it works; afterwards listed as done until its parent ends."""
+        parent = child.parent
+        if left is None:
+            await child.record(child.opened(agent, None, None))
+        else:
+            resumed = _goes_on(child.resumed(agent, None, None, NO_NETS), left)
+            await child.record(resumed, *left.closing)
+        self._hosted[child.id] = parent.children[child.id] = child
+        # Its tools run where its parent's do.
+        child.runtime = parent.runtime or agent.runtime
+        child.previews = Previews(agent.tools, child.runtime)
+        try:
+            session = child.session = await agent.create_session(
+                child.id,
+                gate=child,
+                store=child,
+                runtime=parent.runtime,
+                spawn=lambda run: self._spawn(run, child.id),
+                children=below,
+                exist_ok=True,
+                spent=child.state.cost,
+            )
+            session.on_any(child.on_event)
+            if left is not None:
+                _take_up(child, session, left)
+            async with session:
+                yield session
+        finally:
+            if child.state.status not in ENDED:
+                try:
+                    await child.record()
+                    done = SessionStatus(status="done")
+                    await child.sending.withdraw(CLOSED, *withdrawals(child.state), done)
+                except JournalError:
+                    # Nothing runs in it any more, whatever its record says.
+                    self._hosted.pop(child.id, None)
+                    parent.children.pop(child.id, None)
+                    raise
+            self._forget_children(parent, keep=CHILDREN_LISTED)
+
+    def _forget_children(self, parent: HostedSession, *, keep: int) -> None:
+        """Leave the latest of those that have ended in the list."""
+        ended = [child for child in parent.children.values() if child.state.status in ENDED]
+        for child in ended[: max(0, len(ended) - keep)]:
+            self._forget_children(child, keep=0)
+            del parent.children[child.id]
+            self._hosted.pop(child.id, None)
+
+    @contextmanager
+    def _change(self, session_id: str, live: Exception) -> Generator[None, None, None]:
+        """Nobody else begins, resumes or ends this session meanwhile. Raises `live` when it is live."""
+        if session_id in self._changing or session_id in self._hosted:
+            raise live
+        self._changing.add(session_id)
+        try:
+            yield
+        finally:
+            self._changing.discard(session_id)
+
+
+def _goes_on(resumed: SessionResumed, left: Left) -> SessionResumed:
+    return resumed.model_copy(update={"asked_again": left.asked_again, "going_on": left.going_on})
+
+
+def _take_up(hosted: HostedSession, session: Session, left: Left) -> None:
+    """Let what was left of a session go on; one below that was told nothing yet waits for its task."""
+    session.restore(hosted.sending.restored())
+    if left.works and (left.said or hosted.state.kind != "child"):
+        session.continue_(decide_open=bool(left.again), unfinished=left.unfinished)
+
+
+async def _stop(hosted: HostedSession, why: str) -> None:
+    """Let nothing of a session's be asked any more."""
+    if isinstance(hosted, OutsideSession):
+        await hosted.leave(why)
+    elif hosted.session is not None:
+        await hosted.session.aclose()
+
+
+def _taken(session_id: str) -> JournalError:
+    return JournalError(f"Session '{session_id}' is live here; give the new one another id.")
+
+
+def new_id(agent: str) -> str:
+    """An id for a session of this agent."""
+    return f"{agent}-{uuid4().hex[:12]}"

@@ -1,0 +1,141 @@
+"""Sessions of subagents under the hub: recorded and shown like any other, gated by their parent's nets.
+
+A child has no nets. Its calls are decided, and its questions asked, in the session at the top: the record
+of that one says what they did to the nets, the child's own what became of each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from types import MappingProxyType
+from uuid import uuid4
+
+from pydantic import JsonValue
+
+from ..agents import Agent, Session, StepEvent, ToolError
+from ..agents.session.subagents import ChildGate, check_depth
+from ..approvals.requests import ApprovalPolicy, OperatorTokens
+from ..core.condition import NOWHERE
+from ..gate.types import GateDecision, ResultRecord, ToolResult
+from ..history.journal.journal import JournalError
+from ..history.model.events import SessionOpened
+from ..history.model.fast_models import updated
+from ..net.net import ToolCall
+from ..recording.explanation import ExplanationView
+from ..recording.records import decision_record, result_record
+from .hosted import HostedSession
+from .recovery import Left
+
+Host = Callable[
+    ["HostedChild", Agent, "HostedChildren", Left | None], AbstractAsyncContextManager[Session]
+]
+"""Makes a child live while the context lasts: recorded, listed, its session running under the hub.
+
+What an earlier host left of it goes on.
+"""
+
+NOTHING_LEFT: Mapping[str, Left] = MappingProxyType({})
+NOT_RECORDED = "The call was not run: it could not be recorded"
+
+
+class HostedChild(HostedSession):
+    """A subagent's session: what `parent` decides about its calls is recorded here too.
+
+    It was started by the call `call_id`; with `left` by an earlier host, and goes on.
+    """
+
+    def __init__(
+        self, parent: HostedSession, agent: Agent, call_id: str, left: Left | None = None
+    ) -> None:
+        super().__init__(
+            f"{agent.name}-{uuid4().hex[:6]}" if left is None else left.state.id,
+            parent.journal,
+            parent.publish,
+            registry={},
+            active=None,
+            mode=parent.manager.mode,
+            redaction=parent.redaction,
+            policy=ApprovalPolicy(),
+            tokens=OperatorTokens(),
+            surroundings=NOWHERE,
+        )
+        self.parent = parent
+        self.shell_fields = parent.shell_fields
+        self._call_id = call_id
+        if left is not None:
+            self.go_on_from(left.state)
+        self._gate = ChildGate(parent, self.id)
+
+    def opened(self, agent: Agent, by: str | None, source: dict[str, JsonValue] | None) -> SessionOpened:
+        """The event a child's journal begins with."""
+        origin = {"kind": "child", "parent": self.parent.id, "parent_call": self._call_id}
+        if self.parent.runtime is not None:
+            origin["workdir"] = str(self.parent.runtime.cwd)
+        return super().opened(agent, by, source).model_copy(update=origin)
+
+    async def decide(self, call: ToolCall) -> GateDecision:
+        """Have the parent decide, then record it. What cannot be recorded here does not run."""
+        decision = await self._gate.decide(call)
+        try:
+            await self.record(decision_record(replace(decision, steps=()), call.input))
+        except JournalError:
+            if not decision.block:
+                lost = ToolResult(call.tool_call_id, call.tool_name, call.input, is_error=True)
+                await self._gate.settle(lost, NOT_RECORDED, 0.0)
+            raise
+        return decision
+
+    async def settle(
+        self, result: ToolResult, output: str, seconds: float, *, unknown: bool = False
+    ) -> ResultRecord:
+        """Tell the parent's nets, then record the result here."""
+        outcome = await self._gate.settle(result, output, seconds)
+        record = result_record(result, output, seconds)
+        await self.record(updated(record, {"unknown": True}) if unknown else record)
+        self.note_settled(result.tool_call_id, output)
+        return outcome
+
+    async def step_ended(self, event: StepEvent, via: str | None = None) -> None:
+        """Record it here, and in the sessions above: what a subagent uses is theirs too."""
+        await super().step_ended(event, via)
+        await self.parent.step_ended(event, via or self.id)
+
+    def explain_call(self, call: ToolCall) -> ExplanationView:
+        """What the nets that judge it say of a call."""
+        return self.parent.explain_call(call)
+
+    @property
+    def judged_elsewhere(self) -> str:
+        """Reason why nothing can be switched here."""
+        return f"'{self.id}' is a subagent's session: its calls are judged in '{self.parent.id}'"
+
+
+class HostedChildren:
+    """Makes the children of one hosted session; those in `left`, by call, go on."""
+
+    def __init__(
+        self,
+        parent: HostedSession,
+        host: Host,
+        left: Mapping[str, Left] = NOTHING_LEFT,
+        depth: int = 1,
+    ) -> None:
+        self._parent = parent
+        self._host = host
+        self._left = dict(left)
+        self._depth = depth
+
+    @asynccontextmanager
+    async def open(self, agent: Agent, call_id: str) -> AsyncGenerator[Session, None]:
+        """See `Children.open`."""
+        check_depth(agent, self._depth)
+        left = self._left.pop(call_id, None)
+        if left is not None and left.failure is not None:
+            raise ToolError(left.failure)
+        child = HostedChild(self._parent, agent, call_id, left)
+        deeper = NOTHING_LEFT if left is None else left.below
+        below = HostedChildren(child, self._host, deeper, self._depth + 1)
+        async with self._host(child, agent, below, left) as session:
+            yield session

@@ -1,0 +1,432 @@
+"""Switching a session's nets and its mode, and what that takes (G-67).
+
+Enforcing takes nothing, and mostly turning a net on does not. Turning one off, or shadow mode, takes a
+reason; where a rule asks for several people, says `no grants` or has a high risk, it takes as many other
+people as the rule asks for: the first proposes, the others agree. A net that takes calls out of
+`anything-else` when it is on, or from a rule on a name written nearly alike (G-66), loosens those rules,
+and takes what turning them off does.
+What is switched for a time is switched back by itself, by what the record says and therefore also after
+a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Protocol
+from uuid import uuid4
+
+from ..approvals.requests import ApprovalPolicy, Credential, OperatorTokens, Questions, Reply
+from ..approvals.withdrawals import RETRY, Tasks
+from ..core.durations import LONGEST, lasting
+from ..core.people import is_among, not_another
+from ..core.rule import people_to_loosen
+from ..gate import GateManager
+from ..gate.types import Mode
+from ..history.errors import JournalError
+from ..history.model.events import (
+    ChangeAgreed,
+    ChangeDropped,
+    ChangeProposed,
+    EventBody,
+    ModeChanged,
+    NetToggled,
+)
+from ..history.model.state import ChangeState, SessionState, SwitchState
+from ..recording.gate_sync import InStep
+
+PROPOSED_FOR = 15 * 60.0
+"""Seconds within which the others have to agree to what was proposed."""
+
+log = logging.getLogger(__name__)
+
+
+class Host(Protocol):
+    """The session whose nets these are; see `HostedSession`."""
+
+    id: str
+    manager: GateManager
+    questions: Questions
+
+    @property
+    def state(self) -> SessionState: ...
+
+    async def record(self, *bodies: EventBody) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Switch:
+    """A switch of a net or the mode: who, with whose agreement, why and for how many `seconds`.
+
+    `change_id` is the proposal it was, `timed` says that a time is over and it is switched back.
+    """
+
+    by: str
+    others: tuple[str, ...] = ()
+    reason: str | None = None
+    seconds: float | None = None
+    change_id: str | None = None
+    timed: bool = False
+
+    @property
+    def names(self) -> str:
+        """Everybody who wanted it, `ada and ben`."""
+        return " and ".join(dict.fromkeys((*self.others, self.by)))
+
+
+class Switching:
+    """See the module. `clock` is the journal's."""
+
+    def __init__(
+        self,
+        host: Host,
+        in_step: InStep,
+        policy: ApprovalPolicy,
+        clock: Callable[[], datetime],
+        tokens: OperatorTokens,
+    ) -> None:
+        self._host = host
+        self._in_step = in_step
+        self._policy = policy
+        self._clock = clock
+        self._tokens = tokens
+        self._turn = asyncio.Lock()
+        self._tasks = Tasks()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def toggle(
+        self,
+        net: str,
+        active: bool,
+        by: str,
+        *,
+        reason: str | None = None,
+        seconds: float | None = None,
+        credential: Credential | None = None,
+    ) -> Reply:
+        """Turn a net on, turn it off, or propose to, for so many `seconds` if that is said.
+
+        Raises `JournalError` when it could not be recorded: then nothing has changed.
+        """
+        async with self._turn:
+            await self._in_step.catch_up()
+            manager = self._host.manager
+            looser = self._losing_to(net) if active else [net] if net in manager.active else []
+            if not looser:
+                return await self._toggle(net, active, _Switch(by.strip() or "unnamed"))
+            if active and seconds is not None:
+                return Reply(False, f"Not switched: {net} is turned on for good, or not at all")
+            people = max(people_to_loosen(manager.nets[key].rule) for key in looser)
+            reply = await self._loosen(net, by, reason, seconds, people, credential, active=active)
+            if active and reply.needs_reason:
+                named = " and ".join(looser)
+                why = f"{net} says what calls it names take, and {named} then judges them no more"
+                return replace(reply, message=f"{reply.message}. {why}")
+            return reply
+
+    async def set_mode(
+        self,
+        mode: Mode,
+        by: str,
+        *,
+        reason: str | None = None,
+        seconds: float | None = None,
+        credential: Credential | None = None,
+    ) -> Reply:
+        """Enforce, or switch to shadow mode, or propose to; counts from the next call on."""
+        async with self._turn:
+            await self._in_step.catch_up()
+            manager = self._host.manager
+            if mode == manager.mode:
+                return Reply(True, f"{self._host.id} is now in {mode} mode")
+            if mode == "enforce":
+                return await self._set_mode(mode, _Switch(by.strip() or "unnamed"))
+            # What is off for a time comes back, and must then mean what it says.
+            rules = (manager.nets[key].rule for key in (*manager.active, *self._returning()))
+            people = max(map(people_to_loosen, rules), default=0)
+            return await self._loosen(None, by, reason, seconds, people, credential)
+
+    def _returning(self) -> list[str]:
+        """The nets that are off for a time: they will be on again."""
+        return [key for key, off in self._host.state.off.items() if off.until is not None]
+
+    def _losing_to(self, net: str) -> Sequence[str]:
+        """The nets that judge fewer calls once `net` is on (G-66).
+
+        None for one that will be on again by itself.
+        """
+        returning = self._returning()
+        return () if net in returning else self._host.manager.loses_to(net, returning)
+
+    async def _loosen(
+        self,
+        net: str | None,
+        by: str,
+        reason: str | None,
+        seconds: float | None,
+        people: int,
+        credential: Credential | None,
+        *,
+        active: bool = False,
+    ) -> Reply:
+        """Switch a net, or to shadow mode where `net` is `None`, or propose to, which takes `people`."""
+        by, reason = by.strip(), (reason or "").strip()
+        problem = self._unfit(by, reason, seconds, credential)
+        if problem is not None:
+            return Reply(False, problem, needs_reason=bool(by) and not reason)
+        same = next((c for c in self._host.state.changes.values() if c.net == net), None)
+        if same is not None and same.seconds != seconds:
+            # Whoever wants it for a time does not agree to it for good.
+            for_long = "for good" if same.seconds is None else f"for {lasting(same.seconds)}"
+            why = f"{same.by} has proposed this {for_long} already: {same.words}"
+            return Reply(False, f"Not switched: {why}. Confirm that, or take it back first")
+        if same is not None:
+            return await self._agree(same, by, credential)
+        if not people:
+            return await self._do(net, _Switch(by, reason=reason, seconds=seconds), active=active)
+        own = self._not_another(by)
+        if own is None and people == 1:
+            return await self._do(net, _Switch(by, reason=reason, seconds=seconds), active=active)
+        proposed = ChangeProposed(
+            change_id=uuid4().hex[:12],
+            net=net,
+            by=by,
+            reason=reason,
+            people=people,
+            expires=self._clock() + timedelta(seconds=PROPOSED_FOR),
+            counts=own is None,
+            seconds=seconds,
+            token=None if credential is None else credential.token,
+            active=active,
+        )
+        await self._host.record(proposed)
+        self.arm()
+        change = self._host.state.changes[proposed.change_id]
+        return Reply(True, self._still_missing(change, own))
+
+    def _still_missing(self, change: ChangeState, own: str | None) -> str:
+        """What is proposed and who can bring it about."""
+        why = "" if own is None else f"{own} and does not count. "
+        return (
+            f"Proposed, nothing is changed yet: {change.words}. {why}It takes {_others(change)}: "
+            f"each confirms it under their own name within {lasting(PROPOSED_FOR)}, "
+            "with `n` in their console. "
+            "An operator's token is made with `interlock token new NAME`."
+        )
+
+    async def confirm(self, change_id: str, by: str, credential: Credential | None = None) -> Reply:
+        """Agree to what somebody proposed; with the last one it takes, it is done."""
+        async with self._turn:
+            await self._in_step.catch_up()
+            change = self._host.state.changes.get(change_id)
+            if change is None:
+                return Reply(False, "Not confirmed: nothing of this kind is proposed any more")
+            return await self._agree(change, by.strip(), credential)
+
+    async def _agree(self, change: ChangeState, by: str, credential: Credential | None) -> Reply:
+        if not by:
+            return Reply(False, "Not confirmed: that needs the name of an operator")
+        if credential is not None and not credential.in_force(credential.token, "administer"):
+            return Reply(False, f"Not confirmed: the token of {by} has been revoked")
+        if self._clock() >= change.expires:
+            await self._drop(change, "nobody else agreed in time")
+            return Reply(False, f"Not confirmed: the time to {change.words} is over. Propose it anew")
+        own = self._not_another(by)
+        if own is not None:
+            return Reply(False, f"{own}: {_others(change)} must confirm to {change.words}")
+        if is_among(by, change.given):
+            return Reply(False, f"{by} has proposed or confirmed this already: somebody else must, too")
+        lapsed = self._lapsed(change, credential)
+        if lapsed is not None:
+            await self._drop(change, f"{lapsed} no longer counts")
+            return Reply(False, f"Not confirmed: {lapsed} no longer counts. Propose it anew")
+        if change.missing > 1:
+            token = None if credential is None else credential.token
+            await self._host.record(ChangeAgreed(change_id=change.id, by=by, token=token))
+            left = change.missing - 1
+            return Reply(True, f"Agreed to {change.words}; {left} more must confirm")
+        agreed = _Switch(by, change.given, change.reason, change.seconds, change.id)
+        return await self._do(change.net, agreed, active=change.active)
+
+    def _lapsed(self, change: ChangeState, credential: Credential | None) -> str | None:
+        """One of those who agreed that does not count any more (G-77)."""
+        for name, token in zip(change.given, change.tokens, strict=True):
+            if self._not_another(name) is not None:
+                return name
+            if not self._tokens.in_force(token, credential, "administer"):
+                return name
+        return None
+
+    async def drop(self, change_id: str, by: str) -> Reply:
+        """Take back what was proposed, whoever proposed it."""
+        async with self._turn:
+            change = self._host.state.changes.get(change_id)
+            if change is None:
+                return Reply(False, "Nothing of this kind is proposed any more")
+            if not by.strip():
+                return Reply(False, "Not taken back: that needs the name of an operator")
+            await self._drop(change, f"taken back by {by.strip()}", by.strip())
+            return Reply(True, f"No longer proposed: {change.words}")
+
+    async def _drop(self, change: ChangeState, reason: str, by: str | None = None) -> None:
+        await self._host.record(ChangeDropped(change_id=change.id, reason=reason, by=by))
+
+    def _unfit(
+        self, by: str, reason: str, seconds: float | None, credential: Credential | None
+    ) -> str | None:
+        """Reason why a change cannot even be proposed."""
+        if not by:
+            return "Not switched: that needs the name of an operator"
+        if not reason:
+            return "Not switched: say why, the reason is recorded with it"
+        if seconds is not None and not 0 < seconds <= LONGEST:
+            return f"Not switched: {seconds} is no length of time"
+        if credential is not None and not credential.in_force(credential.token, "administer"):
+            return f"Not switched: the token of {by} has been revoked"
+        return None
+
+    def _not_another(self, by: str) -> str | None:
+        """Reason why somebody is not one of the people that a change takes (G-77)."""
+        return not_another(by, self._host.state, own_approvals=self._policy.own_approvals)
+
+    # What is done
+
+    async def _do(self, net: str | None, switch: _Switch, *, active: bool = False) -> Reply:
+        """Switch a net, or to shadow mode where `net` is `None`."""
+        if net is None:
+            return await self._set_mode("shadow", switch)
+        return await self._toggle(net, active, switch)
+
+    async def _toggle(self, net: str, active: bool, switch: _Switch) -> Reply:
+        manager = self._host.manager
+        outcome = manager.add_net(net) if active else manager.remove_net(net)
+        if not outcome.ok:
+            return Reply(False, outcome.message)
+        toggled = NetToggled(
+            net=net,
+            active=active,
+            by=switch.by,
+            message=outcome.message,
+            reason=switch.reason,
+            others=switch.others,
+            until=self._until(switch.seconds),
+            waiting=self._waiting(),
+            timed=switch.timed,
+            change_id=switch.change_id,
+        )
+        why = f"{switch.names} turned {'on' if active else 'off'} {net}"
+        await self._done(toggled, f"{net} is on again, its time is over" if switch.timed else why)
+        return Reply(True, outcome.message + self._for(switch.seconds))
+
+    async def _set_mode(self, mode: Mode, switch: _Switch) -> Reply:
+        self._host.manager.mode = mode
+        changed = ModeChanged(
+            mode=mode,
+            by=switch.by,
+            reason=switch.reason,
+            others=switch.others,
+            until=self._until(switch.seconds),
+            waiting=self._waiting(),
+            timed=switch.timed,
+            change_id=switch.change_id,
+        )
+        why = f"{switch.names} switched to {mode} mode"
+        await self._done(changed, "the time for shadow mode is over" if switch.timed else why)
+        return Reply(True, f"{self._host.id} is now in {mode} mode{self._for(switch.seconds)}")
+
+    async def _done(self, event: NetToggled | ModeChanged, why: str) -> None:
+        """Record what was switched, and ask anew about the calls that it concerns."""
+        await self._in_step.recorded(event)
+        self.arm()
+        await self._host.questions.ask_again(why)
+
+    def _until(self, seconds: float | None) -> datetime | None:
+        return None if seconds is None else self._clock() + timedelta(seconds=seconds)
+
+    def _for(self, seconds: float | None) -> str:
+        return "" if seconds is None else f" for {lasting(seconds)}"
+
+    def _waiting(self) -> tuple[str, ...]:
+        """The calls that ask a person now; they go on waiting."""
+        return tuple(dict.fromkeys(a.call_id for a in self._host.state.approvals.values()))
+
+    # What time brings about
+
+    def arm(self) -> None:
+        """Look again when the next time in the record is over; call it whenever that may have changed."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        state = self._host.state
+        times = [*_ends(state), *(change.expires for change in state.changes.values())]
+        if times:
+            self._look_in((min(times) - self._clock()).total_seconds())
+
+    def disarm(self) -> None:
+        """Look no more: the session is being closed."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look_in(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(max(0.0, seconds), self._look_soon)
+
+    def _look_soon(self) -> None:
+        self._tasks.start(self._look())
+
+    async def _look(self) -> None:
+        try:
+            await self.catch_up()
+        except JournalError:
+            log.exception(
+                "What was switched for a time in '%s' could not be switched back", self._host.id
+            )
+            self._look_in(RETRY)
+
+    def is_late(self) -> bool:
+        """Tell whether the time of something is over that is not switched back yet.
+
+        Timers stand still while the machine sleeps; whoever decides a call looks at the clock.
+        """
+        state = self._host.state
+        if not state.off and state.shadowed is None:
+            return False
+        ends = _ends(state)
+        return bool(ends) and min(ends) <= self._clock()
+
+    async def catch_up(self) -> None:
+        """Switch back what was switched for a time that is over, and drop what nobody agreed to.
+
+        Raises `JournalError`; what is not recorded has not happened.
+        """
+        async with self._turn:
+            await self._in_step.catch_up()
+            state, now = self._host.state, self._clock()
+            for net, off in list(state.off.items()):
+                if off.until is not None and off.until <= now:
+                    await self._toggle(net, True, _Switch(off.by, off.others, timed=True))
+            shadowed = state.shadowed
+            if shadowed is not None and shadowed.until is not None and shadowed.until <= now:
+                back = _Switch(shadowed.by, shadowed.others, timed=True)
+                await self._set_mode("enforce", back)
+            for change in list(state.changes.values()):
+                if change.expires <= now:
+                    await self._drop(change, "nobody else agreed in time")
+        self.arm()
+
+
+def _others(change: ChangeState) -> str:
+    """The number of people still missing, in words."""
+    return "1 other person" if change.missing == 1 else f"{change.missing} other people"
+
+
+def _ends(state: SessionState) -> list[datetime]:
+    """When what is switched for a time is switched back."""
+    switches: list[SwitchState] = list(state.off.values())
+    if state.shadowed is not None:
+        switches.append(state.shadowed)
+    return [switch.until for switch in switches if switch.until is not None]

@@ -1,0 +1,307 @@
+"""How often a session can call a tool: a bound from the nets, and sequences that reach it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from ..core.durations import as_typed
+from .budget import SpentError
+from .composition import Whole
+from .local_net import BLOCKED, LocalNet, TooLargeError
+from .machine import time_name
+from .search import first_plan, plan
+from .upper_bound import ALLOWANCE, POOL
+
+MAX_PRODUCT = 300
+MAX_ROUNDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """So many calls within so many seconds, whenever they begin; `str` gives it as `3 per 1h`."""
+
+    calls: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.calls:,} per {as_typed(self.seconds)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Most:
+    """The most calls a session can make of a tool.
+
+    At least `least` are possible, at most `most`; `most` is `None` when no bound is known, and
+    `unlimited` says that there is none. The answer is exact when `least` equals `most`. The calls keep to
+    each of `paces` besides: what is used up then comes back with time.
+    """
+
+    least: int
+    most: int | None
+    unlimited: bool = False
+    paces: tuple[Pace, ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        return self.unlimited or self.least == self.most
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """The `limited` actions together happen at most `constant + factor ×` as often as those of `by`."""
+
+    net: int
+    limited: frozenset[int]
+    constant: int
+    factor: int
+    by: frozenset[int]
+
+
+class Bounds:
+    """How often each action can happen at most, by what each net lets in and what that takes."""
+
+    def __init__(self, whole: Whole) -> None:
+        self._whole = whole
+        self._all: list[_Bound] = []
+        pool = POOL
+        for net, local in enumerate(whole.locals):
+            before = whole.effort.left
+            try:
+                with whole.effort.within(ALLOWANCE * (1 + len(local.actions)) + pool):
+                    self._all += _bounds(whole, net)
+            except SpentError:
+                pass  # A net without a bound is one that allows more.
+            used = before - whole.effort.left
+            pool = max(0, pool - max(0, used - ALLOWANCE * (1 + len(local.actions))))
+        self._of: dict[int, list[_Bound]] = {}
+        for bound in self._all:
+            for action in bound.limited:
+                self._of.setdefault(action, []).append(bound)
+        self._values = self._settled(self._all)
+
+    def most(self, actions: Iterable[int], *, without: int | None = None) -> float:
+        """The bound on all of `actions` together; `without` leaves one net's own out."""
+        group = frozenset(filter(self._whole.reached.possible, actions))
+        if without is None:
+            return self._together(group, self._values, None)
+        cone = self._cone(group, without)
+        if not cone:
+            return inf if group else 0
+        return self._together(group, self._settled(cone), without)
+
+    def _cone(self, group: Iterable[int], without: int) -> list[_Bound]:
+        waiting = deque(group)
+        seen = set(waiting)
+        found: dict[int, _Bound] = {}
+        while waiting:
+            for bound in self._of.get(waiting.popleft(), ()):
+                if bound.net != without and id(bound) not in found:
+                    found[id(bound)] = bound
+                    waiting.extend(bound.by - seen)
+                    seen |= bound.by
+        return list(found.values())
+
+    def _together(self, group: frozenset[int], values: Sequence[float], without: int | None) -> float:
+        total = sum(values[a] for a in group)
+        for bound in self._of.get(next(iter(group), -1), ()):
+            if bound.net != without and group <= bound.limited:
+                total = min(total, _value(bound, values))
+        return total
+
+    def _settled(self, bounds: Sequence[_Bound]) -> list[float]:
+        """The greatest numbers that meet `bounds`; calls that are never possible count 0."""
+        values = [inf if self._whole.reached.possible(a) else 0 for a in range(len(self._whole.actions))]
+        users: dict[int, list[_Bound]] = {}
+        for bound in bounds:
+            for action in bound.by:
+                users.setdefault(action, []).append(bound)
+        waiting = deque(bounds)
+        while waiting:
+            bound = waiting.popleft()
+            value = _value(bound, values)
+            for action in bound.limited:
+                if value < values[action]:
+                    values[action] = value
+                    waiting.extend(users.get(action, ()))
+        return values
+
+
+def _value(bound: _Bound, values: Sequence[float]) -> float:
+    return bound.constant + (bound.factor * sum(values[a] for a in bound.by) if bound.by else 0)
+
+
+def _bounds(whole: Whole, net: int) -> list[_Bound]:
+    local = whole.locals[net]
+    if local.budget is not None:
+        return _bounds_of_budget(local, net)
+    states = local.explore(local.start, local.usable, 40)
+    if states is None:
+        return []
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for action in local.usable:
+        alike.setdefault(tuple(local.step(state, action) for state in states), []).append(action)
+    found: list[_Bound] = []
+    for steps, actions in alike.items():
+        allowing = {state for state, to in zip(states, steps, strict=True) if to != BLOCKED}
+        if any(to in allowing for to in steps):
+            continue
+        entering = {
+            action
+            for other, others in alike.items()
+            for action in others
+            if any(s not in allowing and to in allowing for s, to in zip(states, other, strict=True))
+        }
+        now = int(local.start in allowing)
+        found.append(_Bound(net, frozenset(actions), now, 1, frozenset(entering)))
+    return found
+
+
+def _bounds_of_budget(local: LocalNet, net: int) -> list[_Bound]:
+    budget = local.budget
+    assert budget is not None
+    marking = local.marking(local.start)
+    use, *refill = [t for t in local.net.transitions if not t.structural]
+    uses = {a for a in local.usable if local.names(a) & set(use.tools)}
+    filling = {*refill[0].tools, time_name(refill[0])} if refill else set[str]()
+    fills = {a for a in local.usable if local.names(a) & filling}
+    left = marking[budget.budget]
+    total = left + (0 if budget.spent is None else marking[budget.spent])
+    return [_Bound(net, frozenset(uses), left, total, frozenset(fills))]
+
+
+def paces(whole: Whole, counted: Sequence[int]) -> tuple[Pace, ...]:
+    """What sliding limits hold calls of `counted` to, all of them together."""
+    found: dict[Pace, None] = {}
+    for net in sorted({net for action in counted for net in whole.nets_of[action]}):
+        local = whole.locals[net]
+        budget = local.budget
+        if budget is None or budget.after is None or budget.spent is None:
+            continue
+        using = {tool for t in local.net.transitions for tool in t.tools}
+        if all(net in whole.nets_of[a] and local.names(a) & using for a in counted):
+            marking = local.marking(local.start)
+            found[Pace(marking[budget.budget] + marking[budget.spent], budget.after)] = None
+    return tuple(found)
+
+
+def most_calls(whole: Whole, bounds: Bounds, counted: Iterable[int], effort: int) -> Most:
+    """How often a session can make calls of `counted`, all of them together."""
+    goals = [a for a in counted if whole.reached.possible(a)]
+    if not goals:
+        return Most(0, 0)
+    bound = bounds.most(goals)
+    best = 0
+    exactly: float | None = None
+    with whole.effort.within(effort):
+        try:
+            for goal in goals:
+                reached = _repeat(whole, goal)
+                if reached is None:
+                    return Most(0, None, unlimited=True)
+                best = max(best, reached)
+            if best != bound:
+                exactly = _count(whole, goals)
+        except SpentError:
+            exactly = None
+    if exactly == inf:
+        return Most(best, None, unlimited=True)
+    if exactly is not None:
+        return Most(int(exactly), int(exactly))
+    return Most(best, None if bound == inf else int(bound))
+
+
+def _repeat(whole: Whole, goal: int) -> int | None:
+    """Go to `goal` again and again by the plain plan; how often that worked, `None`: for ever.
+
+    Raises `SpentError`.
+    """
+    state = whole.begin()
+    times = 0
+    last: list[int] = []
+    for _ in range(MAX_ROUNDS):
+        before = dict(state) if times else None
+        try:
+            planned = plan(whole, state, goal) if times else first_plan(whole, goal)
+        except TooLargeError:
+            return times
+        if planned is None or whole.run(state, planned[0]) is not None:
+            return times
+        times += 1
+        if before is None:
+            last = planned[0]
+            continue
+        moved = [net for net in before if before[net] != state[net]]
+        if all(whole.locals[net].no_worse(state[net], before[net]) for net in moved):
+            return None
+        if planned[0] == last:
+            times += _leap(whole, state, before, moved)
+        last = planned[0]
+    return times
+
+
+def _leap(whole: Whole, state: dict[int, int], before: dict[int, int], moved: Sequence[int]) -> int:
+    """Repeat the round that led from `before` to `state` while all it does is spend budgets.
+
+    Returns how often, and moves `state` along; the last few rounds are left to be walked.
+    """
+    rounds: int | None = None
+    spending: list[tuple[LocalNet, int, str, str | None, int]] = []
+    for net in moved:
+        local = whole.locals[net]
+        budget = local.budget
+        if budget is None:
+            return 0
+        now, then = local.marking(state[net]), local.marking(before[net])
+        spent = then[budget.budget] - now[budget.budget]
+        if spent <= 0:
+            return 0
+        spending.append((local, net, budget.budget, budget.spent, spent))
+        possible = now[budget.budget] // spent - 2
+        rounds = possible if rounds is None else min(rounds, possible)
+    if rounds is None or rounds <= 0:
+        return 0
+    for local, net, left, gone, spent in spending:
+        marking = local.marking(state[net])
+        marking[left] -= spent * rounds
+        if gone is not None:
+            marking[gone] += spent * rounds
+        state[net] = local.state(marking)
+    return rounds
+
+
+def _count(whole: Whole, goals: Sequence[int]) -> float | None:
+    """The exact number from the product of the nets that matter, when it is small; else `None`.
+
+    Raises `SpentError`.
+    """
+    nets = sorted({net for goal in goals for net in whole.cone(goal)})
+    if len(nets) > 40:
+        return None
+    actions = sorted({a for net in nets for a in whole.locals[net].usable})
+    known = {a: [net for net in whole.nets_of[a] if net in nets] for a in actions}
+    wanted = set(goals)
+    start = tuple(whole.start[net] for net in nets)
+    best = {start: 0}
+    waiting = deque([start])
+    while waiting:
+        key = waiting.popleft()
+        here = dict(zip(nets, key, strict=True))
+        whole.effort.charge(1 + len(actions) // 2)
+        for action in actions:
+            steps = {net: whole.locals[net].step(here[net], action) for net in known[action]}
+            if BLOCKED in steps.values():
+                continue
+            after = tuple({**here, **steps}.values())
+            number = best[key] + (action in wanted)
+            if number <= best.get(after, -1):
+                continue
+            if after not in best and len(best) >= MAX_PRODUCT:
+                return None
+            if number > MAX_PRODUCT:
+                return inf
+            best[after] = number
+            waiting.append(after)
+    return max(best.values())

@@ -1,0 +1,113 @@
+"""Coverability, backwards: what has to hold before a call, before what brings that, and so on.
+
+Of the demands met on the way only the weakest are kept. There are never endlessly many of these, so this
+ends also for nets with endlessly many states, those with transfers included.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeAlias
+
+from .budget import Effort
+from .demands import Demand, Demands
+
+Joint: TypeAlias = tuple[Demand | None, ...]
+"""One demand for each net."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What must hold so that `action` leads on to `then`."""
+
+    demand: Joint
+    action: int
+    then: _Found | None
+
+
+def cover(
+    nets: Sequence[Demands],
+    known: Mapping[int, Sequence[int]],
+    actions: Collection[int],
+    goal: int,
+    effort: Effort,
+) -> list[int] | None:
+    """The shortest way to and with `goal` that the nets' demands admit; `None` when there is none.
+
+    `known` gives the nets, by position, that each action concerns; `actions` may be called before.
+    Raises `SpentError`.
+    """
+    using: dict[int, list[int]] = {}
+    for action in actions:
+        for net in known[action] if action != goal else ():
+            using.setdefault(net, []).append(action)
+    weakest: list[Joint] = []
+    waiting: deque[_Found] = deque()
+
+    def add(demands: Iterable[Joint], action: int, then: _Found | None) -> _Found | None:
+        for demand in demands:
+            effort.charge(4 + len(weakest))
+            if any(_weaker(nets, other, demand) for other in weakest):
+                continue
+            found = _Found(demand, action, then)
+            if all(d is None or net.met(d) for net, d in zip(nets, demand, strict=True)):
+                return found
+            # Whoever waits is still gone on from: a stronger demand may be met in fewer calls.
+            weakest[:] = [other for other in weakest if not _weaker(nets, demand, other)]
+            weakest.append(demand)
+            waiting.append(found)
+        return None
+
+    reached = add(_before(nets, known[goal], goal, (None,) * len(nets), effort), goal, None)
+    while waiting and reached is None:
+        at = waiting.popleft()
+        concerned = [net for net, demand in enumerate(at.demand) if demand is not None]
+        useful = dict.fromkeys(action for net in concerned for action in using.get(net, ()))
+        effort.charge(1 + len(useful))
+        for action in useful:
+            reached = add(_before(nets, known[action], action, at.demand, effort), action, at)
+            if reached is not None:
+                break
+    if reached is None:
+        return None
+    word: list[int] = []
+    step: _Found | None = reached
+    while step is not None:
+        word.append(step.action)
+        step = step.then
+    return word
+
+
+def _before(
+    nets: Sequence[Demands], concerned: Sequence[int], action: int, after: Joint, effort: Effort
+) -> list[Joint]:
+    """The joint demands before a call that moves several nets at once."""
+    choices: list[list[Demand | None]] = []
+    count = 1
+    for net in concerned:
+        demands = nets[net].before(action, after[net])
+        if not demands:
+            return []
+        choices.append(demands)
+        count *= len(demands)
+    effort.charge(count * (2 + len(nets) // 8))
+    found: list[Joint] = []
+    for chosen in product(*choices):
+        joint = list(after)
+        for net, demand in zip(concerned, chosen, strict=True):
+            joint[net] = demand
+        found.append(tuple(joint))
+    return found
+
+
+def _weaker(nets: Sequence[Demands], demand: Joint, other: Joint) -> bool:
+    """Whether whatever meets `other` meets `demand`."""
+    for net, mine, theirs in zip(nets, demand, other, strict=True):
+        if mine is None or mine == theirs:
+            continue
+        if theirs is None or not net.weaker(mine, theirs):
+            return False
+    return True

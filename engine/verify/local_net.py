@@ -1,0 +1,347 @@
+"""One net as a machine over calls: where each call leads it, and which of its states are no worse.
+
+Nets meet only in the calls they share, so each is walked alone and its steps are remembered. A state is a
+marking at rest, known by a number; states appear as they are visited, so a budget of a million costs
+nothing until it is spent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from operator import ge
+
+from ..net.net import Marking, SkillNet, Transition
+from .budget import Effort
+from .machine import Machine, Tokens
+from .reachability import Budget, budget_of
+
+BLOCKED = -1
+MAX_LOCAL_STATES = 200
+"""A net with more states than this is not walked through: what it can do is then only guessed at."""
+
+MAX_COMPARED_STATES = 40
+
+MAX_TRIES = 6
+"""Walks from different states that may end in too many states before a goal is left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Time passes until a timed transition of the net with this key fires, if it can."""
+
+    key: str
+    transition: Transition
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A call as the nets see it: all its names, the most specific first (G-50), and how it ends.
+
+    `by_net` overrides the names for nets that know the call otherwise, by the net's key: those with a
+    condition that does not hold know it by fewer or none. These are also in `outside` where the call is
+    one of several that an agent may choose from. With `wait` it is no call.
+    """
+
+    names: tuple[str, ...]
+    succeeds: bool = True
+    by_net: Mapping[str, tuple[str, ...]] | None = None
+    outside: tuple[str, ...] = ()
+    wait: Wait | None = None
+
+    def names_in(self, key: str) -> tuple[str, ...]:
+        return self.names if self.by_net is None else self.by_net.get(key, self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """The calls of a shortest path in one net, each once, and those that no path does without."""
+
+    path: tuple[int, ...]
+    musts: tuple[int, ...]
+
+
+class LocalNet:
+    """One net over numbered actions; `start` is the state it is in now.
+
+    `actions` are those it can block or that can move it. `usable` may be narrowed to those that can
+    ever be called, before paths are asked for. All that is not remembered is charged to `effort`.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        net: SkillNet,
+        marking: Mapping[str, int],
+        actions: Mapping[int, Action],
+        effort: Effort,
+    ) -> None:
+        self.key = key
+        self.net = net
+        self.effort = effort
+        effort.charge(10 + 2 * len(net.transitions))
+        self.machine = Machine(net, marking)
+        self.manual = any(t.type == "manual" for t in net.transitions)
+        self._markings: list[Tokens] = []
+        self._ids: dict[Tokens, int] = {}
+        self._steps: dict[tuple[int, int], int] = {}
+        self._wants: dict[tuple[int, int], Wants | None] = {}
+        self._too_large: Counter[int] = Counter()
+        self._simulated: set[tuple[int, int]] | None = None
+        self._endless = False
+        self._monotone: bool | None = None
+        self._compared: dict[int, Compared] = {}
+        self._states: tuple[tuple[int, ...], list[int] | None] | None = None
+        self._budget = _plain_budget(net)
+        self._actions = actions
+        self.start = self.state(marking)
+        self.actions: tuple[int, ...] = tuple(actions)
+        self.usable = self.actions
+
+    @property
+    def budget(self) -> Budget | None:
+        """The net as a budget net, if it is one."""
+        return self._budget
+
+    def marking(self, state: int) -> Marking:
+        return dict(zip(self.machine.places, self._markings[state], strict=True))
+
+    def tokens(self, state: int) -> Tokens:
+        """The marking as numbers, in the order of the machine's places."""
+        return self._markings[state]
+
+    def state(self, marking: Mapping[str, int]) -> int:
+        """The number of a marking."""
+        return self._id(tuple(marking.get(p, 0) for p in self.machine.places))
+
+    def _id(self, tokens: Tokens) -> int:
+        known = self._ids.get(tokens)
+        if known is None:
+            known = self._ids[tokens] = len(self._markings)
+            self._markings.append(tokens)
+        return known
+
+    def call(self, action: int) -> tuple[tuple[str, ...], bool]:
+        """The names the net sees in a call, and whether it succeeds."""
+        call = self._actions[action]
+        return call.names_in(self.key), call.succeeds
+
+    def names(self, action: int) -> set[str]:
+        """All names the net sees in a call."""
+        return set(self.call(action)[0])
+
+    def step(self, state: int, action: int) -> int:
+        """The state after the call, or `BLOCKED`."""
+        key = (state, action)
+        after = self._steps.get(key)
+        if after is None:
+            after = self._steps[key] = self._step(state, action)
+        return after
+
+    def _step(self, state: int, action: int) -> int:
+        moved = self._advance(state, action)
+        return BLOCKED if moved is None else self._id(moved[0])
+
+    def _advance(self, state: int, action: int) -> tuple[Tokens, int] | None:
+        names, succeeds = self.call(action)
+        return self.machine.advance(self._markings[state], names, self.effort, succeeds=succeeds)
+
+    def asks(self, state: int, action: int) -> int:
+        """How many people the call asks here."""
+        if not self.manual:
+            return 0
+        moved = self._advance(state, action)
+        return 0 if moved is None else moved[1]
+
+    def no_worse(self, state: int, other: int) -> bool:
+        """Whether whatever can be called from `other` on can be called from `state` on as well."""
+        if state == other:
+            return True
+        if self._budget is not None:
+            return self._budget.no_worse(self.marking(state), self.marking(other))
+        if self._simulated is None:
+            self._simulated = self._simulation()
+        if (state, other) in self._simulated:
+            return True
+        return self._endless and self.monotone and self._holds_more(state, other)
+
+    def comparing(self, state: int) -> Compared:
+        """By other state, whether it is no worse than `state`; remembered."""
+        known = self._compared.get(state)
+        if known is None:
+            known = self._compared[state] = Compared(self, state)
+        return known
+
+    def _holds_more(self, state: int, other: int) -> bool:
+        return all(map(ge, self._markings[state], self._markings[other]))
+
+    @property
+    def monotone(self) -> bool:
+        """Whether more tokens never allow less, from where the net is now.
+
+        So it is when no structural transition can fire any more, at most one transition that can fire
+        covers each name (else the first enabled one comes first; a partial one alone lets nothing pass),
+        and no call that has several of the net's names waits with one of them for its end (another may
+        then have disabled it).
+        """
+        if self._monotone is None:
+            names = {name for action in self.actions for name in self.call(action)[0]}
+            alive = self.machine.alive(self._markings[self.start], names)[0]
+            single = all(
+                sum(step in alive for step in covering) <= 1
+                for name, covering in self.machine.covering.items()
+                if name in names
+            )
+            self._monotone = single and alive.isdisjoint(self.machine.structural)
+            for action in self.actions if self._monotone else ():
+                covering = self.machine.gated(self.call(action)[0])
+                if len(covering) > 1 and any(s.deferred for steps in covering for s in steps):
+                    self._monotone = False
+        return self._monotone
+
+    def _simulation(self) -> set[tuple[int, int]]:
+        """Pairs of states of which the first can do all the second can: the greatest simulation."""
+        states = self.explore(self.start, self.actions, MAX_COMPARED_STATES)
+        if states is None:
+            self._endless = True
+            return set()
+        pairs = {(a, b) for a in states for b in states if a != b}
+        before: dict[int, set[int]] = {state: set() for state in states}
+        for state in states:
+            for action in self.actions:
+                if (after := self.step(state, action)) != BLOCKED:
+                    before[after].add(state)
+
+        def holds(better: int, worse: int) -> bool:
+            for action in self.actions:
+                after = self.step(worse, action)
+                if after == BLOCKED:
+                    continue
+                mine = self.step(better, action)
+                if mine == BLOCKED or (mine != after and (mine, after) not in pairs):
+                    return False
+            return True
+
+        # A pair has to be looked at again only when one that it leads to is gone.
+        waiting = list(pairs)
+        while waiting:
+            self.effort.charge(len(waiting) * (1 + len(self.actions) // 3))
+            wrong = {pair for pair in waiting if pair in pairs and not holds(*pair)}
+            pairs -= wrong
+            waiting = list({(a, b) for x, y in wrong for a in before[x] for b in before[y]} & pairs)
+        return pairs
+
+    def states(self) -> list[int] | None:
+        """All states the net comes to by usable calls; `None` when there are too many to walk through."""
+        if self._states is None or self._states[0] != self.usable:
+            self._states = self.usable, self.explore(self.start, self.usable, MAX_LOCAL_STATES)
+        return self._states[1]
+
+    def explore(self, start: int, actions: Collection[int], limit: int) -> list[int] | None:
+        """All states from `start` on by `actions`; `None` when there are more than `limit`."""
+        seen = {start: None}
+        waiting = deque([start])
+        while waiting:
+            state = waiting.popleft()
+            self.effort.charge(1 + len(actions) // 4)
+            for action in actions:
+                after = self.step(state, action)
+                if after != BLOCKED and after not in seen:
+                    if len(seen) >= limit:
+                        return None
+                    seen[after] = None
+                    waiting.append(after)
+        return list(seen)
+
+    def wants(self, state: int, goal: int) -> Wants | None:
+        """What has to be called before the net allows `goal`; `None`: nothing helps.
+
+        Raises `TooLargeError` when the net has too many states to tell.
+        """
+        key = (state, goal)
+        if key in self._wants:
+            return self._wants[key]
+        if self._too_large[goal] >= MAX_TRIES:
+            raise TooLargeError(self.key)
+        try:
+            path = self._path(state, goal, without=None)
+            known = None
+            if path is not None:
+                steps = tuple(dict.fromkeys(path))
+                musts = tuple(b for b in steps if self._path(state, goal, without=b) is None)
+                known = Wants(steps, musts)
+        except TooLargeError:
+            self._too_large[goal] += 1
+            raise
+        self._wants[key] = known
+        return known
+
+    def _path(self, state: int, goal: int, without: int | None) -> tuple[int, ...] | None:
+        if self.step(state, goal) != BLOCKED:
+            return ()
+        came: dict[int, tuple[int, int] | None] = {state: None}
+        waiting = deque([state])
+        while waiting:
+            at = waiting.popleft()
+            self.effort.charge(1 + len(self.usable) // 3)
+            for action in self.usable:
+                if action in (goal, without):
+                    continue
+                after = self.step(at, action)
+                if after == BLOCKED or self._covered(after, came):
+                    continue
+                if len(came) >= MAX_LOCAL_STATES:
+                    raise TooLargeError(self.key)
+                came[after] = (at, action)
+                if self.step(after, goal) != BLOCKED:
+                    return _back(after, came.__getitem__)
+                waiting.append(after)
+        return None
+
+    def _covered(self, state: int, seen: Collection[int]) -> bool:
+        if state in seen:
+            return True
+        # Only a budget is long enough for it to pay to look further than equality.
+        if self._budget is None:
+            return False
+        self.effort.charge(len(seen) // 2)
+        return any(self.no_worse(other, state) for other in seen)
+
+
+class Compared(dict[int, bool]):
+    """Whether the states that are asked for are no worse than one state of a net."""
+
+    def __init__(self, local: LocalNet, state: int) -> None:
+        super().__init__()
+        self._local = local
+        self._state = state
+
+    def __missing__(self, other: int) -> bool:
+        self._local.effort.charge(1)
+        known = self[other] = self._local.no_worse(other, self._state)
+        return known
+
+
+def _plain_budget(net: SkillNet) -> Budget | None:
+    """`net` as a budget net in which every use is paid at once and no call both uses and refills.
+
+    Only then is more budget never worse.
+    """
+    named = [tool for t in net.transitions for tool in t.tools]
+    if net.free_tools or len(named) != len(set(named)):
+        return None
+    budget = budget_of(net)
+    return None if budget is None or net.transitions[1].deferred else budget
+
+
+class TooLargeError(Exception):
+    """A net with more states than are walked through; its key is the argument."""
+
+
+def _back(state: int, came: Callable[[int], tuple[int, int] | None]) -> tuple[int, ...]:
+    steps: list[int] = []
+    while (before := came(state)) is not None:
+        state, action = before
+        steps.append(action)
+    return tuple(reversed(steps))

@@ -1,0 +1,274 @@
+"""Which markings a net can be in: breadth first over its plain firing graph.
+
+Every transition counts alike here, structural and timed ones too: the states are those of the net, not
+of a session, which never rests where a structural transition is enabled. Only what a call fires in one
+piece, a chain that begins with partial transitions, is one step: no session is ever in the middle of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple, TypeAlias
+
+from ..net.firing import chain
+from ..net.net import Marking, NetError, SkillNet, Transition, auto_advance, fire, is_enabled
+
+# Markings as whole numbers, so that a search fires with one addition and compares with one `&`.
+#
+# Each place has a field of bits in one `int`: its tokens, and above them a guard bit that is 0 in
+# every marking. The fields are wide enough for all the tokens their places can come to hold, so that
+# none ever overflows into the next. To each place that a transition needs tokens of, the guard bit's
+# value less that need is added: this sets the guard bit exactly if the place holds enough. The
+# transition is enabled if all these bits are set.
+
+
+Move: TypeAlias = tuple[int, int, int, Callable[[int], int] | None]
+
+
+class Field(NamedTuple):
+    """Where a place's tokens stand in a number: `one` is a single token, `guard` the guard bit."""
+
+    shift: int
+    one: int
+    guard: int
+
+    def tokens(self, packed: int) -> int:
+        return (packed & (self.guard - self.one)) >> self.shift
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A net whose markings are numbers; `start` is its initial one.
+
+    `moves` are its transitions in their order, without those that can never be enabled. Of each move
+    `(offer, guards, change, transferred)` it holds: it is enabled at `m` if `(m + offer) & guards ==
+    guards`, and leads to `m + change`, or to `transferred(m)` if it transfers tokens.
+    """
+
+    fields: dict[str, Field]
+    start: int
+    moves: tuple[Move, ...]
+
+    def unpack(self, packed: int) -> Marking:
+        """The marking that a number stands for."""
+        return {place: field.tokens(packed) for place, field in self.fields.items()}
+
+
+def pack(net: SkillNet, firings: int) -> Packed:
+    """`net` with markings as numbers, which hold for up to so many firings one after the other.
+
+    Raises `NetError` for a place that starts with less than no tokens.
+    """
+    start: Marking = {**dict.fromkeys(net.places, 0), **net.initial_marking}
+    fields: dict[str, Field] = {}
+    shift = 0
+    for place, most in _bounds(net, start, firings).items():
+        if most < 0:
+            raise NetError(f"net '{net.name}': place '{place}' starts with {most} tokens")
+        end = shift + most.bit_length()
+        fields[place] = Field(shift, 1 << shift, 1 << end)
+        shift = end + 1
+    moves = (_move(transition, fields) for transition in net.transitions)
+    code = sum(tokens << fields[place].shift for place, tokens in start.items())
+    return Packed(fields, code, tuple(move for move in moves if move is not None))
+
+
+def _bounds(net: SkillNet, start: Marking, firings: int) -> Marking:
+    """No fewer tokens than each place can hold after so many firings.
+
+    Where no transition gives a place more than it takes from it, these are those it starts with.
+    Otherwise they are all the net can hold: transfers only move what is there.
+    """
+    grows: set[str] = set()
+    gain = 0
+    for t in net.transitions:
+        gain = max(gain, len(t.outputs) - len(t.inputs))
+        grows.update(target for _, target in t.transfers)
+        if t.outputs != t.inputs:
+            grows.update(p for p in t.outputs if t.outputs.count(p) > t.inputs.count(p))
+    total = sum(start.values()) + gain * firings
+    return {place: total if place in grows else tokens for place, tokens in start.items()}
+
+
+def _move(transition: Transition, fields: dict[str, Field]) -> Move | None:
+    """What a transition does to numbers; `None` if a place cannot hold the tokens it needs."""
+    taken = guards = given = 0
+    for place, need in transition.needs:
+        _, one, guard = fields[place]
+        if need * one >= guard:
+            return None
+        taken += need * one
+        guards += guard
+    for place in transition.outputs:
+        given += fields[place].one
+    if not transition.transfers:
+        return guards - taken, guards, given - taken, None
+    pairs = [(fields[source], fields[target]) for source, target in transition.transfers]
+    return guards - taken, guards, 0, _transferred(taken, pairs, given)
+
+
+def _transferred(taken: int, pairs: Sequence[tuple[Field, Field]], given: int) -> Callable[[int], int]:
+    """Firing with transfers, in the order of `fire`: what is taken, then moved, then given."""
+    moved = [(source, target.one - source.one) for source, target in pairs]
+
+    def fired(packed: int) -> int:
+        packed -= taken
+        for source, change in moved:
+            packed += source.tokens(packed) * change
+        return packed + given
+
+    return fired
+
+
+@dataclass(frozen=True, slots=True)
+class Reachability:
+    """How many markings are reachable, and the first of them in order of discovery.
+
+    When `complete` is false there are more than `count`: the search stopped at its limit.
+    """
+
+    count: int
+    complete: bool
+    states: tuple[Marking, ...]
+
+
+def reachable(net: SkillNet, *, limit: int = 10_000, keep: int = 100) -> Reachability:
+    """The markings `net` reaches from its initial one, by transitions in definition order.
+
+    Counts up to `limit` and returns the first `keep`. A budget net (`limit A to N …`) is counted
+    without walking through its states, whatever N is (G-56).
+    """
+    budget = budget_of(net)
+    if budget is not None:
+        return Reachability(budget.states, True, tuple(islice(budget.markings(), keep)))
+    if any(t.partial for t in net.transitions):
+        return _with_chains(net, limit, keep)
+    packed = pack(net, firings=max(limit, 1))
+    found = [packed.start]
+    seen = {packed.start}
+    complete = _explore(packed.moves, found, seen, limit)
+    return Reachability(len(found), complete, tuple(map(packed.unpack, islice(found, keep))))
+
+
+def _explore(moves: Sequence[Move], found: list[int], seen: set[int], limit: int) -> bool:
+    """Append to `found` what its markings lead to, up to `limit`; whether that is all."""
+    for marking in found:
+        for offer, guards, change, transferred in moves:
+            if (marking + offer) & guards != guards:
+                continue
+            after = marking + change if transferred is None else transferred(marking)
+            if after in seen:
+                continue
+            if len(found) >= limit:
+                return False
+            seen.add(after)
+            found.append(after)
+    return True
+
+
+def _with_chains(net: SkillNet, limit: int, keep: int) -> Reachability:
+    """The same where calls by some names fire several transitions in one piece."""
+    chained: dict[str, list[Transition]] = {
+        name: [t for t in net.transitions if name in t.tools]
+        for transition in net.transitions
+        if transition.partial
+        for name in transition.tools
+    }
+    single = [t for t in net.transitions if not t.tools or not chained.keys() >= {*t.tools}]
+    found: list[Marking] = [{**dict.fromkeys(net.places, 0), **net.initial_marking}]
+    seen = {tuple(found[0].values())}
+    for marking in found:
+        after = [fire(marking, t) for t in single if is_enabled(marking, t)]
+        for covering in chained.values():
+            steps = chain(net, marking, covering)
+            if steps is not None:
+                after.append(_fired(net, marking, steps))
+        for reached in after:
+            key = tuple(reached.values())
+            if key in seen:
+                continue
+            if len(found) >= limit:
+                return Reachability(len(found), False, tuple(found[:keep]))
+            seen.add(key)
+            found.append(reached)
+    return Reachability(len(found), True, tuple(found[:keep]))
+
+
+def _fired(net: SkillNet, marking: Marking, steps: Sequence[Transition]) -> Marking:
+    """The marking after a chain; nothing follows its last transition by itself, as after any other."""
+    for step in steps[:-1]:
+        marking = auto_advance(net, fire(marking, step))
+    return fire(marking, steps[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A budget net: a token moves from `idle` to `ready`, then those of `budget` are used one by one.
+
+    What is used goes to `spent`, if there is such a place, and may come back: all at once by a call, or
+    with `after`, in seconds, one by one.
+    """
+
+    idle: str
+    ready: str
+    budget: str
+    spent: str | None
+    tokens: int
+    places: tuple[str, ...]
+    after: float | None = None
+
+    @property
+    def states(self) -> int:
+        return self.tokens + 2
+
+    def markings(self) -> Iterator[Marking]:
+        """The states in the order a breadth-first search finds them."""
+        empty = dict.fromkeys(self.places, 0)
+        yield {**empty, self.idle: 1, self.budget: self.tokens}
+        for used in range(self.tokens + 1):
+            spent = {} if self.spent is None else {self.spent: used}
+            yield {**empty, self.ready: 1, self.budget: self.tokens - used, **spent}
+
+    def no_worse(self, marking: Mapping[str, int], other: Mapping[str, int]) -> bool:
+        """Whether `marking` allows every sequence of calls that `other` allows."""
+        left, left_other = marking[self.budget], other[self.budget]
+        if any(marking[p] != other[p] for p in (self.idle, self.ready)) or left < left_other:
+            return False
+        if self.spent is None:
+            return True
+        return left + marking[self.spent] >= left_other + other[self.spent]
+
+
+def budget_of(net: SkillNet) -> Budget | None:
+    """`net` as a budget net, judged by its structure alone; `None` if it is another kind of net."""
+    match net.transitions:
+        case (start, use):
+            refill = None
+        case (start, use, refill):
+            pass
+        case _:
+            return None
+    if not start.structural or not use.tools or any(t.partial for t in net.transitions):
+        return None
+    if len(start.inputs) != 1 or len(start.outputs) != 1 or len(use.inputs) != 2 or start.transfers:
+        return None
+    idle, ready, budget = start.inputs[0], start.outputs[0], use.inputs[1]
+    spent = use.outputs[1] if len(use.outputs) == 2 else None
+    places = (idle, ready, budget) if spent is None else (idle, ready, budget, spent)
+    fits = (
+        net.places == places
+        and len(set(places)) == len(places)
+        and use.inputs == (ready, budget)
+        and use.outputs == (ready, *places[3:])
+        and not use.transfers
+    )
+    if fits and refill is not None:
+        by_call = refill.inputs == refill.outputs == (ready,) and refill.transfers == ((spent, budget),)
+        in_time = refill.after is not None and (refill.inputs, refill.outputs) == ((spent,), (budget,))
+        fits = by_call or in_time
+    tokens = net.initial_marking.get(budget, 0)
+    if not fits or any(net.initial_marking.get(p, 0) != (p == idle) for p in places if p != budget):
+        return None
+    return Budget(idle, ready, budget, spent, tokens, net.places, refill and refill.after)

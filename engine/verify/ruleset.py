@@ -1,0 +1,400 @@
+"""Rules proved together: the shortest way to a tool, what forbids it, and how often it can be called.
+
+Nothing is claimed that was not found out: where the search gives up the answer is `Unknown`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from ..core.durations import as_typed
+from ..net.net import SkillNet, auto_advance
+from .budget import Effort
+from .call_bounds import Bounds, Most, most_calls, paces
+from .composition import Whole
+from .condition_cases import Cases
+from .local_net import Action, Wait
+from .machine import Machine, Tokens
+from .search import DEFAULT_EFFORT, Forbidden, Found, GaveUp, Word, find, redundant
+from .vocabulary import Vocabulary, certain_actions, combines, loose_actions, loosely_covered
+from .waiting import seconds_of, waits
+
+# A way as people read it: calls, what they ask, and how long to wait between them.
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """A call on a way: its names, the most specific first, whether people are asked, how it ends.
+
+    `people` is how many must approve. `outside` holds the keys of nets that would stop it or ask somebody
+    if it met their conditions, which it must not. With `seconds` it is no call but waiting for so long,
+    and `names` says that.
+    """
+
+    names: tuple[str, ...]
+    approval: bool = False
+    succeeds: bool = True
+    people: int = 1
+    outside: tuple[str, ...] = ()
+    seconds: float | None = None
+
+    def __str__(self) -> str:
+        asked = "approval" if self.people < 2 else f"{self.people} people approve"
+        marks = [*([asked] if self.approval else []), *([] if self.succeeds else ["fails"])]
+        if self.outside:
+            marks.append(f"outside {', '.join(self.outside)}")
+        return f"{self.names[0]} ({', '.join(marks)})" if marks else self.names[0]
+
+
+class Shown:
+    """Words of a whole as calls; a call that occurs on many ways is made once."""
+
+    def __init__(
+        self,
+        whole: Whole,
+        nets: Mapping[str, SkillNet],
+        markings: Mapping[str, Mapping[str, int]] | None,
+    ) -> None:
+        self._whole = whole
+        self._nets = nets
+        self._markings = markings
+        self._at = {local.key: net for net, local in enumerate(whole.locals)}
+        # Where nothing depends on where the nets stand, they need not be moved along.
+        self._moves = whole.manual or any(a.outside or a.wait for a in whole.actions)
+        self._known: dict[tuple[int, int, tuple[str, ...]], PlannedCall] = {}
+        self._fixed: dict[int, PlannedCall] = {}
+        self._left_out: dict[str, tuple[Machine, Tokens]] = {}
+
+    def calls(self, word: Sequence[int]) -> tuple[PlannedCall, ...]:
+        """The calls of a word that works from where the nets stand; waiting on end is one step."""
+        if not self._moves:
+            for number in word:
+                if number not in self._fixed:
+                    self._fixed[number] = self._planned({}, number)
+            return tuple(map(self._fixed.__getitem__, word))
+        whole = self._whole
+        state = whole.begin()
+        planned: list[PlannedCall] = []
+        waited: list[Wait] = []
+        since: dict[int, int] = {}
+        for number in self._waiting_together(word):
+            wait = whole.actions[number].wait
+            if wait is not None:
+                since = since if waited else dict(state)
+                waited.append(wait)
+            else:
+                if waited:
+                    planned.append(self._waiting(waited, since))
+                    waited = []
+                planned.append(self._planned(state, number))
+            whole.run(state, [number])
+        return tuple(planned)
+
+    def _waiting_together(self, word: Sequence[int]) -> list[int]:
+        """The word with waiting put beside earlier waiting, past calls that its net does not know."""
+        found: list[int] = []
+        for number in word:
+            place = end = len(found)
+            if self._whole.actions[number].wait is not None:
+                here = set(self._whole.nets_of[number])
+                while place and here.isdisjoint(self._whole.nets_of[found[place - 1]]):
+                    place -= 1
+                    if self._whole.actions[found[place]].wait is not None:
+                        end = place + 1
+                        break
+            found.insert(end, number)
+        return found
+
+    def _waiting(self, waited: Sequence[Wait], state: Mapping[int, int]) -> PlannedCall:
+        keys = {wait.key for wait in waited}
+        markings = {k: self._whole.locals[self._at[k]].marking(state[self._at[k]]) for k in keys}
+        seconds = seconds_of(waited, self._nets, markings)
+        return PlannedCall((f"wait {as_typed(seconds)}",), seconds=seconds)
+
+    def _planned(self, state: Mapping[int, int], number: int) -> PlannedCall:
+        whole = self._whole
+        action = whole.actions[number]
+        people = whole.asking.get(number, 0)
+        if whole.manual:
+            asked = (whole.locals[net].asks(state[net], number) for net in whole.nets_of[number])
+            people = max(people, *asked, 0)
+        outside = tuple(key for key in action.outside if self._would_stop(state, action, key))
+        key = (number, people, outside)
+        if key not in self._known:
+            self._known[key] = PlannedCall(
+                action.names, people > 0, action.succeeds, max(people, 1), outside
+            )
+        return self._known[key]
+
+    def _would_stop(self, state: Mapping[int, int], action: Action, key: str) -> bool:
+        """Whether a net that the call is outside of would block it or ask somebody from inside."""
+        if key in self._at:
+            local = self._whole.locals[self._at[key]]
+            machine, tokens = local.machine, local.tokens(state[self._at[key]])
+        else:
+            machine, tokens = self._resting(key)
+        moved = machine.advance(tokens, action.names, Effort(), succeeds=action.succeeds)
+        return moved is None or moved[1] > 0
+
+    def _resting(self, key: str) -> tuple[Machine, Tokens]:
+        """A net that none of the calls moves, where it stands."""
+        if key not in self._left_out:
+            net = self._nets[key]
+            given = self._markings
+            marking = auto_advance(net, net.initial_marking) if given is None else given[key]
+            machine = Machine(net, marking)
+            self._left_out[key] = machine, tuple(marking.get(p, 0) for p in machine.places)
+        return self._left_out[key]
+
+
+Markings: TypeAlias = Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Calls that lead to a tool, its own call last; `shortest` when no fewer do, waiting counted too.
+
+    Calls that have several mapped names at once are not looked for: with them it may be shorter.
+    """
+
+    calls: tuple[PlannedCall, ...]
+    shortest: bool = True
+
+    def __str__(self) -> str:
+        return " → ".join(map(str, self.calls))
+
+
+@dataclass(frozen=True, slots=True)
+class Never:
+    """No sequence of calls leads there; `nets` (keys) forbid it and none of them can be left out.
+
+    Without nets there is no call of that name at all.
+    """
+
+    nets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Too much to tell."""
+
+
+Answer: TypeAlias = Way | Never | Unknown
+
+
+class Together:
+    """All nets of a rule set, or of a session at its present markings, as one.
+
+    Raises `NetError` when a net does not come to rest.
+    """
+
+    def __init__(
+        self,
+        nets: Mapping[str, SkillNet],
+        *,
+        markings: Markings | None = None,
+        words: Vocabulary | None = None,
+        extra: Sequence[Action] = (),
+        effort: int = DEFAULT_EFFORT,
+    ) -> None:
+        self._effort = effort
+        self._nets = nets
+        self._markings = markings
+        self._words = words = words or Vocabulary()
+        self._extra = extra
+        self._cases = cases = Cases(nets)
+        self._waits = waits(nets)
+        each = list(nets.values())
+        self._certain = self._whole(cases.free(certain_actions(each, words)))
+        self._shown = Shown(self._certain, nets, markings)
+        self._loose = self._certain
+        self._sure = True
+        if combines(each, words):
+            self._sure = loosely_covered(each, words)
+            loose = self._whole(cases.free(loose_actions(each, words, frozenset())))
+            carriers = {tool for tools in words.carriers.values() for tool in tools}
+            never = frozenset(
+                t
+                for t in carriers
+                if any(t in a.names for a in loose.actions) and not _possible(loose, t)
+            )
+            if never and self._sure:
+                loose = self._whole(cases.free(loose_actions(each, words, never)))
+            self._loose = loose
+        self._bounds: Bounds | None = None
+        self._inside: _Inside | None = None
+
+    @property
+    def certain(self) -> Whole:
+        """The whole over the calls that surely exist."""
+        return self._certain
+
+    def way(self, name: str) -> Answer:
+        """The shortest way to a call that has `name`; from outside conditions where that is shorter."""
+        return self._answer([_named(whole, name) for whole in (self._certain, self._loose)])
+
+    def way_within(self, key: str) -> Answer:
+        """The shortest way to a call that the condition of the net `key` is asked of and holds for.
+
+        Of a net without a condition, to a call that it gates.
+        """
+        inside = self._conditional()
+        found, _ = _best(inside.whole, inside.governed(key, self._nets[key]), self._effort)
+        match found:
+            case Word():
+                return Way(inside.shown.calls(found.actions), found.shortest)
+            case Forbidden() if inside.complete and self._loose is self._certain:
+                return self._never(inside.whole, found)
+            case _:
+                return Unknown()
+
+    def way_to_extra(self) -> Answer:
+        """The shortest way to the first of the `extra` actions."""
+        return self._answer([[0], [0]])
+
+    def _answer(self, goals: Sequence[Sequence[int]]) -> Answer:
+        found, left = _best(self._certain, goals[0], self._effort)
+        if isinstance(found, Word):
+            return Way(self._shown.calls(found.actions), found.shortest)
+        if not self._cases.complete:
+            return Unknown()
+        if self._loose is self._certain:
+            return self._never(self._certain, found) if isinstance(found, Forbidden) else Unknown()
+        proof, _ = _best(self._loose, goals[1], max(left, self._effort // 2))
+        if not isinstance(proof, Forbidden):
+            return Unknown()
+        against = [self._loose.locals[net].net for net in proof.nets]
+        if not loosely_covered(against, self._words):
+            return Unknown()
+        # Where a tool that carries names is itself out of reach, only the certain calls tell why.
+        if self._sure and isinstance(found, Forbidden):
+            return self._never(self._certain, found)
+        return self._never(self._loose, proof)
+
+    def _never(self, whole: Whole, found: Forbidden) -> Never:
+        return Never(tuple(whole.locals[net].key for net in found.nets))
+
+    def _whole(self, actions: Sequence[Action]) -> Whole:
+        return Whole(self._nets, [*self._extra, *actions, *self._waits], self._markings)
+
+    def _conditional(self) -> _Inside:
+        """All nets with calls from inside each condition as well; made when first asked for."""
+        if self._inside is None:
+            calls = certain_actions(list(self._nets.values()), self._words)
+            actions, complete = self._cases.each(calls)
+            whole = self._whole(actions)
+            self._inside = _Inside(whole, Shown(whole, self._nets, self._markings), complete)
+        return self._inside
+
+    def most(self, name: str) -> Most:
+        """The most calls of `name` that a session can make, from wherever conditions allow most."""
+        most = self._most(name)
+        if not self._cases.complete and not most.unlimited:
+            most = Most(most.least, None)
+        return replace(most, paces=paces(self._loose, _named(self._loose, name))) if self._waits else most
+
+    def _most(self, name: str) -> Most:
+        bounds, named = self._bounds_of_certain(), _named(self._certain, name)
+        certain = most_calls(self._certain, bounds, named, self._effort // 2)
+        if self._loose is self._certain or certain.unlimited:
+            return certain
+        if not self._sure:
+            never = not certain.least and isinstance(self.way(name), Never)
+            return Most(certain.least, 0 if never else None)
+        named = _named(self._loose, name)
+        loose = most_calls(self._loose, Bounds(self._loose), named, self._effort // 2)
+        return Most(certain.least, None if loose.unlimited else loose.most)
+
+    def bound(self, name: str, *, without: str) -> float:
+        """A bound on the calls of `name` by all nets but the one with the key `without`.
+
+        Where that has a condition, on those for which it holds.
+        """
+        if self._nets[without].condition is not None:
+            return self._bound_within(name, without)
+        whole = self._loose
+        nets = [n for n, local in enumerate(whole.locals) if local.key == without]
+        if not nets or not self._sure or not self._cases.complete:
+            return float("inf")
+        bounds = self._bounds_of_certain() if whole is self._certain else Bounds(whole)
+        return bounds.most(_named(whole, name), without=nets[0])
+
+    def _bound_within(self, name: str, key: str) -> float:
+        inside = self._conditional()
+        named = {*_named(inside.whole, name)}.intersection(inside.governed(key, self._nets[key]))
+        nets = [n for n, local in enumerate(inside.whole.locals) if local.key == key]
+        if not named or not nets or not inside.complete or self._loose is not self._certain:
+            return float("inf")
+        return inside.bounds().most(named, without=nets[0])
+
+    def redundant(self, key: str, effort: Effort) -> bool:
+        """Whether all other nets together are known to block whatever the net `key` blocks.
+
+        Takes from `effort`; `False` also when that did not suffice, or names combine.
+        """
+        if self._loose is not self._certain:
+            return False
+        whole, complete = self._certain, self._cases.complete
+        if self._nets[key].condition is not None:
+            inside = self._conditional()
+            whole, complete = inside.whole, inside.complete
+        net = next((n for n, local in enumerate(whole.locals) if local.key == key), None)
+        return net is not None and complete and redundant(whole, net, effort)
+
+    def _bounds_of_certain(self) -> Bounds:
+        if self._bounds is None:
+            self._bounds = Bounds(self._certain)
+        return self._bounds
+
+
+class _Inside:
+    """All nets together, with calls from inside each condition; `complete` when none was left out."""
+
+    def __init__(self, whole: Whole, shown: Shown, complete: bool) -> None:
+        self.whole = whole
+        self.shown = shown
+        self.complete = complete
+        self._bounds: Bounds | None = None
+
+    def governed(self, key: str, net: SkillNet) -> list[int]:
+        """The calls that the condition of a net is asked of and holds for."""
+        names = {*net.governs} if net.condition else {tool for t in net.transitions for tool in t.tools}
+        numbers = dict.fromkeys(n for name in names for n in _named(self.whole, name))
+        return [n for n in numbers if not names.isdisjoint(self.whole.actions[n].names_in(key))]
+
+    def bounds(self) -> Bounds:
+        if self._bounds is None:
+            self._bounds = Bounds(self.whole)
+        return self._bounds
+
+
+def _named(whole: Whole, name: str) -> list[int]:
+    return whole.named.get(name, [])
+
+
+def _possible(whole: Whole, name: str) -> bool:
+    return any(whole.reached.possible(a) for a in _named(whole, name))
+
+
+def _best(whole: Whole, goals: Sequence[int], effort: int) -> tuple[Found, int]:
+    """The shortest word to one of `goals`, forbidden only when all are; and what effort is left."""
+    best: Word | None = None
+    against: dict[int, None] = {}
+    gave_up = False
+    for position, goal in enumerate(goals):
+        before = whole.effort.left
+        found = find(whole, goal, effort // (len(goals) - position))
+        effort -= before - whole.effort.left
+        match found:
+            case Word() as word:
+                if best is None or len(word.actions) < len(best.actions):
+                    best = word
+            case Forbidden(nets):
+                against.update(dict.fromkeys(nets))
+            case GaveUp():
+                gave_up = True
+    if best is not None:
+        return Word(best.actions, best.shortest and not gave_up), effort
+    return GaveUp() if gave_up else Forbidden(tuple(sorted(against))), effort

@@ -1,0 +1,1 @@
+"""Findings about rules: contradictions, overlaps, advice."""

@@ -1,0 +1,181 @@
+"""What can be said of conditions without a call.
+
+A condition holds, does not, or cannot be told. `ruled_out` proves that no call makes some conditions come
+out as wanted; where it proves nothing, nothing is said. The conditions are laid out as a choice of
+conjunctions, and in each one every field is tried on its own: missing, with the values that its
+comparisons name, and with one for each stretch between them. What a pattern finds in a text of such a
+stretch, and what lies in which folder, is left open, except that one comparison always has one answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import TypeAlias, assert_never
+
+from ...engine.core.condition import And, Compare, Condition, Not, Or, holds
+from ...engine.verify.budget import Effort, SpentError
+
+Answers: TypeAlias = frozenset[bool | None]
+Demand: TypeAlias = tuple[Condition, Answers]
+_Conjunction: TypeAlias = Mapping[Compare, Answers]
+
+HOLDS: Answers = frozenset([True])
+FAILS: Answers = frozenset([False])
+NOT_FAILS: Answers = frozenset([True, None])
+NOT_HOLDS: Answers = frozenset([False, None])
+_ANY: Answers = frozenset([True, False, None])
+
+ONE_PROOF = 20_000
+"""What a single proof may cost."""
+
+_KINDS: tuple[object, ...] = (None, True, False, [], {}, float("nan"))
+"""One value for each kind that has no order, all of whose values come out alike."""
+
+
+def ruled_out(*demands: Demand, effort: Effort | None = None) -> bool:
+    """Whether it is proved that no call makes each condition come out as demanded of it.
+
+    Takes from `effort`, if that is given; `False` also when a proof costs too much.
+    """
+    effort = Effort() if effort is None else effort
+    try:
+        with effort.within(ONE_PROOF):
+            possible: list[_Conjunction] = [{}]
+            for condition, wanted in demands:
+                possible = _both(possible, _laid_out(condition, wanted, effort), effort)
+            return not any(_can_be(conjunction, effort) for conjunction in possible)
+    except SpentError:
+        return False
+
+
+def covers(wide: Condition | None, narrow: Condition | None, effort: Effort | None = None) -> bool:
+    """Whether a rule with the condition `wide` surely applies wherever one with `narrow` does.
+
+    A rule applies where its condition holds or cannot be told, and everywhere without one.
+    """
+    if wide is None:
+        return True
+    within = () if narrow is None else ((narrow, NOT_FAILS),)
+    return ruled_out((wide, FAILS), *within, effort=effort)
+
+
+def _laid_out(condition: Condition, wanted: Answers, effort: Effort) -> list[_Conjunction]:
+    """The conjunctions of which one must be, for a condition to come out as `wanted`."""
+    match condition:
+        case Compare():
+            return [{condition: wanted}]
+        case Not(inner=inner):
+            turned = frozenset(None if answer is None else not answer for answer in wanted)
+            return _laid_out(inner, turned, effort)
+        case And(parts=parts):
+            every = wanted in (HOLDS, NOT_FAILS)
+        case Or(parts=parts):
+            every = wanted in (FAILS, NOT_HOLDS)
+        case _:
+            assert_never(condition)
+    each = [_laid_out(part, wanted, effort) for part in parts]
+    if not every:
+        return [choice for choices in each for choice in choices]
+    joined: list[_Conjunction] = [{}]
+    for choices in each:
+        joined = _both(joined, choices, effort)
+    return joined
+
+
+def _both(
+    some: Iterable[_Conjunction], others: Iterable[_Conjunction], effort: Effort
+) -> list[_Conjunction]:
+    """Every conjunction of one of `some` with one of `others` that does not contradict itself."""
+    found: list[_Conjunction] = []
+    for one in some:
+        for other in others:
+            effort.charge(1 + len(one) + len(other))
+            joined = dict(one)
+            for comparison, wanted in other.items():
+                joined[comparison] = joined.get(comparison, _ANY) & wanted
+            if all(joined.values()):
+                found.append(joined)
+    return found
+
+
+def _can_be(conjunction: _Conjunction, effort: Effort) -> bool:
+    """Whether for every field there may be a value with which its comparisons come out as wanted."""
+    by_field: dict[tuple[str, ...], list[Compare]] = {}
+    for comparison in conjunction:
+        by_field.setdefault(comparison.path, []).append(comparison)
+    return all(_has_value(about, conjunction, effort) for about in by_field.values())
+
+
+def _has_value(about: Sequence[Compare], conjunction: _Conjunction, effort: Effort) -> bool:
+    for value in _values(about):
+        effort.charge(len(about))
+        if all(conjunction[comparison] & _answers(comparison, value) for comparison in about):
+            return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """What a field may hold. One that is no `exact` text stands for all texts of a stretch."""
+
+    value: object = None
+    exact: bool = True
+    missing: bool = False
+
+
+def _answers(comparison: Compare, at: _Value) -> Answers:
+    """What a comparison can come out as."""
+    if at.missing:
+        return frozenset([None])
+    match comparison.operator:
+        case "under":
+            # Where links lead, and what the working directory is, is not known here.
+            return _ANY if isinstance(at.value, str) else frozenset([None])
+        case "contains" if at.value == []:
+            return _ANY
+        case "contains" | "matches" if isinstance(at.value, str) and not at.exact:
+            wrong = comparison.operator == "contains" and not isinstance(comparison.value, str)
+            return frozenset([None]) if wrong else frozenset([True, False])
+        case _:
+            field, *names = comparison.path
+            value = at.value
+            for name in reversed(names):
+                value = {name: value}
+            return frozenset([holds(comparison, {field: value})])
+
+
+def _values(about: Iterable[Compare]) -> Iterator[_Value]:
+    """Values of which, for any value at all, one has the same answers."""
+    constants: list[object] = []
+    for comparison in about:
+        constants += comparison.value if isinstance(comparison.value, tuple) else (comparison.value,)
+    yield _Value(missing=True)
+    yield from map(_Value, _KINDS)
+    yield from _texts({c for c in constants if isinstance(c, str)})
+    numbers = {c for c in constants if isinstance(c, int | float) and not isinstance(c, bool)}
+    yield from map(_Value, _numbers(sorted(numbers)))
+
+
+def _texts(named: set[str]) -> Iterator[_Value]:
+    """The texts named, and one from before the first and from behind each."""
+    yield _Value("", exact="" in named)
+    for text in named:
+        yield _Value(text)
+        # The first text after it: if that is named too, nothing lies between them.
+        if text + "\0" not in named:
+            yield _Value(text + "\0", exact=False)
+
+
+def _numbers(named: list[int | float]) -> Iterator[int | float]:
+    """The numbers named, and one from each stretch between and around them, where it has any."""
+    yield from (float("-inf"), float("inf"), *(named or (0,)))
+    for left, right in pairwise(named):
+        middle = (Fraction(left) + Fraction(right)) / 2
+        yield int(middle)
+        try:
+            yield float(middle)
+        except OverflowError:
+            continue

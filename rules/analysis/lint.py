@@ -1,0 +1,211 @@
+"""Warnings: rules that compile and probably do not say what their author means (G-43)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from ...engine.core.rule import RESERVED, UNCLEAR, LimitRule, Rule, RuleSource, SequenceRule
+from ...engine.core.sanitize import folded_name
+from ..errors.fault import closest
+from ..errors.problems import Problem, quote
+from ..naming import is_shell_field, tools_named
+from ..parse.durations import meant
+from ..parse.lines import code, head
+from ..parse.statements import HUMAN, SESSION, Allowance, Map, Statement
+from ..unclear import about_allowances, about_rules
+
+_STRAY_ENDS = ",;:'\""
+_SHOWN_NAMES = 6
+_NEAR_MISS = 0.85
+"""How like a word of the language a name must be to be taken for a misspelling of it."""
+
+_QUOTED = re.compile(r"""(["']).+\1""")
+
+
+def advise(statements: Sequence[Statement]) -> list[Problem]:
+    """What looks wrong in rules that compile, in the order of the statements."""
+    maps = [s for s in statements if isinstance(s, Map)]
+    allowances = [s for s in statements if isinstance(s, Allowance)]
+    rules = [s for s in statements if not isinstance(s, Map | Allowance)]
+    used = {tool for rule in rules for tool in tools_named(rule)}
+    allowed = about_allowances(maps, rules, allowances)
+    lesser = {(problem.file, problem.line): problem for problem in about_rules(maps, rules)}
+    given = {m.name for m in maps}
+    seen: dict[Rule, RuleSource] = {}
+    warnings: list[Problem] = []
+    for statement in statements:
+        if isinstance(statement, Allowance):
+            warnings.append(next(allowed))
+        elif isinstance(statement, Map):
+            if statement.name not in used:
+                warnings.append(_unused(statement, maps, used))
+            if _QUOTED.fullmatch(statement.pattern.text):
+                warnings.append(_quoted(statement))
+        elif statement.source is not None:
+            if UNCLEAR in tools_named(statement) and not maps:
+                message = "no call is ever unclear: no map says which fields have to be read"
+                warnings.append(at_word(statement.source, UNCLEAR, message, "map a field of a tool"))
+            if (statement.source.file, statement.source.line) in lesser:
+                warnings.append(lesser[statement.source.file, statement.source.line])
+            for name in dict.fromkeys(tools_named(statement)):
+                warnings += _about_reserved(name, statement.source, given)
+            warnings += _about_rule(statement, statement.source, seen)
+    return warnings
+
+
+def _unused(m: Map, maps: Sequence[Map], used: Collection[str]) -> Problem:
+    """A map to a name that no rule names: what it does all the same, or that it does nothing (G-51)."""
+    kept = _kept_from_matching(m, maps, used)
+    if kept:
+        names = kept if len(kept) <= _SHOWN_NAMES else kept[: _SHOWN_NAMES - 1]
+        more = f" and {len(kept) - len(names)} more" if len(kept) > len(names) else ""
+        shown = ", ".join(map(quote, names)) if more else _listed(names)
+        message = f"this map, which no rule names, keeps {shown}{more} from matching"
+        remedy = "the first map that a command meets wins: move it below them, or add a rule for it"
+        return at_word(m.source, m.name, message, remedy)
+    if not RESERVED.isdisjoint(used):
+        # The tool is named by it, and its field is one that has to be read.
+        message = f"no rule names {quote(m.name)}: the map only says that {quote(m.tool)} is known"
+        return at_word(m.source, m.name, message, "add a rule for it unless that is what it is for")
+    message = f"no rule names {quote(m.name)}, so this map has no effect"
+    return at_word(m.source, m.name, message, "add a rule for it, or remove the map")
+
+
+def _listed(names: Sequence[str]) -> str:
+    *others, last = map(quote, names)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _kept_from_matching(m: Map, maps: Sequence[Map], used: Collection[str]) -> list[str]:
+    """The names that rules name and that maps below give to commands which meet this map as well."""
+    alike = [other for other in maps if (other.tool, other.field) == (m.tool, m.field)]
+    if not (is_shell_field(m.field) or any(other.shell for other in alike)):
+        return []
+    below = [other.name for other in alike[alike.index(m) + 1 :] if other.name in used]
+    return [name for name in dict.fromkeys(below) if name != m.name]
+
+
+def _quoted(m: Map) -> Problem:
+    pattern = m.pattern.text
+    message = f"the map looks for {pattern} with the quotes around it"
+    field = f"{m.tool}.{m.field}"
+    at = m.source.text.index(pattern, m.source.text.index(field) + len(field))
+    remedy = "leave them out unless the text has them"
+    return Problem(m.source.file, m.source.line, at + 1, len(pattern), m.source.text, message, remedy)
+
+
+def _about_rule(rule: Rule, source: RuleSource, seen: dict[Rule, RuleSource]) -> list[Problem]:
+    found: list[Problem] = []
+    first = seen.setdefault(bare(rule), source)
+    if first is not source:
+        where = f"{first.file}:{first.line}" if first.file != source.file else f"line {first.line}"
+        found.append(
+            at_word(source, None, f"the same rule as in {where}", "it is checked twice: remove one")
+        )
+    for tool in dict.fromkeys(tools_named(rule)):
+        if len(tool) > 1 and tool[-1] in _STRAY_ENDS:
+            message = f"the tool's name is taken to be {quote(tool)}, with the {tool[-1]} at its end"
+            found.append(at_word(source, tool, message, "remove it unless the name has it"))
+    match rule:
+        case SequenceRule():
+            found += _about_sequence(rule, source)
+        case LimitRule(window=None) if rule.scope != SESSION:
+            like = _like_session(rule.scope) or meant(rule.scope)
+            if like is not None:
+                message = f"{quote(rule.scope)} is taken as a tool whose success restores the budget"
+                found.append(at_word(source, rule.scope, message, f"did you mean '{like}'?"))
+        case _:
+            pass
+    return found
+
+
+def _like_session(scope: str) -> str | None:
+    """`session`, where that is what a word was to be."""
+    same = scope.lower().strip("s") == SESSION.strip("s")
+    return SESSION if same or closest(scope, [SESSION], _NEAR_MISS) is not None else None
+
+
+def _about_reserved(name: str, source: RuleSource, known: Collection[str]) -> Iterator[Problem]:
+    """A name that was to be a reserved one (G-64, G-66)."""
+    plain = folded_name(name).replace("_", "-")
+    close = None if name in RESERVED or name in known else closest(plain, sorted(RESERVED), _NEAR_MISS)
+    if close is not None:
+        message = f"{quote(name)} is taken as a tool's name"
+        yield at_word(source, name, message, f"did you mean '{close}'?")
+
+
+def _about_sequence(rule: SequenceRule, source: RuleSource) -> list[Problem]:
+    found: list[Problem] = []
+    if rule.prerequisite == rule.dependent:
+        message = f"a rule that requires {quote(rule.dependent)} before itself never blocks"
+        found.append(at_word(source, rule.dependent, message, "name two different tools"))
+    if rule.dependent == HUMAN:
+        message = f"'{HUMAN}' is taken as a tool's name here"
+        found.append(at_word(source, HUMAN, message, f"write it first: require {HUMAN} before <tool>"))
+    plain = rule.prerequisite.lower().replace("_", "-").rstrip("s")
+    if plain in {HUMAN, "approval", "human"} or closest(plain, [HUMAN], _NEAR_MISS) is not None:
+        message = f"{quote(rule.prerequisite)} is taken as a tool's name here"
+        found.append(at_word(source, rule.prerequisite, message, f"did you mean '{HUMAN}'?"))
+    return found
+
+
+def bare(rule: Rule) -> Rule:
+    """A rule without its place; of two that say the same, `per 60m` and `per 1h`, both are alike."""
+    alone = replace(rule, source=None)
+    slides = isinstance(alone, LimitRule) and alone.window is not None
+    return replace(alone, scope=SESSION) if slides else alone
+
+
+def at_word(source: RuleSource, word: str | None, message: str, remedy: str) -> Problem:
+    """A warning at `word`, at its last place before a condition, or at all of the rule."""
+    start = source.column - 1
+    if word is not None:
+        start = max(head(source.text).rfind(word), start)
+    length = len(code(source.text)) - start if word is None else len(word)
+    return Problem(source.file, source.line, start + 1, length, source.text, message, remedy)
+
+
+# Maps by which mentioning a command unlocks what only running it should.
+#
+# A map looks anywhere in a command unless its pattern says where. For what is blocked or asked for
+# that is right: `sudo rm` is `rm`. A name whose success unlocks something is another matter: `echo
+# ./test` succeeds too.
+
+
+_ANCHOR = re.compile(r"\^|\\A|\\B")
+
+
+def mentions(rules: Iterable[Rule], maps: Sequence[Map]) -> Iterable[Problem]:
+    """A warning for every map of a shell command that an `echo` can satisfy, and so unlock a tool."""
+    unlocks: dict[str, str] = {}
+    for rule in rules:
+        match rule:
+            case SequenceRule(prerequisite, dependent) if prerequisite != dependent:
+                unlocks.setdefault(prerequisite, dependent)
+            case LimitRule(tool, _, scope, window=None) if scope != SESSION:
+                unlocks.setdefault(scope, tool)
+            case _:
+                pass
+    for m in maps:
+        shell = m.shell or is_shell_field(m.field)
+        if shell and m.name in unlocks and _anywhere(m):
+            pattern = m.pattern.text
+            word = not pattern.startswith("/")
+            said = f"echo {pattern}" if word else "a command that only mentions it"
+            message = f"{quote(said) if word else said} counts as {quote(m.name)} too, and unlocks "
+            message += quote(unlocks[m.name])
+            start = rf"/^{_escaped(pattern)}(\s|$)/" if word else "a pattern that begins with ^"
+            remedy = f"write {start} to look only where a command begins"
+            yield at_word(m.source, pattern, message, remedy)
+
+
+def _anywhere(m: Map) -> bool:
+    """Whether the pattern is met wherever it stands. Only a regular expression can say where."""
+    text = m.pattern.text
+    return not text.startswith("/") or _ANCHOR.search(text) is None
+
+
+def _escaped(word: str) -> str:
+    return re.escape(word).replace("/", r"\/").replace(r"\-", "-").replace("#", "x23")

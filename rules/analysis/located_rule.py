@@ -1,0 +1,31 @@
+"""Rules with where they stand, for what is said about several of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...engine.core.rule import Rule, RuleSource, SequenceRule
+from ..parse.lines import code
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A rule with where it stands and the key of its net."""
+
+    key: str
+    rule: Rule
+    source: RuleSource
+
+    @property
+    def gated(self) -> str:
+        """The tool that the rule restricts."""
+        return self.rule.dependent if isinstance(self.rule, SequenceRule) else self.rule.tool
+
+    def line(self, beside: Placed) -> str:
+        """`line 4`, or `deploy.rules:4` where `beside` stands in another file."""
+        same = self.source.file == beside.source.file
+        return f"line {self.source.line}" if same else self.source.where
+
+    def brief(self, beside: Placed) -> str:
+        """`line 4 (block rm)`, as `beside` is told of it."""
+        return f"{self.line(beside)} ({code(self.source.text).strip()})"

@@ -1,0 +1,139 @@
+"""What conditions make of rules: some never hold, some always, some leave another rule nothing to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from ...engine.core.condition import Condition, comparisons
+from ...engine.core.rule import ApprovalRule, BlockRule
+from ...engine.verify import Effort
+from ..errors.problems import Problem, quote
+from .condition_logic import FAILS, HOLDS, covers, ruled_out
+from .lint import at_word
+from .located_rule import Placed
+
+EFFORT = 400_000
+"""What comparing conditions may cost in all; of rules not compared by then nothing is said."""
+
+_OPTIONS = {
+    "people": "another number of people",
+    "within": "another time",
+    "risk": "another risk",
+    "grants": "other words on grants",
+}
+
+
+def overlaps(rules: Sequence[Placed]) -> Iterator[Problem]:
+    """Warnings about conditions, and about rules that they make superfluous."""
+    effort = Effort(EFFORT)
+    for one in rules:
+        if one.rule.when is not None:
+            yield from _alone(one, one.rule.when, effort)
+    by_tool: dict[str, list[Placed]] = {}
+    for one in rules:
+        by_tool.setdefault(one.gated, []).append(one)
+    for tool, about in by_tool.items():
+        yield from _always_blocked(tool, about, effort)
+    pairs = (pair for about in by_tool.values() for pair in combinations(about, 2))
+    seen: set[str] = set()
+    for first, later in pairs:
+        if effort.left <= 0:
+            return
+        effort.charge(1)
+        if not _conditional(first, later):
+            continue
+        for problem, key in _between(first, later, effort):
+            # One warning about a rule says enough.
+            if key not in seen:
+                seen.add(key)
+                yield problem
+
+
+def _conditional(first: Placed, later: Placed) -> bool:
+    """Whether two rules differ in what their conditions, or their options, make of them."""
+    asks = isinstance(first.rule, ApprovalRule) and isinstance(later.rule, ApprovalRule)
+    if not asks and first.rule.when is None and later.rule.when is None:
+        return False
+    return replace(first.rule, source=None) != replace(later.rule, source=None)
+
+
+def _alone(one: Placed, when: Condition, effort: Effort) -> Iterator[Problem]:
+    if ruled_out((when, HOLDS), effort=effort):
+        fields = dict.fromkeys(part.field_name for part in comparisons(when))
+        missing = " or ".join(fields)
+        message = "this condition never holds"
+        remedy = f"the rule applies only where {missing} is missing or of another kind: mend it"
+        yield at_condition(one, when, message, remedy)
+    elif ruled_out((when, FAILS), effort=effort):
+        yield at_condition(one, when, "this condition always holds", "leave it out, or mend it")
+    for part in comparisons(when):
+        if part.operator == "under" and isinstance(part.value, str) and set("*?") & set(part.value):
+            message = f"{quote(part.value)} is taken as a folder of that very name"
+            yield at_condition(one, part, message, "name the folder alone: all below it is under it")
+
+
+def at_condition(one: Placed, when: Condition, message: str, remedy: str) -> Problem:
+    """A warning at a condition, or a part of one."""
+    parts = list(comparisons(when))
+    start, end = min(p.start for p in parts), max(p.end for p in parts)
+    source = one.source
+    return Problem(source.file, source.line, start + 1, end - start, source.text, message, remedy)
+
+
+def _always_blocked(tool: str, about: Sequence[Placed], effort: Effort) -> Iterator[Problem]:
+    """Blocks of which one applies to every call, though none does to all."""
+    blocks = [one for one in about if isinstance(one.rule, BlockRule) and one.rule.when is not None]
+    conditions = [one.rule.when for one in blocks]
+    if len(blocks) < 2 or any(isinstance(o.rule, BlockRule) and o.rule.when is None for o in about):
+        return
+    if ruled_out(*((when, FAILS) for when in conditions if when is not None), effort=effort):
+        last = blocks[-1]
+        others = " and ".join(one.line(last) for one in blocks[:-1])
+        message = f"with {others} this blocks every call of {quote(tool)}"
+        yield at_word(last.source, None, message, f"write: block {tool}")
+
+
+def _between(first: Placed, later: Placed, effort: Effort) -> Iterator[tuple[Problem, str]]:
+    """What two rules about one tool make of each other, and the key of the rule that it is about."""
+    for one, other in ((first, later), (later, first)):
+        if isinstance(other.rule, BlockRule) and other.rule.when is not None:
+            same = isinstance(one.rule, BlockRule)
+            mutual = same and one is first and covers(one.rule.when, other.rule.when, effort)
+            if not mutual and covers(other.rule.when, one.rule.when, effort):
+                message = "this rule can never matter: whatever it is about is blocked"
+                remedy = f"by {other.brief(one)}: remove one of the two"
+                yield at_word(one.source, None, message, remedy), one.key
+                return
+    match first.rule, later.rule:
+        case BlockRule(when=None), BlockRule():
+            yield _redundant(later, first), later.key
+        case BlockRule(), BlockRule(when=None):
+            yield _redundant(first, later), first.key
+        case ApprovalRule() as one, ApprovalRule() as other:
+            yield from _asked_twice(first, one, later, other, effort)
+        case _:
+            return
+
+
+def _redundant(block: Placed, wide: Placed) -> Problem:
+    message = "this rule can never matter: whatever it is about is blocked"
+    return at_word(block.source, None, message, f"by {wide.brief(block)}: remove one of the two")
+
+
+def _asked_twice(
+    first: Placed, one: ApprovalRule, later: Placed, other: ApprovalRule, effort: Effort
+) -> Iterable[tuple[Problem, str]]:
+    narrows = covers(one.when, other.when, effort)
+    widens = covers(other.when, one.when, effort)
+    if narrows and widens:
+        differ = [words for name, words in _OPTIONS.items() if getattr(one, name) != getattr(other, name)]
+        how = f" with {' and '.join(differ)}" if differ else ""
+        message = f"{first.line(later)} asks about the same calls{how}: each is asked for twice"
+        yield at_word(later.source, None, message, "keep one of the two"), later.key
+    elif narrows or widens:
+        narrow, wide = (later, first) if narrows else (first, later)
+        message = f"{wide.line(narrow)} asks about these calls too: each is asked for twice"
+        remedy = "if one question is enough, add 'when not …' to the other rule"
+        yield at_word(narrow.source, None, message, remedy), narrow.key

@@ -1,0 +1,1 @@
+"""Messages for rules files that cannot be read."""

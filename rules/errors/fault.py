@@ -1,0 +1,54 @@
+"""One thing that is wrong in a line, and the words that all errors share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .problems import quote
+
+if TYPE_CHECKING:
+    from lark import Token
+
+    from ..parse.patterns import PatternError
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong in a line, where, and the remedy; `start` counts characters from 0."""
+
+    start: int
+    length: int
+    message: str
+    remedy: str
+
+    @classmethod
+    def at(cls, word: Token, message: str, remedy: str) -> Fault:
+        """A fault of all of `word`."""
+        return cls(start(word), len(word), message, remedy)
+
+    @classmethod
+    def within(cls, word: Token, error: PatternError) -> Fault:
+        """A fault of the part of `word` that `error` names."""
+        return cls(start(word) + error.offset, error.length, error.message, error.remedy)
+
+
+def either(words: Sequence[str]) -> str:
+    """`'a', 'b', or 'c'`."""
+    *others, last = map(quote, words)
+    if len(others) > 1:
+        return f"{', '.join(others)}, or {last}"
+    return f"{others[0]} or {last}" if others else last
+
+
+def closest(word: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The candidate that `word` is a misspelling of; `cutoff`, up to 1, is how like it must be."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word[:40].lower(), list(candidates), 1, cutoff)), None)
+
+
+def start(word: Token) -> int:
+    """How many characters stand before `word` in its line."""
+    return word.start_pos or 0

@@ -1,0 +1,76 @@
+"""The words for what is wrong with a field that a condition names: `input.env`, `input."a b"`."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from lark import Token
+
+from ..parse.lines import code, write
+from .fault import Fault, start
+from .problems import cut, quote
+
+_TEXT = r'"(?:[^"\\]|\\.)*"'
+_BARE = r'[^\s.#()\[\]"=<>!,\ufeff]+'
+_NAMES = re.compile(rf"input(?:\.(?:{_TEXT}|{_BARE}))*", re.IGNORECASE)
+_AFTER = re.compile(rf"\.?(?:{_TEXT}|{_BARE})?\.?")
+_INDEX = re.compile(rf"\[\s*({_TEXT}|'[^'#]*'|[^\s\[\]\"'#]*)\s*\]")
+_SINGLE = re.compile(r"'([^'#]*)'")
+
+
+def misnamed(line: str, word: Token) -> Fault | None:
+    """What is wrong with the names behind `input` at `word`, in quotes or brackets, if anything is."""
+    begin = start(word)
+    names = _NAMES.match(line, begin)
+    if names is None or len(names[0]) < len(word.rstrip(".")):
+        return None
+    end = names.end()
+    rest = code(line)[end:]
+    if rest.startswith('."') and re.match(rf"\.{_TEXT}", rest) is None:
+        return _unclosed(line, end + 1, rest[1:])
+    index = _INDEX.match(rest)
+    if index is not None:
+        return _indexed(line, end, index)
+    if names[0].endswith('"') and rest[:1] not in ("", " ", "\t"):
+        more = _AFTER.match(rest)
+        got = line[begin:end] + (more[0] if more else "")
+        message = f"a field's names are parted by single dots, got {quote(got)}"
+        if rest.startswith("."):
+            return Fault(begin, len(got), message, write(line, end, 1, ""))
+        return Fault(begin, len(got), message, write(line, end, 0, "."))
+    return None
+
+
+def in_single_quotes(line: str, field: Token) -> Fault | None:
+    """The fault of a name in single quotes that hold a blank, of which `field` is the beginning."""
+    at = line.find(".'", start(field), start(field) + len(field))
+    found = None if at < 0 else _SINGLE.match(line, at + 1)
+    if found is None:
+        return None
+    message = f"a name stands in double quotes, got {quote(found[0])}"
+    remedy = write(line, found.start(), len(found[0]), _quoted(found[1]))
+    return Fault(found.start(), len(found[0]), message, remedy)
+
+
+def _unclosed(line: str, at: int, name: str) -> Fault:
+    message = f"the name {quote(name)} has no closing quote"
+    if re.match(r'"[^"]*\\("|$)', name):
+        return Fault(at, len(name), message, r'a \ at its end is written \\, and then comes a "')
+    closed = re.match(r'"[^\s")#=<>!]*', name)
+    whole = closed[0] if closed else name
+    return Fault(at, len(name), message, write(line, at, len(whole), f'{whole}"'))
+
+
+def _indexed(line: str, at: int, index: re.Match[str]) -> Fault:
+    inside = index[1]
+    if inside.isdecimal() or not inside:
+        message = f"a condition looks at no single item of a list, got {quote(index[0])}"
+        return Fault(at, len(index[0]), message, "'contains' asks whether a list has an item")
+    name = inside if inside.startswith('"') else _quoted(inside.strip("'"))
+    message = f"a field's name follows a dot, got {quote(index[0])}"
+    return Fault(at, len(index[0]), message, write(line, at, len(index[0]), f".{name}"))
+
+
+def _quoted(name: str) -> str:
+    return json.dumps(cut(name), ensure_ascii=False)

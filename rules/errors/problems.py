@@ -1,0 +1,100 @@
+"""What is wrong in a rules file, where, and how to put it right."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ...engine.core.sanitize import visible
+
+# What a line of a rules file looks like: a caret finds its place by cells, not by characters.
+
+
+TAB = "    "
+
+
+def shown(text: str) -> str:
+    """A piece of one line, safe for a terminal; tabs become four blanks wherever they stand."""
+    return visible(text.replace("\t", TAB))
+
+
+def cells(text: str) -> int:
+    """How many screen cells `shown(text)` takes: wide characters two, combining ones none."""
+    seen = shown(text)
+    return len(seen) if seen.isascii() else sum(map(_width, seen))
+
+
+def _width(character: str) -> int:
+    if unicodedata.category(character) in {"Mn", "Me"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+_SHOWN_BEFORE = 40
+_SHOWN_AFTER = 32
+_QUOTED = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One error or warning (G-40).
+
+    `line` and `column` count characters from 1; line 0 means the file as a whole. `length` is the number
+    of characters at fault, `text` the whole line as written. `message` says what is wrong, `remedy` what
+    to write instead, if there is anything to add.
+    """
+
+    file: str
+    line: int
+    column: int
+    length: int
+    text: str
+    message: str
+    remedy: str = ""
+
+    @property
+    def where(self) -> str:
+        """`rules/deploy.rules:3:9`, or the file alone."""
+        return f"{shown(self.file)}:{self.line}:{self.column}" if self.line else shown(self.file)
+
+    @property
+    def caret(self) -> str:
+        """The two lines that point: the text, and `^` under the characters at fault."""
+        at = self.column - 1
+        length = min(self.length, _SHOWN_AFTER)
+        first, last = max(0, at - _SHOWN_BEFORE), at + length + _SHOWN_AFTER
+        before, fault = self.text[first:at], self.text[at : at + length]
+        head = "…" if first else ""
+        tail = "…" if len(self.text) > last else ""
+        line = f"{head}{shown(before)}{shown(self.text[at:last])}{tail}"
+        return f"{line}\n{' ' * cells(head + before)}{'^' * max(1, cells(fault))}"
+
+    def __str__(self) -> str:
+        lines = [f"{self.where}: {shown(self.message)}"]
+        if self.line:
+            lines += [f"    {line}" for line in self.caret.split("\n")]
+        if self.remedy:
+            lines.append(f"    {shown(self.remedy)}")
+        return "\n".join(lines)
+
+
+class RuleError(Exception):
+    """Rules that do not compile: every problem of every file, in order (G-40)."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.problems))
+
+
+def quote(word: str) -> str:
+    """`word` as a message shows it: in quotes, and cut when it is long."""
+    return f"'{cut(word)}'"
+
+
+def cut(text: str) -> str:
+    """`text`, or its beginning when it is long."""
+    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"

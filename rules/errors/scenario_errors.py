@@ -1,0 +1,111 @@
+"""The words for what is wrong in a line of a scenario; `faults.py` has those for rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lark import Token
+
+from ..parse.durations import ONE_UNIT, joined, meant
+from ..parse.grammar import Grammar, Reading, Unexpected
+from .fault import Fault, closest, either, start
+from .option_errors import TIME
+from .problems import quote
+
+_END = "$END"
+
+USAGE = {
+    "use": "use <file> …",
+    "scenario": 'scenario "<name>"',
+    "call": "call <tool> [<field> <value> …] [fails]",
+    "expect": 'expect allow, expect ask, or expect block ["<reason>"]',
+    "approve": "approve",
+    "deny": 'deny ["<reason>"]',
+    "switch": "switch <net> on, or switch <net> off",
+    "mode": "mode enforce, or mode shadow",
+    "wait": "wait <time>",
+}
+
+_MEANT = {
+    "allow": "did you mean 'expect allow'?",
+    "allowed": "did you mean 'expect allow'?",
+    "ask": "did you mean 'expect ask'?",
+    "asks": "did you mean 'expect ask'?",
+    "block": "did you mean 'expect block'?",
+    "blocked": "did you mean 'expect block'?",
+    "require": "rules stand in a file of their own: use <file>",
+    "limit": "rules stand in a file of their own: use <file>",
+    "map": "rules stand in a file of their own: use <file>",
+    "test": "did you mean 'scenario'?",
+    "reject": "did you mean 'deny'?",
+    "sleep": "did you mean 'wait'?",
+}
+
+_KINDS = {
+    "WORD": "a word",
+    "STRING": "a text in double quotes",
+    "DURATION": TIME,
+    _END: "the end of the line",
+}
+
+
+def scenario_faults(reading: Reading, grammar: Grammar) -> list[Fault]:
+    """What keeps a line from being the statement it set out to be."""
+    for position, word in enumerate(reading.words, 1):
+        if word.type != "STRING" and word.startswith('"') and reading.statement is not None:
+            message = (
+                f"expected a text between two double quotes at position {position}, got {quote(word)}"
+            )
+            return [Fault.at(word, message, r'end it with ", and write \" for a quote inside it')]
+        if _opens(reading, position, word):
+            message = f"{quote(word[0])} is not closed: a list or an object is written as in JSON"
+            return [Fault.at(word, message, "a text that begins with a bracket stands in double quotes")]
+    if reading.statement is None:
+        return [_unknown(unexpected, grammar) for unexpected in reading.unexpected]
+    usage = f"write: {USAGE[reading.statement.data]}"
+    wrong = [*reading.unexpected]
+    if reading.misfit is not None and not wrong:
+        wrong.append(reading.misfit)
+    return [_misplaced(unexpected, usage, reading, grammar) for unexpected in wrong]
+
+
+def _opens(reading: Reading, position: int, word: Token) -> bool:
+    """Whether a word begins a list or an object, where a value stands in a call, and does not end it."""
+    if reading.statement is None or reading.statement.data != "call" or word.type != "WORD":
+        return False
+    return position > 3 and position % 2 == 0 and word.startswith(("[", "{"))
+
+
+def _unknown(unexpected: Unexpected, grammar: Grammar) -> Fault:
+    word = unexpected.word
+    keywords = [keyword for t in unexpected.accepted if (keyword := grammar.fixed(t))]
+    remedy = _MEANT.get(word.lower(), "")
+    if not remedy and (close := closest(word, keywords)):
+        remedy = f"did you mean '{close}'?"
+    return Fault.at(word, f"unknown keyword {quote(word)}. Expected {either(keywords)}", remedy)
+
+
+def _misplaced(unexpected: Unexpected, usage: str, reading: Reading, grammar: Grammar) -> Fault:
+    word, accepted = unexpected.word, unexpected.accepted
+    expected = f"expected {_kinds(accepted, grammar)} at position {unexpected.position}"
+    if word.type == _END:
+        last = reading.words[-1]
+        return Fault(start(last) + len(last), 1, f"{expected}, got the end of the line", usage)
+    if "DURATION" in accepted and (time := meant(str(word))) is not None:
+        what = expected if joined(word) is None else ONE_UNIT
+        return Fault.at(word, f"{what}, got {quote(word)}", f"write: wait {time}")
+    fixed = [keyword for terminal in accepted if (keyword := grammar.fixed(terminal))]
+    close = closest(word, fixed)
+    return Fault.at(
+        word, f"{expected}, got {quote(word)}", f"did you mean '{close}'?" if close else usage
+    )
+
+
+def _kinds(accepted: Sequence[str], grammar: Grammar) -> str:
+    """What may stand at a place: `a word or the end of the line`."""
+    # A text or a word is what people look for; who writes JSON knows that it may stand there.
+    kinds = [f"'{fixed}'" if (fixed := grammar.fixed(t)) else _KINDS[t] for t in accepted if t != "JSON"]
+    *others, last = kinds
+    if len(others) > 1:
+        return f"{', '.join(others)}, or {last}"
+    return f"{others[0]} or {last}" if others else last

@@ -1,0 +1,626 @@
+"""Every name a call goes by (G-50, G-51, G-64, G-65).
+
+A call of `bash` may also be a `deploy` and a `delete`: each map whose pattern its input meets gives a
+name. Then comes its dotted name, if a rule names an action of the tool, and last the tool's own.
+
+In a field that holds a shell command each simple command meets the maps on its own, and the whole text
+once; the first map that one of them meets wins for it. A list of texts there is an argv: a program and
+its words. A command that is uninspectable takes every map whose pattern it meets anywhere.
+
+Elsewhere a map looks at a text, at the JSON text of a number or of true and false, and at each element of
+a list of these. What is none of them takes every map that any text in it meets, and is unclear.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from typing import cast
+
+from ..engine.core.condition import Input
+from ..engine.core.frozen import frozen, maker
+from ..engine.core.rule import (
+    UNCLEAR,
+    ApprovalRule,
+    BlockRule,
+    LimitRule,
+    Rule,
+    RuleSource,
+    SequenceRule,
+    restricted,
+)
+from ..engine.core.sanitize import folded_name
+from ..engine.net.net import NameMaps, ToolCall
+from .name_maps import Fields, gives_less, name_maps
+from .parse.patterns import Pattern, PatternSet
+from .parse.statements import SESSION, Map
+from .shell import Shell, SimpleCommand, read, views
+from .shell.side_effects import not_plain
+from .shell.words import unquoted
+
+ACTION = "action"
+MOST_FIELDS = 1_024
+"""Names of a tool's fields remembered as read by no map; an agent may invent any number."""
+LONGEST_FIELD = 64
+"""Characters of a name that is remembered."""
+SHELL_FIELDS = frozenset({"command", "cmd", "script"})
+_OTHER = "\ue000"
+"""A program that no rules file names."""
+
+
+@frozen
+class Effect:
+    """What made a call `name`: the piece of its input that first met a map, and where that map stands."""
+
+    name: str
+    text: str
+    source: RuleSource
+
+
+@frozen
+class Inspection:
+    """What is known of a call.
+
+    `names` are all it goes by, the most specific first; `effects` say what made it each mapped name, in
+    the same order. `uninspectable` is why it may do more than was found, `None` if all mapped fields
+    were read to their ends; else the call is also `unclear` (G-64). `unnamed` are the simple commands
+    found in it that no map has a name for; `marked` are the places of the others, and of those whose
+    words are not all known, among all `commands`.
+    """
+
+    names: tuple[str, ...]
+    effects: tuple[Effect, ...] = ()
+    uninspectable: str | None = None
+    unnamed: tuple[str, ...] = ()
+    commands: int = 0
+    marked: tuple[int, ...] = ()
+
+
+_new_effect = maker(Effect)
+_new_inspection = maker(Inspection)
+
+
+def is_shell_field(name: str) -> bool:
+    """Tell whether a field, or the last name of a path, is one that holds shell commands."""
+    return name.rpartition(".")[2] in SHELL_FIELDS
+
+
+def tools_named(rule: Rule) -> tuple[str, ...]:
+    """The tools a rule speaks of, in the order it names them."""
+    match rule:
+        case SequenceRule():
+            return (rule.prerequisite, rule.dependent)
+        case ApprovalRule() | BlockRule():
+            return (rule.tool,)
+        case LimitRule():
+            alone = rule.scope == SESSION or rule.window is not None
+            return (rule.tool,) if alone else (rule.tool, rule.scope)
+
+
+class CallNamer:
+    """The `call_names` function of one set of rules: all names of a call, the most specific first.
+
+    Mapped names stand in the order their maps were written, then `tool.action`, then `unclear` for a call
+    that cannot be read to its end, then the tool's own name. A tool whose name folds to one that maps or
+    dotted rules name, without being it, has the names of that one (G-66). One instance serves all nets of
+    a set, so that a gate can ask it once for all of them. `renames` are the tools whose calls may have
+    other names than their tool's own; `carriers` gives, for a name, the tools whose calls can have it
+    beside their own.
+
+    Calls are `unclear` for `unclear_tools` only, or for all tools without it.
+    """
+
+    def __init__(
+        self, maps: Sequence[Map], rules: Iterable[Rule], unclear_tools: frozenset[str] | None = None
+    ) -> None:
+        rules = list(rules)
+        named = [tool for rule in rules for tool in tools_named(rule)]
+        self._risky = frozenset(map(restricted, rules))
+        self._fields = _by_field(maps, self._risky)
+        self._unclear_tools = unclear_tools
+        self._dotted = frozenset(tool.partition(".")[0] for tool in named if "." in tool)
+        self.renames = self._dotted.union(self._fields)
+        self._folded: dict[str, tuple[str, ...]] = {}
+        for tool in sorted(self.renames):
+            folded = folded_name(tool)
+            self._folded[folded] = (*self._folded.get(folded, ()), tool)
+        self.carriers = _carriers(maps, named, self._unclear_tools)
+        self._spellings = {tool: _Spellings(fields) for tool, fields in self._fields.items()}
+
+    @property
+    def needed(self) -> bool:
+        """Whether any call has another name than its tool's own."""
+        return bool(self.renames)
+
+    def __call__(self, call: ToolCall) -> tuple[str, ...]:
+        return self._inspected(call, unnamed=False).names
+
+    def named(self, call: ToolCall) -> tuple[tuple[str, ...], str | None]:
+        """The names of a call, and why it is unclear."""
+        found = self._inspected(call, unnamed=False)
+        return found.names, found.uninspectable
+
+    def inspect(self, call: ToolCall) -> Inspection:
+        """The names of a call, and what else its maps found."""
+        return self._inspected(call, unnamed=True)
+
+    def name_maps(self, name: str) -> NameMaps:
+        """The maps that give calls `name` (G-67)."""
+        return name_maps(name, self._each_field(), self.renames, self._risky, self._unclear_tools)
+
+    def gives_less(self, name: str, was: NameMaps) -> bool:
+        """Tell whether `name` is given to fewer calls than by the maps that `was` is of (G-67)."""
+        return gives_less(name, was, self.name_maps(name), self._each_field())
+
+    def _each_field(self) -> Fields:
+        for tool, fields in self._fields.items():
+            for each in fields:
+                yield tool, each.name, each.shell, each.maps
+
+    # What a grant by names has to know besides
+
+    @cached_property
+    def declares_shells(self) -> bool:
+        """Tell whether there are fields that hold shell commands though their names do not tell."""
+        return any(self.shell_fields(tool) for tool in self._fields)
+
+    @cached_property
+    def maps_digest(self) -> str:
+        """What two sets of maps have in common only when they give every call the same names."""
+        written = [
+            (at, m.tool, m.field, m.pattern.text, m.name, m.shell)
+            for fields in self._fields.values()
+            for looked_in in fields
+            for at, m in zip(looked_in.order, looked_in.maps, strict=True)
+        ]
+        unclear = None if self._unclear_tools is None else sorted(self._unclear_tools)
+        return sha256(repr((sorted(written), sorted(self._dotted), unclear)).encode()).hexdigest()
+
+    def shell_fields(self, tool: str) -> tuple[str, ...]:
+        """The fields of a tool that hold shell commands though their names do not tell (G-51)."""
+        fields = (looked_in for one in self._tools(tool) for looked_in in self._fields.get(one, ()))
+        return tuple(each.name for each in fields if each.shell and not is_shell_field(each.name))
+
+    def unread(self, call: ToolCall) -> Input:
+        """A call's input without what its maps read, which is text or a list of texts (G-74)."""
+        left: Input = call.input
+        for one in self._tools(call.tool_name):
+            for looked_in in self._fields.get(one, ()):
+                left = _without(left, tuple(looked_in.name.split(".")))
+        return left
+
+    def beside(self, call: ToolCall) -> str | None:
+        """Why a call does more than run programs that have names; `None` when it does not (G-74)."""
+        for one in self._tools(call.tool_name):
+            for looked_in in self._fields.get(one, ()):
+                for command in looked_in.commands(call.input):
+                    why = f"{looked_in.name} is no text" if command is None else not_plain(command)
+                    if why is not None:
+                        return why
+        return None
+
+    def programs(self, call: ToolCall) -> tuple[str, ...]:
+        """The programs that a call's commands run, as far as its maps leave them open (G-74).
+
+        Of a program whose whole name is what a map is about, only the folder counts: `./` of `./deploy`
+        where `deploy` is mapped, nothing of `git` where `/^git push/` is; of any other all of it, such as
+        `rm` of `rm deploy`, which the same map meets. The script that an interpreter runs is one, too.
+        """
+        return tuple(
+            sorted(
+                {
+                    program
+                    for one in self._tools(call.tool_name)
+                    for looked_in in self._fields.get(one, ())
+                    for program in looked_in.programs(call.input, call.shell)
+                }
+            )
+        )
+
+    def _tools(self, tool: str) -> tuple[str, ...]:
+        """The tools of the rules that a call of `tool` counts as one of."""
+        return (tool,) if tool in self.renames else self._folded.get(folded_name(tool), ())
+
+    def _inspected(self, call: ToolCall, *, unnamed: bool) -> Inspection:
+        # What has no name is found by meeting the maps once more, which no gate needs for its names.
+        tool = call.tool_name
+        tools = self._tools(tool)
+        found = _Found([] if unnamed else None, call.shell)
+        for one in tools:
+            for looked_in in self._fields.get(one, ()):
+                looked_in.look(call.input, found)
+            if (spellings := self._spellings.get(one)) is not None and spellings.are_odd(call.input):
+                spellings.look(call.input, found)
+        effects: dict[str, Effect] = {}
+        for _, effect in sorted(found.met.items()):
+            effects.setdefault(effect.name, effect)
+        names = list(effects)
+        for one in tools:
+            action = call.input.get(ACTION) if one in self._dotted else None
+            if isinstance(action, str):
+                names.append(f"{one}.{action}")
+        if found.unclear is not None and self._counts_as_unclear(tools):
+            names.append(UNCLEAR)
+        if tool in names:
+            names.remove(tool)
+        names.append(tool)
+        every = tuple(dict.fromkeys(names))
+        return _new_inspection(
+            every,
+            tuple(effects.values()),
+            found.unclear,
+            tuple(found.unnamed or ()),
+            found.commands,
+            tuple(found.marked),
+        )
+
+    def _counts_as_unclear(self, tools: Sequence[str]) -> bool:
+        return self._unclear_tools is None or not self._unclear_tools.isdisjoint(tools)
+
+
+def _no_effects() -> dict[int, Effect]:
+    return {}
+
+
+def _no_places() -> list[int]:
+    return []
+
+
+@dataclass(slots=True)
+class _Found:
+    """What is found in one call: the maps that it meets, by their places, and why there may be more.
+
+    `unnamed` collects the simple commands that meet no map, unless it is `None`; then `marked` has the
+    places of the others, and of those that are not known, among all `commands`. `shell` is what runs
+    the shell commands in it.
+    """
+
+    unnamed: list[str] | None
+    shell: Shell | None = None
+    met: dict[int, Effect] = field(default_factory=_no_effects)
+    unclear: str | None = None
+    commands: int = 0
+    marked: list[int] = field(default_factory=_no_places)
+
+
+class _Spellings:
+    """The fields of a tool as a call may also write them: in another case, or with what nobody sees.
+
+    Decoders of some languages take `Command` for `command`. A map looks there, too, and the call is
+    unclear: which of two such fields counts is the tool's matter (G-66).
+    """
+
+    def __init__(self, fields: Sequence[_Field]) -> None:
+        self._fields = fields
+        self._paths = [each for each in fields if "." in each.name]
+        parts = {part for each in fields for part in (each.name, *each.name.split("."))}
+        self._folded = {folded_name(part) for part in parts}
+        self._known = {part for part in parts if "." not in part}
+
+    def are_odd(self, given: Input) -> bool:
+        """Tell whether there may be fields that fold to mapped ones without being those."""
+        return bool(self._paths) or not all(name in self._known or self._is_other(name) for name in given)
+
+    def _is_other(self, name: str) -> bool:
+        """Tell whether a field is none that a map reads; names like it are not folded again."""
+        if folded_name(name) in self._folded:
+            return False
+        if len(self._known) < MOST_FIELDS and len(name) <= LONGEST_FIELD:
+            self._known.add(name)
+        return True
+
+    def look(self, given: Input, found: _Found) -> None:
+        """Look into the fields that are written otherwise than in the maps."""
+        for each in self._fields:
+            for written, value in _reached_otherwise(given, tuple(each.name.split("."))):
+                each.look_otherwise(written, value, found)
+
+
+def _reached_otherwise(given: Input, path: tuple[str, ...]) -> Iterator[tuple[str, object]]:
+    """The values of a field that is written otherwise on its way, with how it is; see `_reached`."""
+    waiting: list[tuple[object, tuple[str, ...], str | None]] = [(given, path, None)]
+    while waiting:
+        value, rest, odd = waiting.pop()
+        if not rest:
+            if odd is not None and value is not None:
+                yield odd, value
+        elif isinstance(value, Mapping):
+            for name, inner in cast("Mapping[str, object]", value).items():
+                for length in range(1, len(rest) + 1):
+                    wanted = ".".join(rest[:length])
+                    if name == wanted:
+                        waiting.append((inner, rest[length:], odd))
+                    elif folded_name(name) == folded_name(wanted):
+                        waiting.append((inner, rest[length:], odd or name))
+        elif isinstance(value, list | tuple):
+            waiting += [(item, rest, odd) for item in cast("Sequence[object]", value)]
+
+
+def _carriers(
+    maps: Iterable[Map], named: Iterable[str], unclear_tools: frozenset[str] | None
+) -> Mapping[str, tuple[str, ...]]:
+    """By name, the other tools whose calls can have it: through a map, as `tool.action`, as `unclear`."""
+    found: dict[str, dict[str, None]] = {}
+    for m in maps:
+        found.setdefault(m.name, {})[m.tool] = None
+        if unclear_tools is None or m.tool in unclear_tools:
+            found.setdefault(UNCLEAR, {})[m.tool] = None
+    for name in named:
+        tool, dot, action = name.partition(".")
+        if dot and tool and action:
+            found.setdefault(name, {})[tool] = None
+    # A map may give a call the name its tool has already: that call is one like any other.
+    others = {name: tuple(tool for tool in tools if tool != name) for name, tools in found.items()}
+    return {name: tools for name, tools in others.items() if tools}
+
+
+class _Field:
+    """The maps of one field of a tool, in the order written, and the place of each among all maps.
+
+    `risky` are those that lead to a name which a rule restricts.
+    """
+
+    def __init__(self, name: str, maps: Sequence[tuple[int, Map]], risky: frozenset[str]) -> None:
+        self.name = name
+        self.maps = [m for _, m in maps]
+        self.order = [at for at, _ in maps]
+        self.shell = is_shell_field(name) or any(m.shell for m in self.maps)
+        self._risky = [m for m in self.maps if m.name in risky]
+        self._path = tuple(name.split(".")) if "." in name else ()
+        self._patterns = PatternSet([m.pattern for m in self.maps])
+
+    def look(self, given: Input, found: _Found) -> None:
+        """Look in a call's input for what the maps look for."""
+        if self._path:
+            for value, whole in _reached(given, self._path):
+                self._look_at(value, found) if whole else self._look_inside(value, "no object", found)
+        elif (value := given.get(self.name)) is not None:
+            self._look_at(value, found)
+
+    def look_otherwise(self, written: str, value: object, found: _Found) -> None:
+        """Look at the value of a field that folds to this one and is written otherwise (G-66)."""
+        self._unclear(f"the field {written!r} differs from it only in looks", found)
+        self._look_at(value, found)
+
+    def _look_at(self, value: object, found: _Found) -> None:
+        text = _text_of(value)
+        if text is not None:
+            self._read(text, found, found.shell) if self.shell else self._search(text, found)
+            self._search_whole(value, found)
+        elif isinstance(value, list | tuple):
+            items = cast("Sequence[object]", value)
+            texts = [text for item in items if (text := _text_of(item)) is not None]
+            if len(texts) < len(items):
+                self._look_inside(items, "a list of more than texts", found)
+            elif self.shell:
+                self._read_argv(texts, found)
+            else:
+                for text in dict.fromkeys(texts):
+                    self._search(text, found)
+                for item in items:
+                    self._search_whole(item, found)
+        elif isinstance(value, Mapping):
+            self._look_inside(cast("object", value), "an object", found)
+        else:
+            self._look_inside(value, "no text", found)
+
+    def _look_inside(self, value: object, what: str, found: _Found) -> None:
+        """What is no text may become one in many ways: every map that a text in it meets counts."""
+        self._unclear(f"it is {what}", found)
+        for text in _texts_in(value):
+            self._search(text, found)
+
+    def _unclear(self, why: str, found: _Found) -> None:
+        found.unclear = found.unclear or f"{self.name}: {why}"
+
+    def _search(self, text: str, found: _Found) -> None:
+        """Every map that a text meets gives a name."""
+        for at in self._patterns.all(text):
+            self._meet(at, text, found)
+
+    def _search_whole(self, value: object, found: _Found) -> None:
+        """`5.0` and `5e0` are the number 5 to most who read JSON."""
+        if isinstance(value, float) and value.is_integer():
+            self._search(str(int(value)), found)
+
+    def _meet(self, at: int, text: str, found: _Found) -> None:
+        place = self.order[at]
+        if place not in found.met:
+            mapped = self.maps[at]
+            found.met[place] = _new_effect(mapped.name, text, mapped.source)
+
+    def _read_argv(self, words: Sequence[str], found: _Found) -> None:
+        """A program and its words, which no shell reads."""
+        if not words:
+            return
+        if len(words[0].split()) > 1:
+            self._unclear("its first element holds blanks: it may be lines of a script", found)
+        self._read(_argv_text(words), found, "bash")
+
+    def _read(self, text: str, found: _Found, shell: Shell | None) -> None:
+        """In a shell command the first map that a simple command meets wins for it."""
+        reading = read(text, shell)
+        if reading.uninspectable is not None:
+            self._unclear(reading.uninspectable, found)
+            for command in reading.commands:
+                for alternative in command.texts:
+                    for at in self._patterns.all(alternative):
+                        self._meet(at, command.source, found)
+            for view in views(text):
+                for at in self._patterns.all(view):
+                    self._meet(at, text, found)
+        else:
+            for command in reading.commands:
+                if (first := self._patterns.first(command.texts)) is not None:
+                    self._meet(first, command.source, found)
+                if command.unclear is not None and self._may_be_more(command):
+                    self._unclear(command.unclear, found)
+            if (first := self._patterns.first((text,))) is not None:
+                self._meet(first, text, found)
+        if found.unnamed is not None:
+            for at, command in enumerate(reading.commands, found.commands):
+                named = self._patterns.first(command.texts) is not None
+                if not named:
+                    found.unnamed.append(command.source)
+                if named or command.unclear is not None:
+                    found.marked.append(at)
+            found.commands += len(reading.commands)
+
+    def commands(self, given: Input) -> Iterator[str | None]:
+        """The commands in a shell field of an input, as they are read; `None` for what is no text."""
+        path = self._path or (self.name,)
+        for value, whole in _reached(given, path) if self.shell else ():
+            text = _text_of(value)
+            items = cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
+            words = [word for item in items if (word := _text_of(item)) is not None]
+            if not whole or (text is None and (not words or len(words) < len(items))):
+                yield None
+            else:
+                yield _argv_text(words) if text is None else text
+
+    def programs(self, given: Input, shell: Shell | None) -> Iterator[str]:
+        """The open part of each program's path in a shell field of an input; see `CallNames.programs`."""
+        for text in self.commands(given):
+            for command in () if text is None else read(text, shell).commands:
+                yield from self._programs(command)
+
+    def _programs(self, command: SimpleCommand) -> Iterator[str]:
+        program = _program_in(unquoted(command.texts[0]))
+        folder, slash, name = program.rpartition("/")
+        first = self._patterns.first(command.texts)
+        about = first is not None and any(
+            _is_about(self.maps[first].pattern, name, text) for text in command.texts
+        )
+        yield folder + slash if about else program
+        script = _program_in(command.texts[-1])
+        if script.rpartition("/")[2] != name:
+            yield script
+
+    def _may_be_more(self, command: SimpleCommand) -> bool:
+        """Tell whether words that are known only when the command runs may make it meet a risky map."""
+        return any(
+            m.pattern.begins_with(command.start) and not any(map(m.pattern.search, command.texts))
+            for m in self._risky
+        )
+
+
+def _argv_text(words: Sequence[str]) -> str:
+    """A program and its words as the command that says the same."""
+    return " ".join((_program(words[0]), *map(shlex.quote, words[1:])))
+
+
+def _program(word: str) -> str:
+    """A word as a shell reads it as a program's name, and neither as a keyword nor as an assignment."""
+    quoted = shlex.quote(word)
+    plain = quoted == word and "=" not in word and word not in _KEYWORDS
+    return word if plain else quoted if quoted != word else f"'{word}'"
+
+
+_KEYWORDS = frozenset(
+    ("case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in")
+) | {"select", "then", "time", "until", "while"}
+
+
+def _text_of(value: object) -> str | None:
+    """A text, or the JSON text of a number or of true and false; `None` for what is neither."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value) if isinstance(value, int | float) else None
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    """Every text, number and name of a field in a value, however deep."""
+    waiting = [value]
+    while waiting:
+        inner = waiting.pop()
+        if isinstance(inner, Mapping):
+            of_object = cast("Mapping[object, object]", inner)
+            waiting += [*of_object.values(), *of_object.keys()]
+        elif isinstance(inner, list | tuple):
+            waiting += cast("Sequence[object]", inner)
+        elif (text := _text_of(inner)) is not None:
+            yield text
+
+
+def _reached(given: Input, path: tuple[str, ...]) -> Iterator[tuple[object, bool]]:
+    """The values of a field `a.b.c`: of that very name, and in objects, or lists of them, on its way.
+
+    What is absent or null gives none. `False` stands beside what is no object where the path goes on in
+    it: its text may hold the field all the same.
+    """
+    waiting: list[tuple[object, tuple[str, ...]]] = [(given, path)]
+    while waiting:
+        value, rest = waiting.pop()
+        if value is None:
+            continue
+        if not rest:
+            yield value, True
+        elif isinstance(value, Mapping):
+            inner = cast("Mapping[str, object]", value)
+            for length in range(1, len(rest) + 1):
+                name = ".".join(rest[:length])
+                if name in inner:
+                    waiting.append((inner[name], rest[length:]))
+        elif isinstance(value, list | tuple):
+            waiting += [(item, rest) for item in cast("Sequence[object]", value)]
+        else:
+            yield value, False
+
+
+def _program_in(text: str) -> str:
+    """The first word of a command."""
+    return next(iter(text.split(maxsplit=1)), "")
+
+
+def _is_about(pattern: Pattern, name: str, text: str) -> bool:
+    """Tell whether a pattern meets the command `text` by its program's whole `name`.
+
+    It does not if it meets the same words behind another program as well.
+    """
+    program = _program_in(text)
+    start, end = program.rfind("/") + 1, len(program)
+    if program[start:] != name or (span := pattern.span(text)) is None:
+        return False
+    return span[0] <= start and end <= span[1] and not pattern.search(text[:start] + _OTHER + text[end:])
+
+
+def _without(given: Input, path: tuple[str, ...]) -> dict[str, object]:
+    """An object without what a map of the field `path` reads in it; see `_reached`."""
+    left = dict(given)
+    for length in range(1, len(path) + 1):
+        name, rest = ".".join(path[:length]), path[length:]
+        value = left.get(name)
+        if rest:
+            if isinstance(value, Mapping):
+                left[name] = _without(cast("Input", value), rest)
+            elif isinstance(value, list | tuple):
+                items = cast("Sequence[object]", value)
+                left[name] = [
+                    _without(cast("Input", item), rest) if isinstance(item, Mapping) else item
+                    for item in items
+                ]
+        elif name in left and _is_text(value):
+            del left[name]
+    return left
+
+
+def _is_text(value: object) -> bool:
+    """Tell whether a map reads all of a value: a text, or a list of texts; null is none."""
+    if isinstance(value, list | tuple):
+        return all(_text_of(each) is not None for each in cast("Sequence[object]", value))
+    return _text_of(value) is not None
+
+
+def _by_field(maps: Sequence[Map], risky: frozenset[str]) -> Mapping[str, Sequence[_Field]]:
+    """The fields that maps look in, by tool."""
+    grouped: dict[str, dict[str, list[tuple[int, Map]]]] = {}
+    for at, m in enumerate(maps):
+        grouped.setdefault(m.tool, {}).setdefault(m.field, []).append((at, m))
+    return {
+        tool: [_Field(name, of_field, risky) for name, of_field in fields.items()]
+        for tool, fields in grouped.items()
+    }

@@ -1,0 +1,198 @@
+"""What stands after `when`: from text to a condition.
+
+    input.env = "prod" and not (input.path under "docs/" or input.command matches /--dry-run/)
+
+`condition.lark` is the language. That an operator has a value it can compare with is seen to here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from math import isinf
+from typing import TypeAlias, cast
+
+from lark import Token, Tree
+
+from ...engine.core.condition import And, Compare, Condition, Not, Operator, Or, Scalar
+from ..errors.condition_errors import (
+    bad_escape,
+    bad_pattern,
+    empty_folder,
+    no_scalar,
+    too_deep,
+    too_large,
+    unexpected,
+    wrong_value,
+)
+from ..errors.fault import Fault
+from .grammar import grammar
+from .patterns import Pattern, PatternError, compile_regex, no_pattern
+
+GRAMMAR = "condition.lark"
+MAX_DEPTH = 40
+_NAME = re.compile(r'\.("(?:[^"\\]|\\.)*"|[^.]+)')
+
+Value: TypeAlias = Scalar | tuple[Scalar, ...] | Pattern
+_Tree: TypeAlias = Tree[Token]
+
+
+def read_condition(line: str, start: int = 0) -> tuple[Condition | None, list[Fault]]:
+    """The condition that a line holds from `start` on, and what is wrong with it.
+
+    What is out of place ends the reading; of what can be read every fault is told.
+    """
+    parsed = grammar(GRAMMAR, told_apart=True).parse(line[start:])
+    for word in parsed.words:
+        word.start_pos = start + (word.start_pos or 0)
+    if parsed.unexpected is not None:
+        word = parsed.unexpected.word
+        word.start_pos = len(line) if word.start_pos is None else start + word.start_pos
+    deep = _too_deep(parsed.words)
+    if deep is not None:
+        return None, [too_deep(deep, MAX_DEPTH)]
+    if parsed.tree is None:
+        assert parsed.unexpected is not None
+        return None, [unexpected(line, start, parsed.words, parsed.unexpected.word)]
+    if parsed.tree.data == "line":
+        return None, [unexpected(line, start, (), Token("$END", "", start_pos=len(line)))]
+    reader = _Reader(line)
+    condition = reader.condition(parsed.tree)
+    return (None if reader.wrong else condition), reader.wrong
+
+
+def _too_deep(words: tuple[Token, ...]) -> Token | None:
+    """The word that takes parentheses and `not` deeper than anybody reads."""
+    depth = nots = 0
+    for word in words:
+        match word.type:
+            case "LPAR":
+                depth += 1 + nots
+                nots = 0
+            case "RPAR":
+                depth -= 1
+            case "NOT":
+                nots += 1
+            case _:
+                nots = 0
+        if depth + nots > MAX_DEPTH:
+            return word
+    return None
+
+
+class _Reader:
+    """Makes conditions of trees, and collects what is wrong with them."""
+
+    def __init__(self, line: str) -> None:
+        self._line = line
+        self.wrong: list[Fault] = []
+
+    def condition(self, tree: _Tree) -> Condition:
+        parts = [part for part in tree.children if isinstance(part, Tree)]
+        match str(tree.data):
+            case "either":
+                return Or(tuple(self.condition(part) for part in parts))
+            case "both":
+                return And(tuple(self.condition(part) for part in parts))
+            case "negation":
+                return Not(self.condition(parts[0]))
+            case "comparison":
+                return self._comparison(tree)
+            case other:
+                raise AssertionError(f"{GRAMMAR} has a condition that nothing here makes: {other}")
+
+    def _comparison(self, tree: _Tree) -> Condition:
+        field, operator, value = tree.children
+        assert isinstance(field, Token)
+        negated = isinstance(operator, Tree) and operator.data == "negated"
+        sign = _first(operator)
+        name = cast("Operator", str(sign))
+        meant, last = self._value(value)
+        fault = wrong_value(self._line, field, sign, _first(value), last, negated=negated)
+        if fault is not None:
+            self.wrong.append(fault)
+            meant = None
+        elif name == "under" and (meant == "" or "\0" in str(meant)):
+            self.wrong.append(empty_folder(last))
+        start, end = field.start_pos or 0, (last.start_pos or 0) + len(last)
+        path = self._path(field)
+        compare = Compare(path, name, meant, start, end)
+        return Not(compare) if negated else compare
+
+    def _path(self, field: Token) -> tuple[str, ...]:
+        names: list[str] = []
+        for found in _NAME.finditer(field, len("input")):
+            name = found[1]
+            if name.startswith('"'):
+                begin = (field.start_pos or 0) + found.start(1)
+                name = self._text(Token("TEXT", name, start_pos=begin))
+            names.append(name)
+        return tuple(names)
+
+    def _value(self, part: Token | _Tree) -> tuple[Value, Token]:
+        """A value, and the last word of it."""
+        if isinstance(part, Token):
+            return self._pattern(part), part
+        if part.data != "list":
+            word = _first(part)
+            return self._scalar(word), word
+        last = part.children[-1]
+        assert isinstance(last, Token)
+        inside = part.children[1:-1]
+        for item in inside:
+            word = _first(item)
+            if word.type in {"REGEX", "LSQB"}:
+                self.wrong.append(no_scalar(word))
+                return (), last
+        return tuple(self._scalar(_first(item)) for item in inside if isinstance(item, Tree)), last
+
+    def _scalar(self, word: Token) -> Scalar:
+        match word.type:
+            case "TEXT":
+                return self._text(word)
+            case "NUMBER":
+                return self._number(word)
+            case "TRUE":
+                return True
+            case "FALSE":
+                return False
+            case _:
+                return None
+
+    def _text(self, word: Token) -> str:
+        try:
+            return cast("str", json.loads(word, strict=False))
+        except json.JSONDecodeError as error:
+            self.wrong.append(bad_escape(word, error))
+            return "?"
+
+    def _number(self, word: Token) -> int | float:
+        try:
+            number = cast("int | float", json.loads(word))
+            if not (isinstance(number, float) and isinf(number)):
+                return number
+        except ValueError:
+            # Python reads no integer of more than some thousand digits.
+            pass
+        self.wrong.append(too_large(word))
+        return 0
+
+    def _pattern(self, word: Token) -> Value:
+        try:
+            if word in {"//", "//i"}:
+                raise no_pattern(str(word))
+            return compile_regex(str(word))
+        except PatternError as error:
+            self.wrong.append(bad_pattern(word, error))
+            return Pattern(str(word), _nothing, "")
+
+
+def _nothing(_text: str) -> bool:
+    return False
+
+
+def _first(part: Token | _Tree) -> Token:
+    """The first word of a part of a condition."""
+    while isinstance(part, Tree):
+        part = part.children[0]
+    return part

@@ -1,0 +1,40 @@
+"""What a line of a rules file says, once it is read: a rule for the engine, or a map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ...engine.core.rule import Rule, RuleSource
+from .patterns import Pattern
+
+MAX_LIMIT = 1_000_000
+SESSION = "session"
+HUMAN = "human-approval"
+MAX_PEOPLE = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """`map tool.field pattern as name`: calls of `tool` with the pattern in `field` are also `name`.
+
+    `shell` is for `map shell tool.field …`: the field holds a shell command (G-51).
+    """
+
+    tool: str
+    field: str
+    pattern: Pattern
+    name: str
+    source: RuleSource
+    shell: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """`allow unclear tool`: calls of `tool` that cannot be read need no approval for that (G-64)."""
+
+    tool: str
+    source: RuleSource
+
+
+Statement: TypeAlias = Rule | Map | Allowance

@@ -1,0 +1,246 @@
+"""From lines to statements: the tree of each line, made a rule or a map.
+
+Every line is read to its end, so that a file's errors come together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from lark import Token, Tree
+
+from ...engine.core.condition import Condition
+from ...engine.core.rule import (
+    ANYTHING_ELSE,
+    RESERVED,
+    UNCLEAR,
+    ApprovalRule,
+    BlockRule,
+    LimitRule,
+    Risk,
+    RuleSource,
+    SequenceRule,
+)
+from ..errors.fault import Fault, start
+from ..errors.option_errors import no_people, no_time, twice
+from ..errors.problems import Problem, quote
+from ..errors.statement_errors import WHOLE_NUMBER, faults
+from .conditions import read_condition
+from .durations import seconds
+from .grammar import grammar
+from .patterns import Pattern, PatternError, compile_regex, compile_word
+from .statements import MAX_LIMIT, MAX_PEOPLE, SESSION, Allowance, Map, Statement
+
+# What may follow a rule: options in any order, and its condition.
+
+
+class Clauses:
+    """The options of one rule and its condition. What is wrong with them is added to `wrong`.
+
+    A word that is not what the grammar expected has been complained of, and counts for nothing.
+    """
+
+    def __init__(self, line: str, trees: Sequence[Tree[Token]], wrong: list[Fault]) -> None:
+        self._line = line
+        self._wrong = wrong
+        self._options: dict[str, Token] = {}
+        self.when: Condition | None = None
+        for tree in trees:
+            words = [child for child in tree.children if isinstance(child, Token)]
+            if str(tree.data) == "when":
+                self.when = self._condition(words[0])
+            else:
+                self._take(str(tree.data), words)
+
+    def _condition(self, word: Token) -> Condition | None:
+        if word.type != "CONDITION":
+            return None
+        condition, wrong = read_condition(self._line, start(word))
+        self._wrong += wrong
+        return condition
+
+    def _take(self, option: str, words: Sequence[Token]) -> None:
+        if option in self._options:
+            self._wrong.append(twice(self._line, words[0], words[-1]))
+        self._options.setdefault(option, words[-1])
+
+    def approval(self, tool: str, source: RuleSource, number: Token | None = None) -> ApprovalRule:
+        """The rule that asks people; `number` is how many, where it stands in front."""
+        by = self._options.get("by")
+        if by is not None and number is not None:
+            self._wrong.append(twice(self._line, self._keyword(by), by))
+        within = self._options.get("within")
+        risk = self._options.get("risk")
+        return ApprovalRule(
+            tool,
+            source,
+            self.when,
+            people=self._people(number or by),
+            within=None if within is None else time(within, self._wrong),
+            risk=cast("Risk", str(risk)) if risk is not None else None,
+            grants="no_grants" not in self._options,
+        )
+
+    def _keyword(self, by: Token) -> Token:
+        at = self._line.rindex("by", 0, start(by))
+        return Token("BY", "by", start_pos=at)
+
+    def _people(self, number: Token | None) -> int:
+        if number is None or number.type != "NUMBER":
+            return 1
+        digits = number.lstrip("0")
+        if not digits or len(digits) > len(str(MAX_PEOPLE)) or int(digits) > MAX_PEOPLE:
+            self._wrong.append(no_people(self._line, number))
+            return 1
+        return int(digits)
+
+
+def time(word: Token, wrong: list[Fault]) -> float | None:
+    """The seconds of a time. What is wrong with it is added to `wrong`."""
+    if word.type != "DURATION":
+        return None
+    length = seconds(str(word))
+    if length is None:
+        wrong.append(no_time(word))
+    return length
+
+
+GRAMMAR = "grammar.lark"
+
+
+def parse(text: str, file: str) -> tuple[list[Statement], list[Problem]]:
+    """The statements of a file and what is wrong with its other lines."""
+    rules = grammar(GRAMMAR)
+    statements: list[Statement] = []
+    problems: list[Problem] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        shown = line.rstrip("\r")
+        reading = rules.read(shown)
+        wrong = [] if reading.clean else faults(shown, reading, rules)
+        if reading.statement is not None and reading.fits:
+            source = RuleSource(file, number, start(reading.words[0]) + 1, shown)
+            statement = _statement(reading.statement, shown, source, wrong)
+            if statement is not None and not wrong:
+                statements.append(statement)
+        for fault in sorted(wrong, key=lambda fault: fault.start):
+            place = (file, number, fault.start + 1, fault.length, shown)
+            problems.append(Problem(*place, fault.message, fault.remedy))
+    return statements, problems
+
+
+def _statement(tree: Tree[Token], line: str, source: RuleSource, wrong: list[Fault]) -> Statement | None:
+    """What a line says. What the grammar cannot know to be wrong is added to `wrong`.
+
+    A word that is not what the grammar expected has been complained of, and is not looked at again.
+    """
+    words = [child for child in tree.children if isinstance(child, Token)]
+    wrong += [fault for fault in _misnamed(str(tree.data), words) if fault is not None]
+    clauses = Clauses(line, [child for child in tree.children if isinstance(child, Tree)], wrong)
+    # A plain `str` compares at once; lark's tokens compare in Python.
+    match str(tree.data), words:
+        case "map" | "shell_map", [field, word, name]:
+            pattern = _pattern(word, wrong)
+            tool, _, key = field.partition(".")
+            return pattern and Map(tool, key, pattern, str(name), source, str(tree.data) == "shell_map")
+        case "sequence", [first, then]:
+            return SequenceRule(str(first), str(then), source, clauses.when)
+        case "approval", [tool]:
+            return clauses.approval(str(tool), source)
+        case "people", [number, tool]:
+            return clauses.approval(str(tool), source, number)
+        case "block", [tool]:
+            return BlockRule(str(tool), source, clauses.when)
+        case "limit", [tool, count, scope]:
+            return _limit(tool, count, scope, source, clauses, wrong)
+        case "allow", [tool]:
+            return Allowance(str(tool), source)
+        case other:
+            raise AssertionError(f"{GRAMMAR} has a statement that nothing here makes: {other}")
+
+
+def _misnamed(statement: str, words: Sequence[Token]) -> Iterable[Fault | None]:
+    """What is wrong with the names in a statement (G-66); `None` for each that may stand there."""
+    match statement, words:
+        case "map" | "shell_map", [field, _, name]:
+            tool = Token.new_borrow_pos("WORD", field.partition(".")[0], field)
+            return _pattern_name(tool), _no_tool(tool), _pattern_name(name), _taken(name)
+        case "sequence", [first, then]:
+            return _pattern_name(first), _unlocking(first, "require"), _pattern_name(then)
+        case "limit", [tool, _, scope]:
+            return _pattern_name(tool), _pattern_name(scope), _unlocking(scope, "restore")
+        case "allow", [tool]:
+            return _pattern_name(tool), _no_tool(tool)
+        case _:
+            return map(_pattern_name, words[-1:])
+
+
+def _pattern_name(name: Token) -> Fault | None:
+    if "*" not in name:
+        return None
+    remedy = f"write '{ANYTHING_ELSE}' for every call that no rule names, or name each tool"
+    return Fault.at(name, f"'*' stands for nothing in a name, got {quote(name)}", remedy)
+
+
+def _no_tool(tool: Token) -> Fault | None:
+    if str(tool) not in RESERVED:
+        return None
+    return Fault.at(tool, f"{quote(tool)} is a reserved name, and no tool's", "name a tool")
+
+
+def _taken(name: Token) -> Fault | None:
+    """A map cannot give a name that calls get for what they are."""
+    if str(name) not in RESERVED:
+        return None
+    return Fault.at(name, f"{quote(name)} is a reserved name: no map gives it", "choose another name")
+
+
+def _unlocking(name: Token, what: str) -> Fault | None:
+    """A success that proves nothing, since nobody knows what ran."""
+    if str(name) not in RESERVED:
+        return None
+    why = "could not be read" if str(name) == UNCLEAR else "no rule knows"
+    message = f"{quote(name)} unlocks nothing: what was called {why}"
+    remedy = "name the tool whose success restores it" if what == "restore" else "name a tool"
+    return Fault.at(name, message, remedy)
+
+
+def _limit(
+    tool: Token,
+    count: Token,
+    scope: Token,
+    source: RuleSource,
+    clauses: Clauses,
+    wrong: list[Fault],
+) -> LimitRule:
+    limit = _count(count, wrong)
+    window = None
+    if scope.type == "DURATION":
+        window = time(scope, wrong)
+    elif scope.type != "SESSION" and scope == tool:
+        message = f"{quote(tool)} cannot restore its own budget: it would never be limited"
+        remedy = f"name another tool after 'per', or write 'per {SESSION}'"
+        wrong.append(Fault.at(scope, message, remedy))
+    return LimitRule(str(tool), limit, str(scope), source, clauses.when, window)
+
+
+def _pattern(word: Token, wrong: list[Fault]) -> Pattern | None:
+    try:
+        if word.type == "REGEX":
+            return compile_regex(str(word))
+        if word.type == "LITERAL":
+            return compile_word(str(word))
+    except PatternError as error:
+        wrong.append(Fault.within(word, error))
+    return None
+
+
+def _count(count: Token, wrong: list[Fault]) -> int:
+    digits = count.lstrip("0")
+    if count.type != "COUNT":
+        return 0
+    if len(digits) <= len(str(MAX_LIMIT)) and int(digits) <= MAX_LIMIT:
+        return int(digits)
+    message = f"limit count must be at most {MAX_LIMIT}, got {quote(count)}"
+    wrong.append(Fault.at(count, message, WHOLE_NUMBER))
+    return 0

@@ -1,0 +1,1 @@
+"""Scenario files: calls and the verdicts expected."""

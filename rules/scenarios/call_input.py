@@ -1,0 +1,112 @@
+"""A call's input as scenarios write it: `env prod options.tags ["a", "b"] "odd name" 3`.
+
+A name with dots goes into objects, as a condition's field does; one in quotes is taken as it stands.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from lark import Token
+
+from ..errors.fault import Fault, start
+from ..errors.problems import quote
+
+_LITERALS: Mapping[str, object] = {"true": True, "false": False, "null": None}
+_NAME = re.compile(r'("(?:[^"\\]|\\.)*"|[^."]+)(?:\.(?=.)|$)')
+_IN_QUOTES = "a text that begins with a bracket stands in double quotes"
+
+
+def read_input(words: Sequence[Token], wrong: list[Fault]) -> dict[str, object]:
+    """A call's input from field, value, field, value … What is wrong is added to `wrong`."""
+    values: dict[str, object] = {}
+    for name, word in zip(words[::2], words[1::2], strict=True):
+        path = _path(name, wrong)
+        value = read_value(word, wrong)
+        if path:
+            _put(values, path, value, name, wrong)
+    return values
+
+
+def _put(
+    values: dict[str, object], path: Sequence[str], value: object, name: Token, wrong: list[Fault]
+) -> None:
+    *outer, last = path
+    here = values
+    for part in outer:
+        inside = here.setdefault(part, {})
+        if not isinstance(inside, dict):
+            message = f"the field {quote(name)} lies in {quote(part)}, which has a value already"
+            wrong.append(Fault.at(name, message, "give one of them, or one object in JSON"))
+            return
+        here = cast("dict[str, object]", inside)
+    if last in here:
+        wrong.append(Fault.at(name, f"the field {quote(name)} is given twice", "remove one of them"))
+    else:
+        here[last] = value
+
+
+def _path(name: Token, wrong: list[Fault]) -> list[str]:
+    """The names of a field, from the outermost on; none of one that is no field."""
+    if name.type == "STRING":
+        return [read_text(name, wrong)]
+    path: list[str] = []
+    at = 0
+    while at < len(name):
+        found = _NAME.match(name, at)
+        if found is None:
+            message = f"a field's names are parted by single dots, got {quote(name)}"
+            remedy = f"write {json.dumps(str(name), ensure_ascii=False)} if that is one name"
+            wrong.append(Fault.at(name, message, remedy))
+            return []
+        part = found[1]
+        if part.startswith('"'):
+            part = read_text(Token("STRING", part, start_pos=start(name) + at), wrong)
+        path.append(part)
+        at = found.end()
+    return path
+
+
+def read_value(word: Token, wrong: list[Fault]) -> object:
+    """A number, `true`, `false`, `null`, a list or an object as in JSON; any other word is a text."""
+    if word.type == "STRING":
+        return read_text(word, wrong)
+    if word in _LITERALS:
+        return _LITERALS[word]
+    if word.startswith(("[", "{")):
+        return _json(word, wrong)
+    try:
+        number = cast("object", json.loads(word, parse_constant=str))
+    except (ValueError, RecursionError):
+        return str(word)
+    return number if isinstance(number, int | float) else str(word)
+
+
+def _json(word: Token, wrong: list[Fault]) -> object:
+    try:
+        return cast("object", json.loads(word, parse_constant=_no_constant))
+    except json.JSONDecodeError as error:
+        at = min(error.pos, len(word) - 1)
+        wrong.append(Fault(start(word) + at, 1, f"not JSON: {error.msg}", _IN_QUOTES))
+    except ValueError as error:
+        wrong.append(Fault.at(word, f"not JSON: {error}", _IN_QUOTES))
+    return None
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+def read_text(word: Token, wrong: list[Fault]) -> str:
+    """What a word or a text in quotes says."""
+    if word.type != "STRING":
+        return str(word)
+    try:
+        return cast("str", json.loads(word, strict=False))
+    except json.JSONDecodeError as error:
+        remedy = r"a text in quotes has JSON's escapes; a backslash itself is written \\"
+        wrong.append(Fault(start(word) + error.pos, 1, f"not a JSON string: {error.msg}", remedy))
+        return ""

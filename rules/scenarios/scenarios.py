@@ -1,0 +1,305 @@
+"""Scenarios: what is expected of rules, in a file beside them.
+
+    use deploy.rules
+    scenario "no deploy without tests"
+      call deploy
+      expect block "requires a successful call to test"
+
+Here is what a file says; whoever has a gate can run it. Errors are those of rules.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from lark import Token, Tree
+
+from ...engine.net.net import Input
+from ..compiler import read_text as read_file
+from ..errors.fault import Fault, start
+from ..errors.option_errors import no_time
+from ..errors.problems import Problem, RuleError
+from ..errors.scenario_errors import scenario_faults
+from ..parse.durations import seconds
+from ..parse.grammar import Reading, grammar
+from .call_input import read_input, read_text
+
+GRAMMAR = "scenario.lark"
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a statement stands: file, line and column from 1, its length, and the whole line."""
+
+    file: str
+    line: int
+    column: int
+    length: int
+    text: str
+
+    def problem(self, message: str, remedy: str = "") -> Problem:
+        """A problem with all of the statement."""
+        return Problem(self.file, self.line, self.column, self.length, self.text, message, remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """`use FILE`: rules that the scenarios are about, relative to the file that says so."""
+
+    file: str
+    spot: Spot
+
+    @property
+    def path(self) -> str:
+        return os.path.join(os.path.dirname(self.spot.file), self.file)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`call TOOL FIELD VALUE … [fails]`: the agent calls; if the call runs it succeeds, or `fails`.
+
+    `options.tags ["a"]` is a field within an object, and a value as in JSON.
+    """
+
+    tool: str
+    input: Input
+    fails: bool
+    spot: Spot
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """`expect allow`, `expect ask` or `expect block "REASON"`: how the last call stands now.
+
+    `reason` is a part of the block's reason; `None` takes any.
+    """
+
+    outcome: Literal["allow", "ask", "block"]
+    reason: str | None
+    spot: Spot
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`approve` or `deny "REASON"`: the operator answers the question that waits."""
+
+    approved: bool
+    reason: str | None
+    spot: Spot
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """`switch NET on|off`: the operator activates or deactivates a net."""
+
+    net: str
+    on: bool
+    spot: Spot
+
+
+@dataclass(frozen=True, slots=True)
+class SetMode:
+    """`mode shadow|enforce`, from the next call on."""
+
+    mode: Literal["enforce", "shadow"]
+    spot: Spot
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """`wait TIME`: so many seconds pass, for limits that slide and questions that expire."""
+
+    seconds: int
+    spot: Spot
+
+
+Step: TypeAlias = Call | Expect | Answer | Switch | SetMode | Wait
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A session of its own: every scenario starts with fresh nets, all active, in enforce mode."""
+
+    name: str
+    steps: tuple[Step, ...]
+    spot: Spot
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioFile:
+    """What a file of scenarios says: the rules it uses, and the scenarios in their order."""
+
+    file: str
+    uses: tuple[Use, ...]
+    scenarios: tuple[Scenario, ...]
+
+
+def load_scenarios(path: str | os.PathLike[str]) -> ScenarioFile:
+    """Read a file of scenarios. Raises `RuleError` as `load_rules` and `parse_scenarios` do."""
+    name = os.fspath(path)
+    text = read_file(name)
+    if isinstance(text, Problem):
+        raise RuleError([text])
+    return parse_scenarios(text, file=name)
+
+
+def parse_scenarios(text: str, *, file: str = "<scenarios>") -> ScenarioFile:
+    """The scenarios of a text. Raises `RuleError` with every problem in it."""
+    lines = grammar(GRAMMAR)
+    reader = _Reader(file)
+    for number, line in enumerate(text.split("\n"), 1):
+        shown = line.rstrip("\r")
+        reading = lines.read(shown)
+        wrong = scenario_faults(reading, lines)
+        if reading.words:
+            reader.take(number, shown, reading, wrong)
+    return reader.finish()
+
+
+def parse_call(text: str, *, source: str = "<call>") -> Call:
+    """One call in a scenario's words: `deploy`, `bash command "./deploy staging"`, `test fails`.
+
+    Raises `RuleError`, which names `source` and shows the call as a scenario's line.
+    """
+    line = f"call {text}"
+    lines = grammar(GRAMMAR)
+    reading = lines.read(line)
+    wrong = scenario_faults(reading, lines)
+    if not wrong and reading.statement is not None:
+        words = [child for child in reading.statement.children if isinstance(child, Token)]
+        step = _step("call", words, Spot(source, 1, 1, len(line), line), wrong)
+        if isinstance(step, Call) and not wrong:
+            return step
+    raise RuleError([Problem(source, 1, f.start + 1, f.length, line, f.message, f.remedy) for f in wrong])
+
+
+@dataclass(slots=True)
+class _Open:
+    """A scenario whose end has not been read; a broken one has a line that could not be."""
+
+    name: str
+    spot: Spot
+    steps: list[Step] = field(default_factory=list[Step])
+    broken: bool = False
+
+    @property
+    def called(self) -> bool:
+        return any(isinstance(step, Call) for step in self.steps)
+
+
+class _Reader:
+    """Puts statements in their places, line by line."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._uses: list[Use] = []
+        self._scenarios: list[_Open] = []
+        self._problems: list[Problem] = []
+        self._broken_use = False
+
+    def take(self, number: int, line: str, reading: Reading, wrong: list[Fault]) -> None:
+        """Add what a line says, or say what is wrong with it."""
+        first, last = reading.words[0], reading.words[-1]
+        length = start(last) + len(last) - start(first)
+        spot = Spot(self._file, number, start(first) + 1, length, line)
+        if reading.statement is not None and not wrong:
+            self._statement(reading.statement, spot, wrong)
+        elif reading.statement is not None and reading.statement.data == "scenario":
+            self._scenarios.append(_Open("", spot, broken=True))
+        elif self._scenarios:
+            self._scenarios[-1].broken = True
+        else:
+            self._broken_use = True
+        for fault in wrong:
+            place = (self._file, number, fault.start + 1, fault.length, line)
+            self._problems.append(Problem(*place, fault.message, fault.remedy))
+
+    def _statement(self, tree: Tree[Token], spot: Spot, wrong: list[Fault]) -> None:
+        words = [child for child in tree.children if isinstance(child, Token)]
+        match tree.data:
+            case "use":
+                if self._scenarios:
+                    self._complain(spot, "'use' stands above the first scenario", "move the line there")
+                self._uses += [Use(read_text(word, wrong), spot) for word in words]
+            case "scenario":
+                name = read_text(words[0], wrong)
+                if wrong:
+                    self._scenarios.append(_Open("", spot, broken=True))
+                else:
+                    self._open(name, spot)
+            case _:
+                self._step(_step(tree.data, words, spot, wrong), spot)
+
+    def _open(self, name: str, spot: Spot) -> None:
+        if not self._uses and not self._broken_use and not self._scenarios:
+            self._complain(spot, "no rules to test", "write above the first scenario: use <file>")
+        for earlier in self._scenarios:
+            if not earlier.broken and earlier.name == name:
+                message = f"another scenario of this name stands in line {earlier.spot.line}"
+                self._complain(spot, message, "give it a name of its own")
+                break
+        self._scenarios.append(_Open(name, spot))
+
+    def _step(self, step: Step, spot: Spot) -> None:
+        if not self._scenarios:
+            self._complain(spot, "this line belongs to no scenario", 'write above it: scenario "<name>"')
+            return
+        scenario = self._scenarios[-1]
+        if isinstance(step, Expect | Answer) and not scenario.called and not scenario.broken:
+            self._complain(spot, "nothing was called yet", "write above it: call <tool>")
+            scenario.broken = True
+        scenario.steps.append(step)
+
+    def _complain(self, spot: Spot, message: str, remedy: str) -> None:
+        self._problems.append(spot.problem(message, remedy))
+
+    def finish(self) -> ScenarioFile:
+        """What the file says. Raises `RuleError`."""
+        for scenario in self._scenarios:
+            if not scenario.called and not scenario.broken:
+                self._complain(
+                    scenario.spot, "a scenario without a call tests nothing", "add: call <tool>"
+                )
+        if not self._scenarios and not self._problems:
+            message = "holds no scenario"
+            remedy = 'begin one with: scenario "<name>"'
+            self._problems.append(Problem(self._file, 0, 0, 0, "", message, remedy))
+        if self._problems:
+            raise RuleError(sorted(self._problems, key=lambda p: (p.line, p.column)))
+        scenarios = tuple(Scenario(s.name, tuple(s.steps), s.spot) for s in self._scenarios)
+        return ScenarioFile(self._file, tuple(self._uses), scenarios)
+
+
+def _step(statement: str, words: Sequence[Token], spot: Spot, wrong: list[Fault]) -> Step:
+    """One step of a scenario. What the grammar cannot know to be wrong is added to `wrong`."""
+    texts = [word for word in words if word.type == "STRING"]
+    reason = read_text(texts[0], wrong) if texts and statement in {"expect", "deny"} else None
+    match statement, words:
+        case "call", [tool, *rest]:
+            fails = bool(rest) and rest[-1].type == "FAILS"
+            fields = read_input(rest[:-1] if fails else rest, wrong)
+            return Call(str(tool), fields, fails, spot)
+        case "expect", [Token(type="ALLOW")]:
+            return Expect("allow", None, spot)
+        case "expect", [Token(type="ASK")]:
+            return Expect("ask", None, spot)
+        case "expect", [Token(type="BLOCK"), *_]:
+            return Expect("block", reason, spot)
+        case "approve", []:
+            return Answer(True, None, spot)
+        case "deny", _:
+            return Answer(False, reason, spot)
+        case "switch", [net, state]:
+            return Switch(read_text(net, wrong), state.type == "ON", spot)
+        case "mode", [mode]:
+            return SetMode("shadow" if mode.type == "SHADOW" else "enforce", spot)
+        case "wait", [time]:
+            length = seconds(time)
+            if length is None:
+                wrong.append(no_time(time))
+            return Wait(length or 0, spot)
+        case other:
+            raise AssertionError(f"{GRAMMAR} has a statement that nothing here makes: {other}")

@@ -1,0 +1,325 @@
+"""Interpreters of other languages: how they are given their programs, which `inline` judges."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from ..invocations import FromFile, Input, Relies, Run, ScriptFile, Tool, Writes, as_path
+from ..words import Word, plain
+from .inline import JUDGES, WRITTEN
+from .options import UnclearError, names
+
+
+def language(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
+    """`m4`, `tclsh` and others whose language is not followed: unclear unless they run a file."""
+    rest = [word for word in words[1:] if not word.text.startswith("-")]
+    if (
+        any(
+            re.match(r"-(?:[a-zA-Z]*[ceErDsx]|-e|-script|-batch|-load|-run)", word.text)
+            for word in words[1:]
+        )
+        or not rest
+    ):
+        if [word.text for word in words[1:]] not in (
+            ["--version"],
+            ["-v"],
+            ["-V"],
+            ["--help"],
+            ["-version"],
+            ["version"],
+        ):
+            raise UnclearError(f"what the program given to '{words[0].text}' runs is not known")
+        return
+    if not rest[0].known:
+        raise UnclearError(f"what '{words[0].text}' runs is known only when it runs")
+    yield ScriptFile((as_path(rest[0]), *words[words.index(rest[0]) + 1 :]))
+
+
+def awk(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
+    sources: list[Word] = []
+    file = False
+    at = 1
+    while at < len(words):
+        text = words[at].text
+        if text == "--":
+            at += 1
+            break
+        if not text.startswith("-") or text == "-":
+            break
+        name, equals, value = text.partition("=")
+        following = words[at + 1] if at + 1 < len(words) else plain("")
+        if text[:2] in {"-F", "-v"} and not text.startswith("--"):
+            at += 1 if len(text) > 2 else 2
+        elif text[:2] in {"-f", "-E"} and not text.startswith("--"):
+            source = plain(text[2:]) if len(text) > 2 else following
+            if source.text in {"-", "/dev/stdin"} or not source.known:
+                raise UnclearError(f"what '{words[0].text}' runs is not known")
+            file = True
+            yield ScriptFile((as_path(source),))
+            at += 1 if len(text) > 2 else 2
+        elif text in {"-e", "--source"}:
+            sources.append(following)
+            at += 2
+        elif name == "--source" and equals:
+            sources.append(plain(value))
+            at += 1
+        elif text in {
+            "--posix",
+            "--csv",
+            "--re-interval",
+            "-P",
+            "-n",
+            "-N",
+            "--version",
+            "--sandbox",
+            "-S",
+            "-V",
+            "-b",
+        }:
+            at += 1
+        elif name in {"--field-separator", "--assign"}:
+            at += 1 if equals else 2
+        elif text == "-i" and following.text == "inplace":
+            at += 2
+        else:
+            raise UnclearError(f"'{text}' is no option known of '{words[0].text}'")
+    if not sources and not file and at < len(words):
+        sources.append(words[at])
+    yield from _judged(sources, "awk")
+
+
+def sed(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
+    sources: list[Word] = []
+    file = False
+    at = 1
+    operands: list[Word] = []
+    while at < len(words):
+        text = words[at].text
+        name, equals, value = text.partition("=")
+        following = words[at + 1] if at + 1 < len(words) else plain("")
+        at += 1
+        if name == "--expression":
+            sources.append(plain(value) if equals else following)
+            at += not equals
+        elif name == "--file":
+            file = True
+            at += not equals
+        elif text.startswith("--") and text != "--":
+            continue
+        elif text.startswith("-") and len(text) > 1 and text != "--":
+            letters = text[1:]
+            for position, letter in enumerate(letters):
+                if letter in "ef":
+                    given = letters[position + 1 :]
+                    source = Word(given, "", words[at - 1].known) if given else following
+                    at += not given
+                    if letter == "e":
+                        sources.append(source)
+                    else:
+                        file = True
+                        if source.text in {"-", "/dev/stdin"} or not source.known:
+                            raise UnclearError(f"what '{words[0].text}' runs is not known")
+                    break
+                if letter == "l":
+                    at += not letters[position + 1 :]
+                    break
+                if letter == "i":
+                    break
+        else:
+            operands.append(words[at - 1])
+    if not sources and not file and operands:
+        sources.append(operands[0])
+    yield from _judged(sources, "sed")
+
+
+def _judged(sources: Sequence[Word], language: str) -> Iterator[Run]:
+    """Programs in another language on a command line: unclear unless they are shown to be harmless."""
+    yield from ()
+    for source in sources:
+        text = source.text
+        if not source.known:
+            text = _without_values(source, language)
+            yield from _relied(source.text)
+        if language not in JUDGES:
+            raise UnclearError(f"what the {language} program in it runs is not known")
+        if reason := JUDGES[language](text):
+            raise UnclearError(reason)
+        for path in WRITTEN[language](text) if language in WRITTEN else ():
+            yield Writes(plain(path) if path else _SOME_FILE)
+
+
+def _without_values(source: Word, language: str) -> str:
+    """A program in which plain variables stand: their values are taken for such as `x` in sed and awk.
+
+    A value may be anything, also a command of the language: what is asked for is that the places where
+    the shell puts them are texts there.
+    """
+    if language != "sed" or not _SED_VALUES.fullmatch(source.text):
+        raise UnclearError(f"the {language} program in it is known only when it runs")
+    return _VARIABLE.sub("1", source.text)
+
+
+def _relied(script: str) -> Iterator[Run]:
+    """The variables in a sed script: numbers of lines, or texts between the marks of `s`."""
+    kind = "text" if script.startswith("s") else "number"
+    yield Relies(tuple(found[1] or found[2] for found in _NAME.finditer(script)), kind)
+
+
+_NAME = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+_VARIABLE = re.compile(r"\$(?:\w+|\{\w+\})|\$\(\([^()`$]*\)\)")
+_LINE = r"(?:\$(?:\w+|\{\w+\}|\(\([\w+* -]*\)\))|\d+)"
+_SED_VALUES = re.compile(
+    rf"{_LINE}(?:,(?:{_LINE}|\$))?p|\d+,?(?:\$\{{?\w+\}}?)?[pdq]"
+    r"|s(?P<d>[/|#,@:])(?:[^\\`(](?!(?P=d)))*.?(?P=d)[^\\`(]*(?P=d)g?"
+)
+
+
+class _Interpreter:
+    """How an interpreter is given its program.
+
+    `code` are the letters of options with a program, `values` those of others with a value, `longs` the
+    long names of the first, `modules` the letter that names a module to run.
+    """
+
+    def __init__(
+        self, language: str, code: str, values: str = "", *longs: str, modules: str = ""
+    ) -> None:
+        self._language, self._code, self._values = language, code, values
+        self._longs, self._modules = frozenset(longs), modules
+
+    def __call__(self, words: Sequence[Word], stdin: Input) -> Iterator[Run]:
+        name = words[0].text
+        sources: list[Word] = []
+        at = 1
+        while at < len(words):
+            word = words[at]
+            text = word.text
+            following = words[at + 1] if at + 1 < len(words) else plain("")
+            if not word.known and not _OPERAND.match(text):
+                raise UnclearError(f"an option of '{name}' is known only when it runs")
+            if not text.startswith("-") or text in {"-", "--"}:
+                break
+            at += 1
+            long, equals, value = text.partition("=")
+            if text in _ONLY_SHOWN:
+                return
+            if long in self._longs:
+                sources.append(Word(value, "", word.known) if equals else following)
+                at += not equals
+                continue
+            if text.startswith("--"):
+                if long in {
+                    "--require",
+                    "--import",
+                    "--loader",
+                    "--experimental-loader",
+                    "--env-file",
+                    "-r",
+                }:
+                    at += not equals
+                    if (not equals and following.text.startswith("data:")) or value.startswith("data:"):
+                        raise UnclearError(f"'{name}' loads a program")
+                continue
+            at, done = self._letters(words, at, sources)
+            if done:
+                yield from _judged(sources, self._language)
+                return
+        if sources:
+            yield from _judged(sources, self._language)
+            return
+        rest = words[at:]
+        if rest and rest[0].text == "--":
+            rest = rest[1:]
+        if rest and rest[0].text not in {"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}:
+            if (not rest[0].known and not rest[0].single) or rest[0].text.startswith(
+                ("<(", "$(", "`", "/dev/fd/", "/proc/")
+            ):
+                if _OPERAND.match(rest[0].text):
+                    return
+                raise UnclearError(f"what '{name}' runs is known only when it runs")
+            yield ScriptFile((as_path(rest[0]), *rest[1:]))
+        elif isinstance(stdin, FromFile):
+            yield ScriptFile((as_path(stdin.name),))
+        elif isinstance(stdin, Word):
+            yield from _judged([stdin], self._language)
+        else:
+            raise UnclearError(f"'{name}' runs what it reads from its input")
+
+    def _letters(self, words: Sequence[Word], at: int, sources: list[Word]) -> tuple[int, bool]:
+        """Read a cluster of letters; whether what follows are the program's own words."""
+        word = words[at - 1]
+        following = words[at] if at < len(words) else plain("")
+        letters = word.text[1:]
+        for position, letter in enumerate(letters):
+            given = letters[position + 1 :]
+            if letter in self._code:
+                sources.append(
+                    Word(given, "", word.known) if given and self._language != "node" else following
+                )
+                ends = self._language in {"python"}
+                return at + (not given or self._language == "node"), ends
+            if letter in self._modules:
+                module = given or following.text
+                package = module.partition(".")[0]
+                if package in _PYTHON_RUNNERS or not (word.known if given else following.known):
+                    if _PACKAGE.match(module) and package not in _PYTHON_RUNNERS:
+                        return len(words), True
+                    raise UnclearError(f"what '-m {module}' runs is not known")
+                return len(words), True
+            if letter == "d" and self._language == "php" and "auto_" in (given or following.text):
+                raise UnclearError("an option of 'php' runs a program")
+            if letter in "Mmd" and self._language == "perl":
+                if letter == "d" or not re.fullmatch(r"-?[\w:]*(?:=[\w,]*)?", given):
+                    raise UnclearError("an option of 'perl' runs a program")
+                return at, False
+            if letter == "F" and self._language == "perl" and re.search(r"[@$({]", given):
+                raise UnclearError("an option of 'perl' runs a program")
+            if (
+                letter in "iF0lCx"
+                and self._language in {"perl", "ruby"}
+                and (given[:1].isdigit() or letter in "iFC")
+            ):
+                if letter in "0l":
+                    continue
+                return at, False
+            if letter in self._values:
+                return at + (not given), False
+        return at, False
+
+
+_SOME_FILE = Word("$_", "", known=False)
+"""A file of any name."""
+_OPERAND = re.compile(r"[A-Za-z0-9_./]")
+_PACKAGE = re.compile(r"[a-z_]\w*\.")
+_ONLY_SHOWN = frozenset({"--version", "-V", "--help", "-h", "-v", "-version", "--v8-options"})
+_PYTHON_RUNNERS = names(
+    """
+    pdb timeit code codeop trace cProfile profile runpy asyncio idlelib bdb doctest
+    """
+)
+_PERL = _Interpreter("perl", "eE", "I")
+_PYTHON = _Interpreter("python", "c", "WXQ", modules="m")
+_NODE = _Interpreter("node", "ep", "rC", "--eval", "--print", "-pe")
+_RUBY = _Interpreter("ruby", "e", "rIEK")
+_PHP = _Interpreter("php", "rBRE", "cdfFzstS", "--run")
+_LUA = _Interpreter("lua", "e", "l")
+_VERSIONED = re.compile(r"(python|pypy|perl|ruby|php|lua|tclsh|node)[\d.]+(?:-\w+)?")
+INTERPRETERS: Mapping[str, Tool] = {
+    "python": _PYTHON,
+    "pypy": _PYTHON,
+    "perl": _PERL,
+    "ruby": _RUBY,
+    "php": _PHP,
+    "lua": _LUA,
+    "luajit": _LUA,
+    "node": _NODE,
+    "nodejs": _NODE,
+    "tclsh": language,
+}
+
+
+def interpreter(name: str) -> Tool | None:
+    """How the interpreter of this name, which may end in a version, is read."""
+    found = _VERSIONED.fullmatch(name)
+    return INTERPRETERS.get(found[1]) if found else None

@@ -1,0 +1,112 @@
+"""What a shell command does beside running the programs it names (G-74).
+
+Names tell which programs run, not with which variables, on which files or through which other program.
+Who lets commands pass by their names has to know that there is nothing of the kind.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from . import parser
+from .command import text_of
+from .parser import Source, UnreadableError
+from .programs.options import UnclearError
+from .reader import _Reader  # pyright: ignore[reportPrivateUsage]
+from .words import unquoted
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+UNREAD = "the command cannot be read to its end"
+
+_GROUPED = "the command has a group, a loop or a condition"
+_REASONS = {
+    "variable_assignment": "the command sets a variable",
+    "variable_assignments": "the command sets a variable",
+    "declaration_command": "the command sets a variable",
+    "unset_command": "the command sets a variable",
+    "function_definition": "the command defines a function",
+    "herestring_redirect": "the command redirects its input",
+    "heredoc_redirect": "the command redirects its input",
+    "command_substitution": "the command holds a substitution",
+    "process_substitution": "the command holds a substitution",
+    "expansion": "the command holds a substitution",
+    "simple_expansion": "the command holds a substitution",
+    "arithmetic_expansion": "the command holds a substitution",
+    "&": "the command goes on in the background",
+    "subshell": _GROUPED,
+    "compound_statement": _GROUPED,
+    "if_statement": _GROUPED,
+    "while_statement": _GROUPED,
+    "for_statement": _GROUPED,
+    "c_style_for_statement": _GROUPED,
+    "case_statement": _GROUPED,
+    "test_command": _GROUPED,
+    "negated_command": "the command turns its success around",
+}
+_REDIRECTED = "the command redirects to or from a file"
+_KEPT = re.compile(r"\{[A-Za-z_]\w*\}[<>]")
+"""A redirection that keeps its stream in a variable, which the grammar takes for a word and another."""
+_LAUNCHED = "the command runs a program through another one"
+_STREAM = re.compile(r"[<>]&([0-9]+|-)\Z")
+_FILE = re.compile(r"(?:&>>?|[<>]+[|&]?)[ \t]*")
+
+
+def not_plain(text: str) -> str | None:
+    """Reason why a command does more than run the programs it names; `None` when it does not.
+
+    Plain is one without assignments, substitutions, functions, groups, loops and conditions, `!`, other
+    programs around its own, parts in the background, and redirections but those between its own streams
+    and to `/dev/null`. Raises nothing.
+    """
+    reader = _PlainReader(shell="bash")
+    try:
+        reader.script(text)
+    except (UnreadableError, UnclearError):
+        return UNREAD
+    except Exception:  # whatever it is must not count as plain
+        return UNREAD
+    return reader.why or (None if reader.reason is None else UNREAD)
+
+
+@dataclass
+class _PlainReader(_Reader):
+    """Reads a command, and what it runs in turn; `why` is the first reason why it is not plain."""
+
+    why: str | None = None
+
+    def _text(self, text: str) -> None:
+        source = Source.of(text)
+        self.why = self.why or _reason(parser.parse(source), source)
+        if _KEPT.search(text):
+            self.why = self.why or _REDIRECTED
+        _Reader._text(self, text)
+
+    def _deeper(self) -> None:
+        self.why = self.why or _LAUNCHED
+        _Reader._deeper(self)
+
+
+def _reason(root: Node, source: Source) -> str | None:
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        why = _REASONS.get(node.type)
+        if why is None and node.type == "file_redirect" and not _within(text_of(node, source)):
+            why = _REDIRECTED
+        if why is not None:
+            return why
+        waiting += reversed(node.children)
+    return None
+
+
+def _within(redirect: str) -> bool:
+    """Whether a redirection, as written, leads between the command's own streams or to `/dev/null`."""
+    written = redirect.lstrip("0123456789")
+    if _STREAM.fullmatch(written):
+        return True
+    operator = _FILE.match(written)
+    return operator is not None and unquoted(written[operator.end() :]) == "/dev/null"

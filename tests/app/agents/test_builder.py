@@ -1,0 +1,398 @@
+"""From an agent's spec to an agent: tools, runtimes, rules, and agents of Python modules."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.app.agents.agent_file import load_agent_file
+from interlock.app.agents.builder import prepare
+from interlock.app.agents.spec import AgentSpec, AgentSpecError
+from interlock.app.agents.tools import prepare_subagents, ready_made_tools
+from interlock.engine.agents import (
+    JustBashRuntime,
+    LocalRuntime,
+    SandboxRuntime,
+    ToolError,
+    VercelSandboxRuntime,
+)
+
+from ...engine.agents.tools.test_web_fetch_in_agents import Site, fetch
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, a key, and an import path that is put back afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    monkeypatch.setenv("OPENAI_API_KEY", "test")
+    return tmp_path
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    yield site
+    site.server.shutdown()
+    site.server.server_close()
+
+
+class TestPrepared:
+    def spec(self, here: Path, **more: object) -> AgentSpec:
+        """A spec that works, with changes."""
+        (here / "a.rules").write_text("block rm\nlimit deploy to 1 per session")
+        data = {"model": "openai/m", "rules": [here / "a.rules"], "import_from": [here]}
+        return AgentSpec.model_validate({**data, **more})
+
+    def refused(self, spec: AgentSpec) -> str:
+        with pytest.raises(AgentSpecError) as caught:
+            prepare(spec)
+        return str(caught.value)
+
+    async def test_parts(self, here: Path) -> None:
+        """Model, tools, limits and name arrive at the agent; a plain function becomes a tool."""
+        code = "def count(word: str) -> int:\n    'Letters.'\n    return len(word)\n"
+        (here / "parts_tools.py").write_text(code)
+        tools = ["bash", "parts_tools:count"]
+        spec = self.spec(
+            here, name="bot", tools=tools, limits={"max_steps": 4}, system_prompt="Hi", send_mode="queue"
+        )
+        agent = await prepare(spec).agent()
+        assert [tool.name for tool in agent.tools] == ["bash", "count"]
+        assert (agent.name, agent.max_steps, agent.system_prompt) == ("bot", 4, "Hi")
+        assert (agent.model.name, agent.send_mode) == ("openai/m", "queue")
+
+    def test_every_tool_of_ours_can_be_named(self) -> None:
+        """The table has the tools that the engine exports."""
+        table = ready_made_tools()
+        assert {"bash", "web_fetch"} <= table.keys()
+        assert all(name == tool.name for name, tool in table.items())
+
+    @pytest.mark.parametrize("web_fetch", ["", "web_fetch = { private = true }\n"])
+    async def test_private_addresses(self, here: Path, site: Site, web_fetch: str) -> None:
+        """A-127: an agent and its subagents fetch from this machine if their file says so."""
+        (here / "a.rules").write_text("block rm")
+        (here / "a.toml").write_text(
+            f"model = 'openai/m'\nrules = ['a.rules']\ntools = ['web_fetch']\n{web_fetch}"
+            "[subagents.reader]\ndescription = 'Reads.'\ntools = ['web_fetch']\n"
+        )
+        spec = load_agent_file(here / "a.toml")
+        [subagent] = prepare_subagents(spec)
+        agent = await prepare(spec).agent()
+        url = site.page("/", b"here")
+        for tool in (agent.tools[0], subagent.tools[0]):
+            if web_fetch:
+                assert (await fetch(url, tool)).endswith("\n\nhere")
+            else:
+                with pytest.raises(ToolError, match="not on the public internet"):
+                    await fetch(url, tool)
+
+    @pytest.mark.parametrize(
+        "env", ["", ", env = ['INTERLOCK_TOKEN', 'OPENAI_API_KEY', 'HOUSE', 'SHED']"]
+    )
+    async def test_environment(self, here: Path, monkeypatch: pytest.MonkeyPatch, env: str) -> None:
+        """A local agent's commands get tokens and keys, however named, if their file passes them on."""
+        names = ("INTERLOCK_TOKEN", "OPENAI_API_KEY", "HOUSE", "SHED")
+        for name in names:
+            monkeypatch.setenv(name, "sesame")
+        (here / "a.rules").write_text("block rm")
+        (here / "a.toml").write_text(
+            "model = 'openai://m?api_key_env=HOUSE'\nrules = ['a.rules']\n"
+            f"runtime = {{ kind = 'local'{env} }}\n"
+            "[subagents.a]\ndescription = 'd'\nmodel = 'openai://m?api_key_env=SHED'\n"
+        )
+        agent = await prepare(load_agent_file(here / "a.toml")).agent()
+        said = (await agent.runtime.exec("env")).stdout
+        assert said.count("=sesame\n") == (len(names) if env else 0)
+
+    def test_all_problems_at_once(self, here: Path) -> None:
+        """Rules, nets, tools, key and directory are reported together."""
+        spec = self.spec(
+            here,
+            model="anthropic/claude",
+            active=["blok-rm"],
+            tools=["ssh", "absent_tools:x"],
+            runtime={"kind": "local", "workdir": "nope"},
+        )
+        said = self.refused(spec).split("\n")
+        assert "active: unknown net blok-rm; known: block-rm, limit-deploy-1" in said[0]
+        assert "ANTHROPIC_API_KEY" in said[1]
+        assert said[2].startswith("tools: unknown ssh; known: bash, ")
+        assert said[3].startswith("tools: absent_tools:x: no module 'absent_tools' can be found")
+        assert said[4] == f"workdir: {here}/nope is not a directory"
+        assert len(said) == 5
+
+    def test_a_tool_of_a_reserved_name(self, here: Path) -> None:
+        """G-64: a function that rules could not tell from unclear calls is refused with its place."""
+        (here / "named_so.py").write_text('def unclear() -> str:\n    """Do nothing."""\n    return ""\n')
+        said = self.refused(self.spec(here, tools=["bash", "named_so:unclear"]))
+        assert "tools: Tool 'unclear': 'unclear' is a reserved name" in said
+        assert "give the tool another name" in said
+
+    async def test_a_limit_on_costs(self, here: Path) -> None:
+        """Limits: a model with a price starts; one without is named, with what to do instead."""
+        limits = {"max_cost": 2}
+        agent = await prepare(self.spec(here, model="openai/gpt-4o", limits=limits)).agent()
+        assert agent.max_cost == 2.0
+        said = self.refused(self.spec(here, limits=limits))
+        assert said == (
+            "max_cost cannot be kept: litellm's list has no price for openai/m. Choose a model with a "
+            "known price, or leave max_cost out; max_steps bounds a run without it."
+        )
+
+    def test_tool_twice(self, here: Path) -> None:
+        """A-61: two tools of one name are refused before anything runs."""
+        assert 'Duplicate tool name: "bash"' in self.refused(self.spec(here, tools=["bash", "bash"]))
+
+    @pytest.mark.parametrize(
+        ("code", "message"),
+        [
+            ("deploy = 3", "expected a function or a tool made with @tool, found int"),
+            ("deplyo = 3", "has no 'deploy'; did you mean 'deplyo'?"),
+            ("def deploy(*names): pass", "cannot be given by name"),
+            ("x = 1\nraise ValueError('not today')", "faulty_{n}.py:2: ValueError: not today"),
+            ("import sys\nsys.exit(3)", "faulty_{n}.py:2: SystemExit: 3"),
+            ("def deploy(:", "faulty_{n}.py:1: SyntaxError: "),
+            (
+                "import absent_thing",
+                "faulty_{n}.py:1: ModuleNotFoundError: No module named 'absent_thing'",
+            ),
+        ],
+        ids=range(7),
+    )
+    def test_faulty_tools(
+        self, here: Path, code: str, message: str, request: pytest.FixtureRequest
+    ) -> None:
+        """What is wrong with somebody's module is said in one line, with its place."""
+        number = request.node.callspec.id
+        (here / f"faulty_{number}.py").write_text(code)
+        said = self.refused(self.spec(here, tools=[f"faulty_{number}:deploy"]))
+        assert message.format(n=number) in said
+        assert "\n" not in said
+
+    @pytest.mark.parametrize(
+        ("runtime", "kind"),
+        [
+            ("local", LocalRuntime),
+            ("sandbox", SandboxRuntime),
+            ("just-bash", JustBashRuntime),
+            ("vercel", VercelSandboxRuntime),
+        ],
+    )
+    async def test_runtimes(self, here: Path, runtime: str, kind: type) -> None:
+        """A runtime's name gives that runtime."""
+        agent = await prepare(self.spec(here, runtime=runtime)).agent()
+        assert isinstance(agent.runtime, kind)
+
+    def test_runtime_without_its_program(self, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A sandbox without bubblewrap says how to get it."""
+        monkeypatch.setenv("PATH", str(here))
+        assert "bubblewrap is not installed" in self.refused(self.spec(here, runtime="sandbox"))
+
+    def test_runtime_without_its_package(self, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """just-bash and vercel say what to install where they are missing."""
+        for package, kind in (("just_bash", "just-bash"), ("vercel", "vercel")):
+            monkeypatch.setitem(sys.modules, package, None)
+            said = self.refused(self.spec(here, runtime=kind))
+            assert f"{kind} is not installed: pip install" in said
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"read_only": ["absent"]}, "there is no {here}/absent for the sandbox to let in"),
+            ({"env": ["ABSENT_ONE", "HOME"]}, "runtime.env: not set in the environment: ABSENT_ONE"),
+            ({"workdir": "/"}, "whole file system"),
+        ],
+    )
+    def test_sandbox_options(self, here: Path, options: dict[str, object], message: str) -> None:
+        """Options of the sandbox that cannot be met are named."""
+        said = self.refused(self.spec(here, runtime={"kind": "sandbox", "workdir": here, **options}))
+        assert message.format(here=here) in said
+
+    async def test_files_in_memory(self, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A-108: just-bash begins with the files of the spec and the variables it names."""
+        monkeypatch.setenv("RELEASE", "v1.2")
+        files = {"notes.txt": "by hand\n", "/etc/motd": "hello\n"}
+        runtime = {"kind": "just-bash", "workdir": "/w", "files": files, "env": ["RELEASE"]}
+        agent = await prepare(self.spec(here, runtime=runtime)).agent()
+        done = await agent.runtime.exec("cat notes.txt /w/notes.txt /etc/motd; echo $RELEASE")
+        assert done.stdout == "by hand\nby hand\nhello\nv1.2\n"
+
+    @pytest.mark.parametrize("kind", ["sandbox", "just-bash"])
+    def test_no_value_of_the_environment_is_kept(
+        self, here: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    ) -> None:
+        """A variable that tools get is in the spec by its name only: the journal keeps the spec."""
+        monkeypatch.setenv("RELEASE_TOKEN", "s3cret")
+        spec = prepare(self.spec(here, runtime={"kind": kind, "env": ["RELEASE_TOKEN"]})).spec
+        assert "s3cret" not in spec.model_dump_json()
+        assert "RELEASE_TOKEN" in spec.model_dump_json()
+
+
+AGENTS = """
+from interlock.engine import create_gate
+from interlock.engine.agents import (
+    Agent, BashTool, C, Deny, FakeRuntime, Hooks, LitellmModel, ScriptedModel, T
+)
+
+plain = Agent(ScriptedModel([T("hi")]), name="plain", system_prompt="Mine", tools=[BashTool], max_steps=5)
+gated = Agent(ScriptedModel([T("hi")]), gate=create_gate([]))
+boxed = Agent(ScriptedModel([T("hi")]), runtime=FakeRuntime())
+keyless = Agent("anthropic://claude")
+
+def made():
+    return plain
+
+async def made_later():
+    return plain
+
+def broken():
+    raise RuntimeError("no weather today")
+
+async def broken_later():
+    return 1 / 0
+
+def other():
+    return 42
+
+async def other_later():
+    return 42
+
+async def gated_later():
+    return gated
+
+def needy(what):
+    return plain
+
+class Homemade:
+    name = "homemade"
+
+    def stream(self, request):
+        raise NotImplementedError
+
+unpriced = Agent(Homemade(), max_cost=2.0)
+unbounded = Agent(Homemade())
+bounded = Agent(ScriptedModel([T("hi")]), max_cost=2.0)
+
+async def unpriced_later():
+    return unpriced
+
+careful = Agent(
+    ScriptedModel([C(bash={"command": "echo ran"}), T("hi")]),
+    tools=[BashTool],
+    hooks=Hooks(before_tool_call=lambda event: Deny(reason="hooked")),
+)
+"""
+
+
+class TestImportedAgent:
+    @pytest.fixture(autouse=True)
+    def module(self, here: Path) -> None:
+        (here / "my_agents.py").write_text(AGENTS)
+        (here / "a.rules").write_text("block rm")
+        sys.modules.pop("my_agents", None)
+
+    def spec(self, here: Path, name: str, **more: object) -> AgentSpec:
+        data = {"agent": f"my_agents:{name}", "rules": [here / "a.rules"], "import_from": [here]}
+        return AgentSpec.model_validate({**data, **more})
+
+    def refused(self, spec: AgentSpec) -> str:
+        with pytest.raises(AgentSpecError) as caught:
+            prepare(spec)
+        return str(caught.value)
+
+    @pytest.mark.parametrize("name", ["plain", "made", "made_later"])
+    async def test_kinds(self, here: Path, name: str) -> None:
+        """An agent, a function and an async function that return one: it is hosted as it is."""
+        agent = await prepare(self.spec(here, name)).agent()
+        assert agent is sys.modules["my_agents"].plain
+
+    async def test_changed_by_the_spec(self, here: Path) -> None:
+        """What the spec says replaces the agent's, and nothing else does."""
+        spec = self.spec(here, "plain", system_prompt="Ours", limits={"max_steps": 2})
+        agent = await prepare(spec).agent()
+        assert (agent.name, agent.system_prompt, agent.max_steps) == ("plain", "Ours", 2)
+        assert [tool.name for tool in agent.tools] == ["bash"]
+        assert agent.model.name == sys.modules["my_agents"].plain.model.name
+
+    async def test_its_limit_on_costs(self, here: Path) -> None:
+        """Limits: an agent brings its own, which stays unless the spec has one."""
+        assert (await prepare(self.spec(here, "bounded", system_prompt="Hi")).agent()).max_cost == 2.0
+        changed = self.spec(here, "bounded", limits={"max_cost": 9})
+        assert (await prepare(changed).agent()).max_cost == 9.0
+        compacted = self.spec(here, "bounded", limits={"compact_at": 900})
+        assert (await prepare(compacted).agent()).compact_at == 900
+        replaced = self.spec(here, "unpriced", model="openai/gpt-4o")
+        assert (await prepare(replaced).agent()).max_cost == 2.0
+
+    @pytest.mark.parametrize("name", ["unpriced", "unpriced_later"])
+    async def test_a_limit_that_could_not_be_kept(self, here: Path, name: str) -> None:
+        """Limits: with a model without a known price the agent does not start; the remedy is said."""
+        with pytest.raises(AgentSpecError) as caught:
+            await prepare(self.spec(here, name)).agent()
+        said = str(caught.value)
+        assert said.startswith("max_cost cannot be kept: homemade does not say")
+        assert "leave max_cost out" in said
+        assert "homemade" in self.refused(self.spec(here, "unbounded", limits={"max_cost": 1}))
+        assert (await prepare(self.spec(here, "unbounded")).agent()).max_cost is None
+
+    async def test_its_hooks_stay(self, here: Path) -> None:
+        """A-44: what the spec changes takes none of the agent's hooks away."""
+        agent = await prepare(self.spec(here, "careful", system_prompt="Ours")).agent()
+        async with await agent.create_session() as session:
+            results: list[str] = []
+            session.on("tool_result", lambda event: results.append(event.result))
+            await session.prompt("go")
+        assert results == ["hooked"]
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("other", "expected an Agent, or a function that returns one, found int"),
+            ("needy", "expected a function that needs no arguments: missing a required argument: 'what'"),
+            ("broken", "my_agents.py:19: RuntimeError: no weather today"),
+            ("absent", "has no 'absent'"),
+            ("keyless", "ANTHROPIC_API_KEY"),
+        ],
+    )
+    def test_refused(self, here: Path, name: str, message: str) -> None:
+        """What is no agent, cannot be called or broke is named, with its place."""
+        assert message in self.refused(self.spec(here, name))
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("other_later", "expected an Agent, or a function that returns one, found int"),
+            ("broken_later", "my_agents.py:22: ZeroDivisionError: division by zero"),
+        ],
+    )
+    async def test_refused_later(self, here: Path, name: str, message: str) -> None:
+        """An async function is called in the loop its agent will live in; its faults read the same."""
+        with pytest.raises(AgentSpecError) as caught:
+            await prepare(self.spec(here, name)).agent()
+        assert message in str(caught.value)
+
+    def test_own_gate_without_rules(self, here: Path) -> None:
+        """An agent's own gate would be replaced: without rules in its place nothing starts."""
+        said = self.refused(self.spec(here, "gated", rules=[]))
+        assert "has a gate of its own" in said
+        assert "--rules" in said
+        assert "no rules were given" in self.refused(self.spec(here, "gated_later", rules=[]))
+
+    def test_own_gate_with_rules(self, here: Path) -> None:
+        """Whoever names rules has chosen what counts."""
+        assert prepare(self.spec(here, "gated")).rules.registry.keys() == {"block-rm"}
+
+    def test_no_way_out_of_a_sandbox(self, here: Path) -> None:
+        """A directory alone never moves an agent from the runtime it brings onto this machine."""
+        runtime = {"kind": "local", "workdir": here}
+        assert "brings a FakeRuntime" in self.refused(self.spec(here, "boxed", runtime=runtime))
+
+    def test_address_without_a_model(self, here: Path) -> None:
+        """An address is a model's; the agent's own model is not redirected."""
+        assert "--api-base: my_agents:plain brings its model" in self.refused(
+            self.spec(here, "plain", api_base="http://127.0.0.1:1")
+        )

@@ -1,0 +1,269 @@
+"""From the line `interlock run [AGENT] [OPTIONS] [TASK]` to an agent's spec."""
+
+from __future__ import annotations
+
+import os
+import re
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from interlock.app.agents.command_line import WordsError, from_command_line, settle_words
+from interlock.app.agents.spec import AgentSpec, AgentSpecError, SandboxOptions
+from interlock.app.cli.main import parser
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, and no settings from elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("INTERLOCK_")]:
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+def parsed(*line: str) -> Namespace:
+    """The command line, read as `main` reads it."""
+    args, extra = parser().parse_known_args(["run", *line])
+    args.typed = frozenset(name for name, value in vars(args).items() if value is not None)
+    settle_words(args, extra, ["run", *line])
+    return args
+
+
+class TestWords:
+    @pytest.mark.parametrize(
+        ("line", "target", "task"),
+        [
+            (["Ship it"], None, "Ship it"),
+            (["agent.toml"], "agent.toml", None),
+            (["agent.toml", "Ship it"], "agent.toml", "Ship it"),
+            (["agent.toml", "--mode", "shadow", "Ship it"], "agent.toml", "Ship it"),
+            (["--mode", "shadow", "agent.toml", "Ship it"], "agent.toml", "Ship it"),
+            (["agent.toml", "--rules", "a.rules", "--mode", "shadow"], "agent.toml", None),
+            (["agent.toml", "--mode", "shadow", "--", "-x"], "agent.toml", "-x"),
+            (["agent.toml", "--", "- item"], "agent.toml", "- item"),
+            (["mine:agent"], "mine:agent", None),
+            (["mine:agent", "Ship it"], "mine:agent", "Ship it"),
+            (["absent.place:agent", "Ship it"], "absent.place:agent", "Ship it"),
+            # Words that look like an agent, and are none.
+            (["absent:agent"], None, "absent:agent"),
+            (["--model", "x", "fix: the bug"], None, "fix: the bug"),
+            (["mine: agent"], None, "mine: agent"),
+            (["mine:agent!"], None, "mine:agent!"),
+            (["http://localhost"], None, "http://localhost"),
+            (["repair pyproject.toml"], None, "repair pyproject.toml"),
+            (["my agent.toml"], "my agent.toml", None),
+            # A list of names takes what follows it.
+            (["--rules", "a.rules", "Ship it"], None, "Ship it"),
+            (["--rules", "a.rules", "b.rules", "deploy"], None, "deploy"),
+            (["--rules", "a.rules", "agent.toml"], "agent.toml", None),
+            (["--rules", "a.rules", "agent.toml", "Ship it"], "agent.toml", "Ship it"),
+            (["--rules", "a.rules", "mine:agent"], "mine:agent", None),
+            (["--active", "a", "b", "Ship it"], None, "Ship it"),
+            (["agent.toml", "--rules", "a.rules", "Ship it"], "agent.toml", "Ship it"),
+            (["agent.toml", "--active", "a", "b"], "agent.toml", None),
+            (["agent.toml", "Ship it", "--active", "a", "b"], "agent.toml", "Ship it"),
+        ],
+    )
+    def test_what_is_what(
+        self, here: Path, line: list[str], target: str | None, task: str | None
+    ) -> None:
+        """An agent is a .toml file or a module's name; everything else is the task."""
+        for name in ("a.rules", "b.rules", "agent.toml", "my agent.toml", "mine.py"):
+            (here / name).touch()
+        args = parsed(*line)
+        assert (args.target, args.task) == (target, task)
+
+    def test_a_net_is_not_lost(self, here: Path) -> None:
+        """With an agent named, the last of several nets stays a net: fewer would be active than asked."""
+        (here / "agent.toml").touch()
+        args = parsed("agent.toml", "--active", "approve-before-deploy", "block-rm")
+        assert args.active == ["approve-before-deploy", "block-rm"]
+
+    def test_a_misspelt_rules_file_is_not_the_task(self) -> None:
+        """A rules file that is not there stays one, so that it is named as missing."""
+        with pytest.raises(WordsError, match="what is the agent to do"):
+            parsed("--rules", "a.rules", "deplyo.rules")
+
+    @pytest.mark.parametrize(
+        ("line", "message"),
+        [
+            (["Ship", "it"], "found 'Ship' and 'it'; expected a task in quotes"),
+            (["a.toml", "Ship", "it"], "found 'Ship' and 'it'; expected a task in quotes"),
+            (["Ship", "--nonsense"], "unrecognized arguments: --nonsense"),
+            ([], "what is the agent to do"),
+        ],
+    )
+    def test_words_that_make_no_sense(self, line: list[str], message: str) -> None:
+        """Too many words, an unknown option and none at all are errors that say so."""
+        with pytest.raises(WordsError, match=re.escape(message)):
+            parsed(*line)
+
+    def test_nothing_is_imported(self, here: Path) -> None:
+        """Finding out whether a word names a module does not run it."""
+        (here / "explosive.py").write_text("raise SystemExit('ran')")
+        assert parsed("explosive:agent").target == "explosive:agent"
+
+
+FILE = """
+model = "openai://from-file"
+api_base = "http://127.0.0.1:1/v1"
+rules = ["file.rules"]
+active = ["of-file"]
+tools = ["bash"]
+mode = "shadow"
+task = "of the file"
+[runtime]
+kind = "sandbox"
+workdir = "/tmp"
+network = true
+[limits]
+max_steps = 3
+"""
+
+
+class TestOptions:
+    def spec(self, here: Path, *line: str, text: str = FILE, **settings: object) -> AgentSpec:
+        """The spec of a line, `run agent.toml` if none; `settings` are of a configuration file."""
+        (here / "agent.toml").write_text(text)
+        args = parsed(*(line or ("agent.toml",)))
+        for name, value in settings.items():
+            setattr(args, name, value)
+        return from_command_line(args, environ={})
+
+    def test_the_file_alone(self, here: Path) -> None:
+        """Without options the file counts, and its modules come from its directory alone."""
+        (here / "sub").mkdir()
+        (here / "sub/agent.toml").write_text(FILE)
+        spec = self.spec(here, "sub/agent.toml")
+        assert spec.model == "openai://from-file"
+        assert spec.import_from == (here / "sub",)
+
+    def test_tools_of_the_line(self, here: Path) -> None:
+        """Modules that are named for this run may be in the working directory, too."""
+        (here / "sub").mkdir()
+        (here / "sub/agent.toml").write_text(FILE)
+        spec = self.spec(here, "sub/agent.toml", "--tools", "mine:tool")
+        assert spec.import_from == (here / "sub", here)
+
+    def test_options_win(self, here: Path) -> None:
+        """What is typed beats the file."""
+        spec = self.spec(
+            here,
+            *("agent.toml", "--mode", "enforce", "--tools", "read,mine:x", "--max-steps", "9"),
+            *("--runtime", "local", "--explain-blocks", "--system-prompt", "Hi", "of the line"),
+        )
+        assert (spec.mode, spec.tools, spec.limits.max_steps) == ("enforce", ("read", "mine:x"), 9)
+        assert (spec.explain_blocks, spec.system_prompt, spec.task) == (True, "Hi", "of the line")
+        assert spec.runtime is not None
+        assert spec.runtime.model_dump(mode="json") == {"kind": "local", "workdir": "/tmp", "env": []}
+
+    def test_one_limit_leaves_the_other(self, here: Path) -> None:
+        """Limits: an option replaces the limit it names, and no other one of the file."""
+        text = FILE + "max_cost = 2\n"
+        steps = self.spec(here, "agent.toml", "--max-steps", "9", text=text).limits
+        assert (steps.max_steps, steps.max_cost) == (9, 2)
+        cost = self.spec(here, "agent.toml", "--max-cost", "0.5", text=text).limits
+        assert (cost.max_steps, cost.max_cost) == (3, 0.5)
+        filled = self.spec(here, max_steps=1, max_cost=4.0).limits
+        assert (filled.max_steps, filled.max_cost) == (3, 4.0)
+        assert self.spec(here, text=text, max_cost=4.0).limits.max_cost == 2
+
+    def test_a_limit_for_an_imported_agent(self, here: Path) -> None:
+        """Limits: an agent of a module keeps its own unless one is given for this run."""
+        (here / "mine.py").write_text("")
+        line = ("mine:agent", "--rules", "a.rules")
+        assert self.spec(here, *line, "x", max_cost=4.0).limits.max_cost is None
+        assert self.spec(here, *line, "--max-cost", "3", "x").limits.max_cost == 3
+
+    @pytest.mark.parametrize("amount", ["0", "-1", "five", "nan", "inf"])
+    def test_what_is_no_amount(self, here: Path, amount: str, capsys: pytest.CaptureFixture[str]) -> None:
+        """Limits: an amount that is none is said before anything starts."""
+        for line in (["run", f"--max-cost={amount}"], ["resume", "s", f"--max-cost={amount}"]):
+            with pytest.raises(SystemExit):
+                parser().parse_args(line)
+            said = capsys.readouterr().err
+            assert f"an amount in US dollars, more than 0, not '{amount}'" in said
+
+    def test_a_models_address_goes_with_it(self, here: Path) -> None:
+        """Another model is not sent to the address of the file's."""
+        spec = self.spec(here, "agent.toml", "--model", "anthropic://claude")
+        assert (spec.model, spec.api_base) == ("anthropic://claude", None)
+
+    def test_names_of_nets_go_with_their_rules(self, here: Path) -> None:
+        """Other rules have other nets; the file's choice does not apply to them."""
+        spec = self.spec(here, "agent.toml", "--rules", "other.rules")
+        assert (spec.rules, spec.active) == ((here / "other.rules",), None)
+
+    def test_a_sandbox_keeps_its_options(self, here: Path) -> None:
+        """Another directory is no other sandbox."""
+        spec = self.spec(here, "agent.toml", "--workdir", "w")
+        assert spec.runtime == SandboxOptions(workdir=here / "w", network=True)
+
+    def test_the_environment_beats_the_file(self, here: Path) -> None:
+        """A variable is said for this run."""
+        (here / "agent.toml").write_text(FILE)
+        args = parsed("agent.toml")
+        args.mode = "enforce"
+        assert from_command_line(args, environ={"INTERLOCK_MODE": "enforce"}).mode == "enforce"
+
+    def test_a_configuration_file_only_fills(self, here: Path) -> None:
+        """interlock.toml is about the directory: it never changes what the agent file says."""
+        settings = {
+            "model": "openai/other",
+            "api_base": "http://127.0.0.1:9/v1",
+            "rules": ["other.rules"],
+            "active": ["other"],
+            "mode": "enforce",
+            "tools": "read",
+            "runtime": "local",
+            "max_steps": 1,
+        }
+        assert self.spec(here, **settings) == self.spec(here)
+        filled = self.spec(here, text="task = 'x'", **settings)
+        assert (filled.model, filled.mode, filled.active) == ("openai/other", "enforce", ("other",))
+
+    def test_a_configuration_file_leaves_an_imported_agent_alone(self, here: Path) -> None:
+        """Rules come from interlock.toml for an agent of a module, but no model, tools or runtime."""
+        (here / "mine.py").write_text("")
+        spec = self.spec(
+            here,
+            "mine:agent",
+            "x",
+            model="openai/other",
+            tools="bash",
+            runtime="local",
+            rules=["a.rules"],
+        )
+        assert spec == AgentSpec(agent="mine:agent", rules=["a.rules"], task="x", import_from=[here])  # type: ignore[arg-type]
+
+    def test_without_a_file(self, here: Path) -> None:
+        """Options alone are a spec as well; it works where it was started."""
+        spec = self.spec(here, "--model", "openai/m", "--rules", "a.rules", "--", "x")
+        assert spec.runtime is not None
+        assert spec.runtime.workdir == here
+        assert spec.rules == (here / "a.rules",)
+
+    @pytest.mark.parametrize(
+        ("line", "message"),
+        [
+            (["--network", "x"], "--network: not an option of this runtime; it belongs in the table"),
+            (["--model", "gpt", "x"], "--model: 'gpt': missing scheme"),
+            (["--api-base", "me", "x"], "--api-base: expected a URL"),
+            (
+                ["--runtime", "vercel", "--workdir", "w", "x"],
+                "--workdir: expected a path that starts with /",
+            ),
+        ],
+    )
+    def test_bad_options(self, here: Path, line: list[str], message: str) -> None:
+        """A bad option is named as it was typed."""
+        with pytest.raises(AgentSpecError, match=re.escape(message)):
+            self.spec(here, *line)
+
+    def test_the_network_can_be_cut(self, here: Path) -> None:
+        """A file that opens the sandbox's network is overruled on the line."""
+        assert self.spec(here, "agent.toml", "--no-network").runtime == SandboxOptions(
+            workdir=Path("/tmp"), network=False
+        )

@@ -1,0 +1,158 @@
+"""The demo without a screen: the whole story, in a real shell and a real journal."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlock.app.demo.agent import next_move
+from interlock.engine.agents import SKIPPED, AssistantMessage, ProposedCall, ToolMessage, UserMessage
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import CallDecided, CallResult, MessageAdded
+
+
+def demo(directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run `interlock demo` as a user without a terminal would."""
+    return subprocess.run(
+        [sys.executable, "-m", "interlock.app.cli", "demo", "--db", "demo.db", *options],
+        cwd=directory,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(directory), "TMPDIR": str(directory)},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+class Recorded:
+    """What a finished demo left in its journal and its project."""
+
+    def __init__(self, directory: Path) -> None:
+        reader = open_reader(directory / "demo.db")
+        [self.summary] = reader.sessions(limit=10)
+        self.events = list(reader.events(self.summary.id))
+        [self.project] = directory.glob("interlock-demo-*")
+
+    def decisions(self) -> list[tuple[str, str]]:
+        """Each call's most specific name and outcome."""
+        return [(e.body.names[0], e.body.outcome) for e in self.events if isinstance(e.body, CallDecided)]
+
+    def last_words(self) -> str:
+        """What the agent said at the end."""
+        said = [
+            e.body for e in self.events if isinstance(e.body, MessageAdded) and e.body.role == "assistant"
+        ]
+        return said[-1].text or ""
+
+    def deployed(self) -> bool:
+        """Whether the deploy script really ran."""
+        return (self.project / "deployed" / "staging").exists()
+
+
+class TestApproved:
+    @pytest.fixture(scope="class")
+    def recorded(self, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+        directory = tmp_path_factory.mktemp("approved")
+        done = demo(directory, "--headless", "--answer", "approve")
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        return Recorded(directory)
+
+    def test_tells_the_whole_story(self, recorded: Recorded) -> None:
+        """Too early, lint, a failing test, the fix, the deploy, the forbidden rm, the limit."""
+        story = recorded.decisions()
+        assert story == [
+            ("deploy", "block"),
+            ("test", "block"),
+            ("lint", "allow"),
+            ("test", "allow"),
+            ("bash", "allow"),
+            ("bash", "allow"),
+            ("test", "block"),
+            ("lint", "allow"),
+            ("test", "allow"),
+            ("deploy", "allow"),
+            ("rm", "block"),
+            ("deploy", "block"),
+        ]
+
+    def test_failing_test_unlocks_nothing(self, recorded: Recorded) -> None:
+        """The first test run fails, so its pending transition is dropped, not fired."""
+        results = [
+            e.body
+            for e in recorded.events
+            if isinstance(e.body, CallResult) and "FAILED" in e.body.output
+        ]
+        assert [(r.is_error, r.fired, [s.transition for s in r.dropped]) for r in results] == [
+            (True, (), ["do-test"])
+        ]
+
+    def test_deployed_for_real(self, recorded: Recorded) -> None:
+        """The approved script ran once; the forbidden command did not."""
+        assert recorded.deployed()
+        assert not (recorded.project / "deployed" / "production").exists()
+        assert (recorded.project / "build").exists()
+
+    def test_ends_well(self, recorded: Recorded) -> None:
+        """The session is closed and the agent says what came of it."""
+        assert recorded.summary.status == "done"
+        assert "limit" in recorded.last_words()
+
+
+class TestDenied:
+    @pytest.fixture(scope="class")
+    def recorded(self, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+        directory = tmp_path_factory.mktemp("denied")
+        done = demo(directory, "--headless", "--answer", "deny")
+        assert done.returncode == 0, done.stderr
+        return Recorded(directory)
+
+    def test_agent_says_so_and_stops(self, recorded: Recorded) -> None:
+        """The reason reaches the model, which repeats it and does nothing more."""
+        assert "refused the deploy and said: answered by --answer deny" in recorded.last_words()
+        assert recorded.decisions()[-1] == ("deploy", "block")
+
+    def test_nothing_was_deployed(self, recorded: Recorded) -> None:
+        """A denied script leaves no mark."""
+        assert not recorded.deployed()
+
+
+class TestWithoutTerminal:
+    def test_says_so_and_runs_headless(self, tmp_path: Path) -> None:
+        """Started in a pipe, the demo names the reason and plays itself."""
+        done = demo(tmp_path)
+        assert done.returncode == 0
+        assert "there is no terminal here, so it runs headless" in done.stderr
+        assert "deploy" in done.stdout
+        assert Recorded(tmp_path).deployed()
+
+    def test_one_line_per_event(self, tmp_path: Path) -> None:
+        """Every journal event is one printed line, in order; what is approved stands indented below."""
+        done = demo(tmp_path, "--headless")
+        told = [line for line in done.stdout.splitlines() if line and not line.startswith(" ")]
+        assert len(told) == len(Recorded(tmp_path).events)
+
+    def test_unwritable_journal(self, tmp_path: Path) -> None:
+        """A journal that cannot be written stops the demo before an agent starts."""
+        (tmp_path / "file").write_text("")
+        done = demo(tmp_path, "--db", "file/demo.db")
+        assert done.returncode == 2
+        assert "file" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+class TestScript:
+    def test_steering_is_heard(self) -> None:
+        """A message from the operator changes what the agent says next, `stop` ends it."""
+        task = UserMessage(text="ship it")
+        call = ProposedCall(call_id="c1", name="bash", args={"command": "./deploy staging"})
+        skipped = ToolMessage(call_id="c1", name="bash", text=SKIPPED, is_error=True)
+        talk = [task, AssistantMessage(text="Deploying.", tool_calls=(call,)), skipped]
+        on = next_move([*talk, UserMessage(text="please hurry")])
+        assert "".join(on.deltas).startswith("Noted")
+        assert [c.args for c in on.calls] == [call.args]
+        off = next_move([*talk, UserMessage(text="stop now")])
+        assert not off.calls

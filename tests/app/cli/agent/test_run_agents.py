@@ -1,0 +1,348 @@
+"""`interlock run` with an agent file, and with an agent of a Python module."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlock.app.agents.spec import AgentSpec
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import CallDecided, SessionOpened
+from tests.bench.terminal import Terminal
+from tests.engine.agents.runtime.kinds import skip_without_sandbox
+from tests.support.openai_server import Answer, OpenAIServer, begins_call, ends, says
+
+from .test_run import run
+
+TOOLS_OF_MINE = """
+from interlock.engine.agents import tool
+
+@tool
+def deploy(env: str) -> str:
+    "Deploy to an environment."
+    return f"deployed to {env}"
+"""
+
+AGENT_FILE = """
+model = "openai://test-model"
+api_base = "{base}"
+system_prompt = "You ship."
+tools = ["tools_of_mine:deploy", "bash"]
+rules = ["deploy.rules"]
+task = "Ship it"
+"""
+
+DEPLOYS = [begins_call(0, "call_1", "deploy", '{"env": "staging"}'), *ends("tool_calls")]
+
+
+class TestAgentFile:
+    def agent(self, directory: Path, server: OpenAIServer, more: str = "") -> Path:
+        """A directory with an agent file, its rules and its tool, and not the working directory."""
+        home = directory / "home"
+        home.mkdir()
+        (home / "tools_of_mine.py").write_text(TOOLS_OF_MINE)
+        (home / "deploy.rules").write_text("block deploy\nlimit deploy to 9 per session\n")
+        path = home / "agent.toml"
+        path.write_text(AGENT_FILE.format(base=server.base_url) + more)
+        return path
+
+    def outcomes(self, directory: Path) -> list[str]:
+        reader = open_reader(directory / "run.db")
+        [summary] = reader.sessions()
+        return [e.body.outcome for e in reader.events(summary.id) if isinstance(e.body, CallDecided)]
+
+    def test_is_hosted(self, tmp_path: Path) -> None:
+        """A file alone is enough: its prompt, tool, rules and task are used, wherever it lies."""
+        with OpenAIServer([DEPLOYS, says("No.")]) as server:
+            self.agent(tmp_path, server)
+            done = run(tmp_path, "home/agent.toml")
+        assert done.returncode == 0, done.stderr
+        sent = server.requests[0].body
+        assert [m["content"] for m in sent["messages"]] == ["You ship.", "Ship it"]
+        assert [t["function"]["name"] for t in sent["tools"]] == ["deploy", "bash"]
+        assert self.outcomes(tmp_path) == ["block"]
+        assert "block deploy" in (tmp_path / "home/deploy.rules").read_text()
+
+    def test_active_nets(self, tmp_path: Path) -> None:
+        """Nets that the file leaves out of `active` do not decide; the tool of the file runs."""
+        with OpenAIServer([DEPLOYS, says("Done.")]) as server:
+            self.agent(tmp_path, server, "active = ['limit-deploy-9']")
+            done = run(tmp_path, "home/agent.toml", "Ship it to staging")
+        assert done.returncode == 0, done.stderr
+        assert server.requests[0].body["messages"][-1]["content"] == "Ship it to staging"
+        assert server.requests[1].body["messages"][-1]["content"] == "deployed to staging"
+        assert self.outcomes(tmp_path) == ["allow"]
+
+    @pytest.mark.parametrize(("line", "told"), [([], "deployed to staging"), (["--mode", "enforce"], "")])
+    def test_shadow_unless_the_line_says_otherwise(
+        self, tmp_path: Path, line: list[str], told: str
+    ) -> None:
+        """Shadow mode of the file blocks nothing; an option on the line beats the file."""
+        with OpenAIServer([DEPLOYS, says("Done.")]) as server:
+            self.agent(tmp_path, server, "mode = 'shadow'")
+            done = run(tmp_path, "home/agent.toml", *line)
+        assert done.returncode == 0, done.stderr
+        said = server.requests[1].body["messages"][-1]["content"]
+        assert said == told if told else "blocked" in said
+
+    def test_limits(self, tmp_path: Path) -> None:
+        """`max_steps` ends a run that goes on and on."""
+        with OpenAIServer([DEPLOYS] * 5) as server:
+            self.agent(tmp_path, server, "mode = 'shadow'\nlimits = {max_steps = 2}")
+            run(tmp_path, "home/agent.toml")
+        assert len(server.requests) == 2
+
+    def test_sandbox(self, tmp_path: Path) -> None:
+        """With runtime sandbox the agent's commands see its directory, and not the one beside it."""
+        skip_without_sandbox()
+        (tmp_path / "secret").write_text("1234")
+        command = begins_call(0, "call_1", "bash", '{"command": "ls; cat ../secret"}')
+        with OpenAIServer([[command, *ends("tool_calls")], says("Hm.")]) as server:
+            self.agent(tmp_path, server, "runtime = {kind = 'sandbox', workdir = '.'}")
+            done = run(tmp_path, "home/agent.toml", env={"PATH": os.environ["PATH"]})
+        assert done.returncode == 0, done.stderr
+        told = server.requests[1].body["messages"][-1]["content"]
+        assert "agent.toml" in told
+        assert "1234" not in told
+
+    def test_its_source_is_in_the_journal(self, tmp_path: Path) -> None:
+        """The journal has what it takes to start the session again, and no key."""
+        with OpenAIServer([says("Done.")]) as server:
+            path = self.agent(tmp_path, server)
+            done = run(tmp_path, "home/agent.toml", env={"OPENAI_API_KEY": "sk-secret"})
+        assert done.returncode == 0, done.stderr
+        reader = open_reader(tmp_path / "run.db")
+        opened = next(iter(reader.events(reader.sessions()[0].id))).body
+        assert isinstance(opened, SessionOpened)
+        spec = AgentSpec.model_validate(opened.source)
+        assert (spec.name, spec.rules) == ("agent", (path.parent / "deploy.rules",))
+        assert spec.import_from == (path.parent,)
+        assert b"sk-secret" not in (tmp_path / "run.db").read_bytes()
+
+    def test_a_directory_full_of_modules(self, tmp_path: Path) -> None:
+        """Python files where the command runs stand in for nothing that the agent's modules import."""
+        taken = tmp_path / "taken"
+        (tmp_path / "colorsys.py").write_text(f"open({str(taken)!r}, 'w').close()\n")
+        (tmp_path / "home").mkdir()
+        (tmp_path / "home" / "mine.py").write_text("import colorsys\ntool = colorsys.__name__\n")
+        (tmp_path / "home" / "agent.toml").write_text("model = 'openai/m'\ntools = ['mine:tool']\n")
+        done = run(tmp_path, "home/agent.toml", "hi")
+        assert done.returncode == 2
+        assert "mine:tool" in done.stderr
+        assert not taken.exists()
+
+    def test_faulty(self, tmp_path: Path) -> None:
+        """Every problem of a file is shown with its place, and nothing starts."""
+        (tmp_path / "agent.toml").write_text("modle = 'x'\nmode = 'strict'\n")
+        done = run(tmp_path, "agent.toml", "hi")
+        assert done.returncode == 2
+        assert "agent.toml:1:1: unknown key 'modle'" in done.stderr
+        assert "agent.toml:2:1: mode: expected 'enforce' or 'shadow', found 'strict'" in done.stderr
+        assert not (tmp_path / "run.db").exists()
+
+    @pytest.mark.parametrize(
+        ("line", "message"),
+        [
+            (["no.toml"], "no.toml: no such file, expected an agent file"),
+            (["agent.toml"], "what is the agent to do?"),
+            (["agent.toml", "x", "--network"], "--network: not an option of this runtime"),
+            (["agent.toml", "x", "--max-steps", "0"], "a number from 1, not '0'"),
+            (["agent.toml", "x", "--runtime", "moon"], "'sandbox'"),
+            (["agent.toml", "x", "--runtime", "sandbox", "--workdir", "no"], "no is not a directory"),
+            (["agnets:mine"], "'agnets:mine' was taken for the task, as there is no module 'agnets'"),
+        ],
+    )
+    def test_refused(self, tmp_path: Path, line: list[str], message: str) -> None:
+        """What cannot be hosted is said before anything starts, with the remedy."""
+        (tmp_path / "a.rules").write_text("block rm")
+        (tmp_path / "agent.toml").write_text("model = 'openai/m'\nrules = ['a.rules']\n")
+        done = run(tmp_path, *line, env={"PATH": os.environ["PATH"]})
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
+        assert not (tmp_path / "run.db").exists()
+
+    def test_on_a_screen(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Without --headless the same file opens the console, with its agent running."""
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
+        monkeypatch.setenv("OPENAI_API_KEY", "test")
+        with OpenAIServer([DEPLOYS, says("It is blocked.")]) as server:
+            self.agent(tmp_path, server)
+            command = [
+                sys.executable,
+                "-m",
+                "interlock.app.cli.main",
+                "run",
+                "home/agent.toml",
+                "--db",
+                "run.db",
+            ]
+            with Terminal(command) as terminal:
+                terminal.wait_for("It is blocked.", seconds=60)
+                terminal.wait_for("idle", seconds=20)
+                terminal.send("q")
+                assert terminal.wait_for_end() == 0
+        assert self.outcomes(tmp_path) == ["block"]
+
+
+SUBAGENT = """
+model = "openai://test-model"
+api_base = "{base}"
+rules = ["a.rules"]
+tools = ["read"]
+[subagents.reviewer]
+description = "Reads a diff and says what is wrong with it."
+system_prompt = "You review."
+tools = ["bash"]
+"""
+DELEGATES = [
+    begins_call(0, "call_1", "task_reviewer", '{"prompt": "Review it."}'),
+    *ends("tool_calls"),
+]
+REMOVES = [begins_call(0, "call_1", "bash", '{"command": "rm kept"}'), *ends("tool_calls")]
+
+
+class TestSubagents:
+    """A-44, G-53: an agent file's subagent works behind the gate of its agent's session."""
+
+    def run(
+        self, directory: Path, server: OpenAIServer, more: str = "", rules: str = "block rm"
+    ) -> subprocess.CompletedProcess[str]:
+        """Run an agent file with a subagent in a directory with a file that rules keep."""
+        (directory / "kept").touch()
+        (directory / "a.rules").write_text(f"map bash.command rm as rm\n{rules}\n")
+        (directory / "agent.toml").write_text(SUBAGENT.format(base=server.base_url) + more)
+        done = run(directory, "agent.toml", "Ship it")
+        assert done.returncode == 0, done.stderr
+        return done
+
+    def test_behind_the_rules(self, tmp_path: Path) -> None:
+        """The subagent's call is blocked by the rules file, and the agent reads its last words."""
+        answers: list[Answer] = [DELEGATES, REMOVES, says("I may not ", "remove it."), says("Done.")]
+        with OpenAIServer(answers) as server:
+            self.run(tmp_path, server)
+        first, asked, told, after = [request.body for request in server.requests]
+        tools = [[t["function"]["name"] for t in body["tools"]] for body in (first, asked)]
+        assert tools == [["read", "task_reviewer"], ["bash"]]
+        described = first["tools"][1]["function"]["description"]
+        assert described == "Reads a diff and says what is wrong with it."
+        assert [m["content"] for m in asked["messages"]] == ["You review.", "Review it."]
+        assert asked["model"] == first["model"] == "test-model"
+        assert "blocked" in told["messages"][-1]["content"]
+        assert after["messages"][-1]["content"] == "I may not remove it."
+        assert (tmp_path / "kept").exists()
+
+    def test_what_the_rules_allow_runs(self, tmp_path: Path) -> None:
+        """Without a rule against it the same call runs, in the agent's working directory."""
+        with OpenAIServer([DELEGATES, REMOVES, says("Removed."), says("Done.")]) as server:
+            self.run(tmp_path, server, rules="limit rm to 1 per session")
+        assert not (tmp_path / "kept").exists()
+
+    def test_the_task_meets_the_gate_too(self, tmp_path: Path) -> None:
+        """Rules can forbid the delegating itself: no subagent begins."""
+        with OpenAIServer([DELEGATES, says("Then not.")]) as server:
+            self.run(tmp_path, server, rules="block task_reviewer")
+        assert "blocked" in server.requests[1].body["messages"][-1]["content"]
+
+    def test_its_own_model_and_limit(self, tmp_path: Path) -> None:
+        """A model of its own is called at its own address, for no more steps than it may take."""
+        with OpenAIServer([REMOVES, REMOVES]) as own, OpenAIServer([DELEGATES, says("Done.")]) as server:
+            model = f"model = 'openai://small'\napi_base = '{own.base_url}'\nlimits = {{max_steps = 2}}"
+            self.run(tmp_path, server, model)
+        assert [request.body["model"] for request in own.requests] == ["small", "small"]
+        assert "stopped after 2 steps" in server.requests[1].body["messages"][-1]["content"]
+
+    def test_in_the_agents_runtime(self, tmp_path: Path) -> None:
+        """The subagent's shell is the agent's: files in memory, with those that the file puts there."""
+        reads = [begins_call(0, "call_1", "bash", '{"command": "cat notes.txt"}'), *ends("tool_calls")]
+        runtime = "[runtime]\nkind = 'just-bash'\nfiles = {'notes.txt' = 'by hand'}"
+        with OpenAIServer([DELEGATES, reads, says("Read."), says("Done.")]) as server:
+            self.run(tmp_path, server, runtime)
+        assert "by hand" in server.requests[2].body["messages"][-1]["content"]
+
+    def test_of_an_imported_agent(self, tmp_path: Path) -> None:
+        """An agent file may give a module's agent subagents."""
+        code = (
+            "from interlock.engine.agents import Agent, C, ScriptedModel, T\n"
+            "agent = Agent(ScriptedModel([C(task_helper={'prompt': 'Help.'}), T('done')]))\n"
+        )
+        (tmp_path / "led_agents.py").write_text(code)
+        (tmp_path / "a.rules").write_text("block rm")
+        with OpenAIServer([says("Helped.")]) as server:
+            (tmp_path / "agent.toml").write_text(
+                "agent = 'led_agents:agent'\nrules = ['a.rules']\n"
+                "[subagents.helper]\ndescription = 'Helps.'\n"
+                f"model = 'openai://m'\napi_base = '{server.base_url}'\n"
+            )
+            done = run(tmp_path, "agent.toml", "go")
+        assert done.returncode == 0, done.stderr
+        assert [m["content"] for m in server.requests[0].body["messages"]] == ["Help."]
+
+
+MY_AGENT = """
+import sys
+from interlock.engine.agents import Agent, BashTool, C, ScriptedModel, T
+
+agent = Agent(ScriptedModel([C(bash={"command": "rm x"}), T("done")]), name="mine", tools=[BashTool])
+
+async def later():
+    return agent
+
+async def never():
+    raise OSError("no disk")
+
+def broken():
+    return {}["key"]
+"""
+
+
+class TestImportedAgent:
+    @pytest.mark.parametrize("name", ["agent", "later"])
+    def test_is_hosted(self, tmp_path: Path, name: str) -> None:
+        """An agent of a module in the working directory runs under the rules of the line."""
+        (tmp_path / "my_agents.py").write_text(MY_AGENT)
+        (tmp_path / "a.rules").write_text("map bash.command rm as rm\nblock rm")
+        done = run(tmp_path, f"my_agents:{name}", "go", "--rules", "a.rules")
+        assert done.returncode == 0, done.stderr
+        reader = open_reader(tmp_path / "run.db")
+        [summary] = reader.sessions()
+        assert summary.id.startswith("mine-")
+        decided = [e.body for e in reader.events(summary.id) if isinstance(e.body, CallDecided)]
+        assert [d.outcome for d in decided] == ["block"]
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [("broken", "my_agents.py:14: KeyError: 'key'"), ("never", "my_agents.py:11: OSError: no disk")],
+    )
+    def test_broken(self, tmp_path: Path, name: str, message: str) -> None:
+        """What a module raises is one line with its place; the traceback is for those who ask for it."""
+        (tmp_path / "my_agents.py").write_text(MY_AGENT)
+        (tmp_path / "a.rules").write_text("block rm")
+        line = (f"my_agents:{name}", "go", "--rules", "a.rules")
+        done = run(tmp_path, *line)
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
+        assert "Traceback" in run(tmp_path, *line, env={"INTERLOCK_DEBUG": "1"}).stderr
+
+    def test_without_rules(self, tmp_path: Path) -> None:
+        """An agent of a module brings no rules along."""
+        (tmp_path / "my_agents.py").write_text(MY_AGENT + "\nrules = ['a.rules']")
+        done = run(tmp_path, "my_agents:agent", "go")
+        assert done.returncode == 2
+        assert "no rules were given" in done.stderr
+
+    def test_rules_of_the_directory(self, tmp_path: Path) -> None:
+        """Rules may come from interlock.toml, which is told; a model there is not this agent's."""
+        (tmp_path / "my_agents.py").write_text(MY_AGENT)
+        (tmp_path / "a.rules").write_text("block bash")
+        (tmp_path / "interlock.toml").write_text("rules = ['a.rules']\nmodel = 'anthropic/claude'")
+        done = run(tmp_path, "my_agents:agent", "go")
+        assert done.returncode == 0, done.stderr
+        told = f"interlock run: rules a.rules from {tmp_path}/interlock.toml: a working directory may"
+        assert told in done.stderr

@@ -1,0 +1,355 @@
+"""`interlock backtest`: recorded calls judged again, printed or as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from interlock.app.cli.history.backtest import Chosen, run
+from interlock.app.cli.main import main
+from interlock.engine.history.journal.journal import Journal
+from interlock.rules import compile_rules
+from tests.engine.backtest.recorder import Recorder
+from tests.engine.history.support.recording import decided, opening
+
+NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
+RECORDED_UNDER = (
+    "require test before deploy\nrequire human-approval before deploy\nlimit deploy to 2 per session"
+)
+RULES = """\
+require lint before deploy
+require human-approval before push
+block rm
+"""
+
+
+async def release(recorder: Recorder) -> None:
+    """A session of six calls: one blocked, one approved, one denied."""
+    await recorder.call("c1", "deploy", env="prod")
+    await recorder.call("c2", "test")
+    recorder.result("c2")
+    await recorder.call("c3", "deploy", env="prod")
+    await recorder.answer("c3", True)
+    recorder.result("c3")
+    await recorder.call("c4", "push", branch="main")
+    recorder.result("c4")
+    await recorder.call("c5", "rm", path="build")
+    recorder.result("c5")
+
+
+async def quiet(recorder: Recorder) -> None:
+    """A session that other rules would not change."""
+    await recorder.call("c1", "look")
+    recorder.result("c1")
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A journal of two sessions and a subagent's, and a rules file, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    Path("new.rules").write_text(RULES)
+    path = tmp_path / "journal.db"
+    with Journal.open(path, clock=lambda: NOON) as journal:
+        for name, play in (("bot-1", release), ("bot-2", quiet)):
+            recorder = Recorder(compile_rules(RECORDED_UNDER, file="old.rules").registry)
+            asyncio.run(play(recorder))
+            journal.write(name, *recorder.bodies)
+        journal.write("below-1", opening(kind="child", parent="bot-1"), decided("c9", "rm"))
+    return path
+
+
+def backtest(database: Path, **options: object) -> tuple[int, str, str]:
+    """What the command prints, judging under `new.rules` unless told."""
+    out, err = io.StringIO(), io.StringIO()
+    keys = ("sessions", "since", "messages", "at")
+    chosen = Chosen(**{key: options.pop(key) for key in keys if key in options})  # type: ignore[arg-type]
+    files = options.pop("files", ["new.rules"])
+    code = run(files, database, chosen, out=out, err=err, zone=UTC, now=NOON, **options)  # type: ignore[arg-type]
+    return code, out.getvalue(), err.getvalue()
+
+
+class TestPrinted:
+    """For a person."""
+
+    def test_all_sessions(self, database: Path) -> None:
+        """The sessions that diverge, each with its first divergence and what is hypothetical; totals."""
+        code, out, err = backtest(database)
+        assert (code, err) == (0, "")
+        assert out == (
+            "new.rules: 3 nets\n"
+            "\n"
+            "bot-1\n"
+            "        5 calls: 2 newly blocked, 1 newly asked\n"
+            "  first event 7, 2026-03-14 12:00\n"
+            "  call  deploy prod\n"
+            "  then  ◐ asked a person: approved by maria\n"
+            "        old.rules:2  require human-approval before deploy\n"
+            "  now   ■ blocked: deploy requires a successful call to lint first.\n"
+            "        new.rules:1  require lint before deploy\n"
+            "        The 2 calls after event 7 are hypothetical: judged as recorded, though\n"
+            "        the agent would have gone on differently.\n"
+            "\n"
+            "6 calls in 2 sessions\n"
+            "        1 session as recorded, 1 with a divergence\n"
+            "          3  as recorded\n"
+            "          2  newly blocked, 1 of them hypothetical\n"
+            "          1  newly asked, all hypothetical\n"
+            "          0  newly allowed\n"
+            "\n"
+            "By rule\n"
+            "        new.rules:1  require lint before deploy\n"
+            "          1  newly blocked\n"
+            "        new.rules:2  require human-approval before push\n"
+            "          1  newly asked, all hypothetical\n"
+            "        new.rules:3  block rm\n"
+            "          1  newly blocked, all hypothetical\n"
+        )
+        assert max(map(len, out.split("\n"))) <= 80
+
+    def test_what_is_newly_allowed(self, database: Path) -> None:
+        """It counts for the rule that had blocked, with the place it had then."""
+        Path("none.rules").write_text("block other\n")
+        _, out, _ = backtest(database, files=["none.rules"])
+        assert "  then  ■ blocked: deploy requires a successful call to test first.\n" in out
+        assert "        old.rules:1  require test before deploy\n  now   ▸ allowed\n" in out
+        assert (
+            "        old.rules:1  require test before deploy  (as recorded)\n          1  newly allowed\n"
+            in out
+        )
+
+    def test_nothing_recorded(self, tmp_path: Path, database: Path) -> None:
+        """Sessions without calls are none; that is said, not an error."""
+        empty = tmp_path / "empty.db"
+        with Journal.open(empty) as journal:
+            journal.write("s1", opening())
+        assert backtest(empty) == (
+            0,
+            "new.rules: 3 nets\n\n0 calls in 0 sessions\n"
+            "Nothing was judged: what was chosen holds no call.\n",
+            "",
+        )
+
+    def test_operators_are_followed(self, database: Path) -> None:
+        """That nets were on or off as recorded is said, and how to have it otherwise."""
+        with Journal.open(database, clock=lambda: NOON) as journal:
+            registry = compile_rules("block rm\nblock x").registry
+            recorder = Recorder(registry, active=["block-x"])
+            asyncio.run(recorder.call("c1", "rm"))
+            journal.write("bot-3", *recorder.bodies)
+        _, out, _ = backtest(database, sessions=["bot-3"])
+        assert "          0  newly blocked" in out
+        assert "In 1 session nets of these names were switched on or off" in out
+        _, out, _ = backtest(database, sessions=["bot-3"], active=["block-rm"])
+        assert "          1  newly blocked\n" in out
+        assert "switched" not in out
+
+    def test_hostile_text_is_visible(self, database: Path) -> None:
+        """What an agent wrote into a call cannot drive the terminal."""
+        recorder = Recorder(compile_rules("block x").registry)
+        asyncio.run(recorder.call("c1", "rm", path="\x1b[2J\u202e"))
+        with Journal.open(database, clock=lambda: NOON) as journal:
+            journal.write("evil\x1b[1m", *recorder.bodies)
+        _, out, _ = backtest(database)
+        assert "\\x1b[2J\\u202e" in out
+        assert not {"\x1b", "\u202e"} & set(out)
+
+    def test_secrets_are_masked(self, database: Path) -> None:
+        """A key is masked before its text is cut, so that no beginning of it is left."""
+        key = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+        recorder = Recorder(compile_rules("block x").registry)
+        asyncio.run(recorder.call("c1", "rm", path=f"{'x' * 150} {key}", password="hunter2"))
+        with Journal.open(database, clock=lambda: NOON) as journal:
+            journal.write("bot-9", *recorder.bodies)
+        _, out, _ = backtest(database, sessions=["bot-9"])
+        assert "newly blocked" in out
+        assert "ghp_" not in out
+        assert "hunter2" not in out
+
+
+class TestChosen:
+    """What is judged."""
+
+    def test_one_session(self, database: Path) -> None:
+        """By its id or the first letters of it; given twice it counts once."""
+        assert "\n1 call in 1 session\n" in backtest(database, sessions=["bot-2"])[1]
+        assert "\n5 calls in 1 session\n" in backtest(database, sessions=["bot-1", "bot-1"])[1]
+
+    def test_since(self, database: Path) -> None:
+        """Sessions that went on since then."""
+        assert "\n6 calls in 2 sessions\n" in backtest(database, since="1h")[1]
+        assert "\n0 calls in 0 sessions\n" in backtest(database, since="2026-03-14 12:01")[1]
+
+    def test_after_an_event(self, database: Path) -> None:
+        """What if: only what came after, new nets at their beginning; numbers are the record's."""
+        _, out, _ = backtest(database, sessions=["bot-1"], at=8)
+        assert "\n2 calls in 1 session\n" in out
+        assert "  first event 9, " in out
+        whole, rest = backtest(database, sessions=["bot-1"]), backtest(database, sessions=["bot-1"], at=1)
+        assert rest == whole
+
+    def test_messages(self, database: Path) -> None:
+        """Logs of other programs, without a journal, or beside sessions."""
+        call = {"id": "c1", "function": {"name": "rm", "arguments": '{"path": "build"}'}}
+        messages = [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": "gone"},
+        ]
+        Path("log.json").write_text(json.dumps(messages))
+        code, out, _ = backtest(Path("none.db"), messages=["log.json"])
+        assert (code, "\n1 call in 1 session\n" in out) == (0, True)
+        assert "\nlog.json\n        1 call: 1 newly blocked\n  first message 1\n" in out
+        assert out.endswith(
+            "\nIn message logs no gate decided: a call that has a result counts as allowed, and\n"
+            "as a success unless the log says that it failed, for which OpenAI's messages\n"
+            "have no place.\n"
+        )
+        assert "message logs" not in backtest(database)[1]
+        Path("more.json").write_text(json.dumps([messages, messages]))
+        _, out, _ = backtest(Path("none.db"), messages=["log.json", "more.json"])
+        assert "\n3 calls in 3 sessions\n" in out
+        assert "\nmore.json: conversation 2\n" in out
+        assert (
+            "\n2 calls in 2 sessions\n"
+            in backtest(database, messages=["log.json"], sessions=["bot-2"])[1]
+        )
+
+
+class TestJson:
+    """For programs."""
+
+    def test_one_object(self, database: Path) -> None:
+        """The diverging sessions in full, and the totals."""
+        code, out, err = backtest(database, json=True)
+        found = json.loads(out)
+        assert (code, err, found["files"]) == (0, "", ["new.rules"])
+        [session] = found["sessions"]
+        assert (session["session"], session["hypothetical_after"]) == ("bot-1", 7)
+        assert session["first"]["now"]["rule"] == {
+            "file": "new.rules",
+            "line": 1,
+            "text": "require lint before deploy",
+        }
+        assert found["totals"]["counts"]["blocked"] == {"calls": 2, "hypothetical": 1}
+
+    def test_nothing_diverges(self, database: Path) -> None:
+        """The list is empty, and it is still JSON."""
+        found = json.loads(backtest(database, json=True, sessions=["bot-2"])[1])
+        assert (found["sessions"], found["totals"]["sessions"]) == ([], 1)
+
+    def test_several_sessions(self, database: Path) -> None:
+        """Commas stand where they must."""
+        Path("all.rules").write_text("block look\nblock test\n")
+        found = json.loads(backtest(database, json=True, files=["all.rules"])[1])
+        assert [s["session"] for s in found["sessions"]] == ["bot-1", "bot-2"]
+
+
+class TestBadInput:
+    """What cannot be judged: exit code 2, and on stderr what and why."""
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"sessions": ["nope"]}, "Session not found: nope. The latest are:"),
+            (
+                {"sessions": ["below"]},
+                "'below-1' is a subagent's session: its calls were decided in 'bot-1'",
+            ),
+            ({"sessions": ["bot-1"], "since": "1h"}, "give --session or --since, not both"),
+            ({"since": "soon"}, "'soon' is no time; use 30m, 24h, 7d, 14:05,"),
+            ({"at": 3}, "--at needs exactly one --session"),
+            ({"sessions": ["bot-1", "bot-2"], "at": 3}, "--at needs exactly one --session"),
+            ({"sessions": ["bot-1"], "at": 99}, "has events 1 to 12, not 99"),
+            ({"active": ["nope"]}, "Unknown nets in active: 'nope'. Available: require-lint"),
+            ({"messages": ["none.json"]}, "none.json: cannot be read: No such file"),
+        ],
+    )
+    def test_options(self, database: Path, options: dict[str, object], message: str) -> None:
+        """Each says what is wrong and what to give instead."""
+        code, _, err = backtest(database, **options)
+        assert (code, message in err) == (2, True), err
+
+    def test_no_journal(self, tmp_path: Path, database: Path) -> None:
+        """A journal that is not there is named."""
+        code, out, err = backtest(tmp_path / "none.db")
+        assert (code, out, "There is no journal at" in err) == (2, "", True)
+
+    def test_faulty_rules(self, database: Path) -> None:
+        """As `check` says it, before anything is read."""
+        Path("bad.rules").write_text("blok x\n")
+        code, out, err = backtest(database, files=["bad.rules"])
+        assert (code, out, "bad.rules:1:1: unknown keyword 'blok'" in err) == (2, "", True)
+
+
+class TestCommandLine:
+    """From the words of a command."""
+
+    def test_options(self, database: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Every option reaches the command."""
+        words = ["backtest", "new.rules", "--db", str(database), "--session", "bot-1", "--at", "8"]
+        assert main([*words, "--active", "block-rm"]) == 0
+        out = capsys.readouterr().out
+        assert "\n2 calls in 1 session\n" in out
+        assert "1  newly blocked" in out
+        assert "newly asked," not in out
+        assert main(["backtest", "new.rules", "--db", str(database), "--since", "soon"]) == 2
+        assert main(["backtest", "new.rules", "--messages", "a.json", "b.json", "--json"]) == 2
+        assert "a.json: cannot be read" in capsys.readouterr().err
+
+    def test_from_a_file(
+        self, database: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Options may stand in the user's interlock.toml, as all others."""
+        monkeypatch.setenv("INTERLOCK_CONFIG_DIR", ".")
+        Path("interlock.toml").write_text(f'db = "{database}"\n[backtest]\nsession = ["bot-2"]\n')
+        assert main(["backtest", "new.rules"]) == 0
+        assert "\n1 call in 1 session\n" in capsys.readouterr().out
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class TestProgress:
+    """On a terminal."""
+
+    def test_a_line_that_goes(self, database: Path) -> None:
+        """How far it is stands on stderr of a terminal and is wiped before anything is printed."""
+        err = Terminal()
+        run(["new.rules"], database, Chosen(), out=io.StringIO(), err=err, zone=UTC, now=NOON)
+        assert err.getvalue() == "\r  5 of 6 calls\r  6 of 6 calls\r\x1b[K"
+
+    def test_of_those_that_were_chosen(self, database: Path) -> None:
+        """How many there are is counted among the sessions that are judged."""
+        with Journal.open(
+            database.with_name("new.db"), clock=lambda: NOON - timedelta(days=2)
+        ) as journal:
+            journal.write("old-1", opening(), decided("c1", "rm"))
+        with Journal.open(database.with_name("new.db"), clock=lambda: NOON) as journal:
+            journal.write("new-1", opening(), decided("c1", "rm"), decided("c2", "rm"))
+        err = Terminal()
+        chosen = Chosen(since="1d")
+        run(["new.rules"], database.with_name("new.db"), chosen, out=io.StringIO(), err=err, now=NOON)
+        assert err.getvalue() == "\r  2 of 2 calls\r\x1b[K"
+
+    def test_interrupted(self, database: Path) -> None:
+        """What was judged until then is printed, and the exit code says that it was not all."""
+
+        class Stopped(io.StringIO):
+            def write(self, text: str) -> int:
+                if text.startswith("bot-1"):
+                    raise KeyboardInterrupt
+                return super().write(text)
+
+        out = Stopped()
+        code = run(["new.rules"], database, Chosen(), out=out, err=io.StringIO(), zone=UTC, now=NOON)
+        assert code == 130
+        assert (
+            "5 calls in 1 session\n        Cancelled: these are the calls judged until then."
+            in out.getvalue()
+        )

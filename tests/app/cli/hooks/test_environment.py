@@ -1,0 +1,231 @@
+"""Nothing that a project sets in an agent's environment holds the agent less.
+
+The commands are run as they are installed, each in a process of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.app.cli.hooks.command_line import HookLine
+from interlock.app.cli.hooks.install import HookInstallError, check_isolated
+from tests.engine.gateway.served import served
+
+from .running import INTERLOCK, Hook, Ran, ended, recorded
+from .test_idle_exit import command_line
+from .test_install import commands, written
+from .test_starting import servers, started
+
+SWITCHED_OFF = "import os\nos._exit(0)\n"
+VARIABLES = ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
+EVIL = '[serve]\nrules = []\nmode = "shadow"\n[hook]\non_wait = "ask"\non_allow = "allow"\n'
+
+
+async def installed(hook: Hook, *line: str) -> str:
+    """The command of the hook that holds calls back, as `hook install` writes it."""
+    ran = await hook.command("install", "claude-code", *line)
+    assert ran.code == 0, ran.err
+    (found,) = commands(written(hook.home / ".claude" / "settings.json"), "PreToolUse")
+    return str(found["command"])
+
+
+async def asked(command: str, hook: Hook, project: Path, tool: str = "deploy", **environ: str) -> Ran:
+    """What the command answers where an agent runs it in its project, with what that sets."""
+    process = await asyncio.create_subprocess_exec(
+        *("/bin/sh", "-c", command),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=hook.environment | environ,
+        cwd=project,
+    )
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(recorded("pre_bash", tool_name=tool, tool_use_id=tool)).encode())
+    process.stdin.close()
+    return await ended(process)
+
+
+def environment_of(process: int) -> dict[str, str]:
+    found = Path(f"/proc/{process}/environ").read_text().split("\0")
+    return dict(each.split("=", 1) for each in found if each)
+
+
+class TestHostileProject:
+    async def test_code_of_its_own(self) -> None:
+        """Modules that Python would load first are not loaded, by the hook or its server."""
+        async with started() as hook:
+            project = hook.home / "project"
+            (project / "interlock" / "app").mkdir(parents=True)
+            for name in ("sitecustomize.py", "json.py", "interlock/app/cli.py"):
+                (project / name).write_text(SWITCHED_OFF)
+            environ = {"PYTHONPATH": f".:{project}", "PYTHONHOME": str(project), "PYTHONUSERBASE": "."}
+            ran = await asked(await installed(hook), hook, project, **environ)
+            assert ran.decision["permissionDecision"] == "deny"
+            [server] = servers(hook)
+            assert command_line(server)[1:4] == [b"-I", b"-m", b"interlock.app.cli"]
+
+    async def test_variables(self) -> None:
+        """Other settings, rules, modes and journals are not taken, and a server never sees them."""
+        async with started() as hook:
+            project = hook.home / "project"
+            project.mkdir()
+            (project / "interlock.toml").write_text(EVIL)
+            environ = {
+                "INTERLOCK_CONFIG_DIR": str(project),
+                "INTERLOCK_CONFIG": str(project / "interlock.toml"),
+                "INTERLOCK_MODE": "shadow",
+                "INTERLOCK_RULES": "",
+                "INTERLOCK_DB": str(project / "other.db"),
+            }
+            ran = await asked(await installed(hook), hook, project, **environ)
+            assert ran.decision["permissionDecision"] == "deny"
+            [server] = servers(hook)
+            said = {k: v for k, v in environment_of(server).items() if k.startswith("INTERLOCK_")}
+            assert said == {"INTERLOCK_CONFIG_DIR": str(hook.config)}
+            assert not list(project.glob("*.db"))
+
+    async def test_directories_of_its_own(self) -> None:
+        """Neither a project's socket is asked, nor does the server keep its journal in the project."""
+        async with started() as hook:
+            command = await installed(hook)
+            project = hook.home / "p"
+            (project / "interlock" / "hook").mkdir(parents=True, mode=0o700)
+            came: list[bool] = []
+
+            def listens(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                came.append(True)
+                writer.close()
+
+            trap = await asyncio.start_unix_server(listens, project / "interlock" / "hook" / "user.sock")
+            async with trap:
+                elsewhere = dict.fromkeys(VARIABLES, str(project))
+                ran = await asked(command, hook, project, **elsewhere)
+            assert not came
+            assert ran.decision["permissionDecision"] == "deny"
+            [server] = servers(hook)
+            said = environment_of(server)
+            assert [said[name] for name in VARIABLES] == [hook.environment[name] for name in VARIABLES]
+            assert not list(project.rglob("*.db"))
+
+    async def test_how_a_question_ends(self, tmp_path: Path) -> None:
+        """A project cannot have the agent ask its own user where nobody has decided."""
+        async with served(tmp_path, rules="require human-approval before deploy") as server:
+            hook, project = Hook.at(tmp_path / "home", server), tmp_path / "project"
+            project.mkdir()
+            (project / "interlock.toml").write_text(EVIL + 'wait = "1s"\n')
+            (hook.config / "interlock.toml").write_text('[hook]\nwait = "1s"\n')
+            command = await installed(hook)
+            named = str(project / "interlock.toml")
+            ran = await asked(command, hook, project, INTERLOCK_CONFIG=named)
+            assert ran.decision["permissionDecision"] == "deny"
+
+
+class TestRules:
+    @pytest.mark.parametrize("text", [None, '[hook]\nwait = "9m"\n'])
+    async def test_none_are_named(self, text: str | None) -> None:
+        """Where the user's settings say nothing of rules no server is started: the call is blocked."""
+        async with started() as hook:
+            own = hook.config / "interlock.toml"
+            own.unlink() if text is None else own.write_text(text)
+            ran = await hook.command("install", "claude-code")
+            assert f"{own} names no rules" in ran.err
+            ran = await asked(await installed(hook), hook, hook.home)
+            assert (ran.code, ran.out) == (2, "")
+            assert f"{own}: names no rules" in ran.err
+            assert servers(hook) == []
+
+    async def test_none_but_a_projects(self) -> None:
+        """A project's rules alone start no server: an agent may have written them."""
+        async with started() as hook:
+            hook.config.joinpath("interlock.toml").unlink()
+            hook.home.joinpath("interlock.toml").write_text('[serve]\nrules = ["own.rules"]\n')
+            hook.home.joinpath("own.rules").write_text("block ls\n")
+            ran = await hook.run(recorded("pre_bash"), "--project", str(hook.home))
+            assert (ran.code, ran.out) == (2, "")
+            assert "names no rules" in ran.err
+
+    async def test_none_is_what_is_said(self) -> None:
+        """`rules = []` starts one that records and allows."""
+        async with started() as hook:
+            hook.config.joinpath("interlock.toml").write_text("[serve]\nrules = []\n")
+            assert await asked(await installed(hook), hook, hook.home) == Ran(0, "", "")
+            assert len(servers(hook)) == 1
+
+    async def test_fewer_than_installed(self) -> None:
+        """Settings that name fewer rules than at the installation start no server; more may be added."""
+        async with started() as hook:
+            command = await installed(hook)
+            assert f" --rules {hook.config / 'mine.rules'} " in command
+            own = hook.config / "interlock.toml"
+            own.write_text('[serve]\nrules = ["other.rules"]\n')
+            hook.config.joinpath("other.rules").write_text("block push\n")
+            ran = await asked(command, hook, hook.home)
+            assert (ran.code, ran.out) == (2, "")
+            assert f"{own}: no longer names {hook.config / 'mine.rules'}" in ran.err
+            own.write_text('[serve]\nrules = ["other.rules", "mine.rules"]\n')
+            for tool in ("push", "deploy"):
+                assert "deny" in (await asked(command, hook, hook.home, tool)).out
+
+
+class TestOlder:
+    """Hooks that an older version has installed."""
+
+    async def test_a_session_says_so(self, tmp_path: Path) -> None:
+        """The command that they call still answers, and says what to do."""
+        async with served(tmp_path, rules="block deploy") as server:
+            hook = Hook.at(tmp_path / "home", server)
+            process = await asyncio.create_subprocess_exec(
+                *(INTERLOCK, "hook", "claude-code", "--timeout", "60"),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=hook.environment,
+            )
+            out, _ = await process.communicate(json.dumps(recorded("session_start_startup")).encode())
+            assert "interlock hook install claude-code" in json.loads(out)["systemMessage"]
+            assert (await hook.run(recorded("session_start_startup"))).out == ""
+
+    async def test_installing_says_so(self, tmp_path: Path) -> None:
+        """They are replaced, and those for everywhere are told where a project's are installed."""
+        hook = Hook.at(tmp_path / "home")
+        path = hook.home / ".claude" / "settings.json"
+        await installed(hook)
+        path.write_text(path.read_text().replace(f"--config-dir {hook.config}", ""))
+        ran = await hook.command("install", "claude-code", "--project", str(tmp_path))
+        assert f"Those in {path} can be switched off" in ran.err
+        ran = await hook.command("install", "claude-code")
+        assert "Those that stood there could be switched off" in ran.out
+        assert "switched off" not in (await hook.command("install", "claude-code")).out
+
+
+class TestInstalling:
+    def test_python_that_does_not_find_it(self) -> None:
+        """An Interlock that only the environment leads to is not installed: its hooks would all fail."""
+        check_isolated((sys.executable, "-I", "-m", "interlock.app.cli"))
+        with pytest.raises(HookInstallError, match="in an environment of its own"):
+            check_isolated((sys.executable, "-I", "-S", "-m", "interlock.app.cli"))
+
+
+class TestLine:
+    paths = st.text(st.characters(exclude_characters="\0"), min_size=1).map(lambda text: f"/{text}")
+
+    @given(
+        st.builds(
+            HookLine,
+            timeout=st.integers(1, 86400).map(float),
+            project=st.none() | paths.map(Path),
+            config=st.none() | paths.map(Path),
+            rules=st.lists(paths).map(tuple),
+            places=st.lists(st.tuples(st.sampled_from(VARIABLES), paths)).map(tuple),
+        )
+    )
+    def test_there_and_back(self, line: HookLine) -> None:
+        """Whatever is written on it is read from it."""
+        assert HookLine.read(line.words) == line

@@ -1,0 +1,204 @@
+"""A server that nobody uses any more ends by itself, and never while somebody does."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from interlock.app.config.hooks import hook_settings
+from interlock.app.config.loader import SettingsError
+from interlock.app.hosting.idle_exit import idle_time, lock_beside, until_unused
+from interlock.engine.gateway.protocol.address import Address
+from interlock.engine.gateway.server.server import Gateway
+from tests.engine.gateway.served import served, until
+
+from .running import INTERLOCK, Hook, recorded
+from .test_starting import servers, started
+
+SHORT = 0.02
+"""Seconds; what is watched is looked at many times as long."""
+
+
+def command_line(process: int) -> list[bytes]:
+    return Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
+
+
+class Watched:
+    """Somebody waits for the server to be unused, and looks have been counted."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.looks = 0
+        self.ended = asyncio.ensure_future(until_unused(gateway, SHORT, pause=self._pause))
+
+    async def _pause(self, _: float) -> None:
+        self.looks += 1
+        await asyncio.sleep(SHORT)
+
+    async def goes_on(self) -> bool:
+        """Whether it goes on for many times as long as it would, unused."""
+        last = self.looks + 20
+        while self.looks < last and not self.ended.done():  # noqa: ASYNC110
+            await asyncio.sleep(SHORT)
+        return not self.ended.done()
+
+    async def ends(self) -> None:
+        await asyncio.wait_for(self.ended, 30)
+
+
+@asynccontextmanager
+async def watched(gateway: Gateway) -> AsyncGenerator[Watched, None]:
+    watch = Watched(gateway)
+    try:
+        yield watch
+    finally:
+        watch.ended.cancel()
+        with suppress(asyncio.CancelledError):
+            await watch.ended
+
+
+class TestUse:
+    async def test_nobody(self, tmp_path: Path) -> None:
+        """A server that nobody ever came to ends."""
+        async with served(tmp_path) as server, watched(server.gateway) as watch:
+            await watch.ends()
+
+    async def test_an_open_session(self, tmp_path: Path) -> None:
+        """It goes on while a session is open, with no connection at all, and ends after it."""
+        async with served(tmp_path) as server:
+            client = server.agent_client()
+            gate = await client.open("bot")
+            await client.close()
+            async with watched(server.gateway) as watch:
+                assert await watch.goes_on()
+                await server.hub.close_session(gate.id, "ada")
+                await watch.ends()
+
+    async def test_a_console(self, tmp_path: Path) -> None:
+        """It goes on while a console is attached, and ends after that is gone."""
+        async with served(tmp_path) as server:
+            async with server.console(), watched(server.gateway) as watch:
+                assert await watch.goes_on()
+            async with watched(server.gateway) as watch:
+                await watch.ends()
+
+    async def test_somebody_who_starts_one(self) -> None:
+        """It goes on while a hook holds the lock under which servers are found and started."""
+        with tempfile.TemporaryDirectory(prefix="idle") as folder:
+            socket = Path(folder) / "user.sock"
+            held = os.open(lock_beside(socket), os.O_RDWR | os.O_CREAT, 0o600)
+            fcntl.flock(held, fcntl.LOCK_EX)
+            async with (
+                served(Path(folder), address=Address(path=socket)) as server,
+                watched(server.gateway) as watch,
+            ):
+                assert await watch.goes_on()
+                os.close(held)
+                await watch.ends()
+                again = os.open(lock_beside(socket), os.O_RDWR)
+                with pytest.raises(BlockingIOError):
+                    fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.close(again)
+
+
+class TestCommand:
+    async def test_ends(self, tmp_path: Path) -> None:
+        """`interlock serve --idle-exit` ends by itself, as if it had been told to."""
+        hook = Hook.at(tmp_path / "home")
+        process = await asyncio.create_subprocess_exec(
+            *(INTERLOCK, "serve", "--listen", "127.0.0.1:0", "--idle-exit", "1s"),
+            env=hook.environment,
+            cwd=hook.home,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, _ = await asyncio.wait_for(process.communicate(), 60)
+        assert process.returncode == 0
+        assert b"Ctrl+C ends it, or 1s without a session and a connection." in out
+
+    @pytest.mark.parametrize("text", ["soon", "0s", "-1s", ""])
+    def test_no_time(self, text: str) -> None:
+        """What is no length of time is refused with what is expected."""
+        with pytest.raises(ValueError, match="never"):
+            idle_time(text)
+
+    def test_times(self) -> None:
+        """A length of time, or never."""
+        assert (idle_time("30m"), idle_time("Never")) == (1800.0, None)
+
+
+class TestStartedByHooks:
+    async def test_ends_after_the_session(self) -> None:
+        """What a hook has started ends once its session has; the next hook starts another."""
+        async with started() as hook:
+            settings = hook.config / "interlock.toml"
+            settings.write_text(settings.read_text() + '[hook]\nidle_exit = "1s"\n')
+            assert (await hook.run(recorded("pre_bash", tool_name="push"))).out == ""
+            [first] = servers(hook)
+            assert (await hook.run(recorded("session_end_clear"))).code == 0
+
+            async def gone() -> bool:
+                return not servers(hook)
+
+            await until(gone)
+            again = recorded("pre_bash", tool_name="push", tool_use_id="t2")
+            assert "limit of 1" in (await hook.run(again)).out
+            assert servers(hook) != [first]
+
+    async def test_by_default(self) -> None:
+        """Without a setting it is half an hour."""
+        async with started() as hook:
+            assert (await hook.run(recorded("pre_bash"))).code == 0
+            [server] = servers(hook)
+            line = command_line(server)
+            assert line[line.index(b"--idle-exit") + 1] == b"30m"
+
+    async def test_one_that_is_about_to_end(self) -> None:
+        """A hook that comes when a server ends starts another, and its call is judged."""
+        async with started() as hook:
+            place = hook.home / "s" / "interlock" / "hook"
+            place.mkdir(parents=True, mode=0o700)
+            (hook.config / "agent.token").touch(mode=0o600)
+            (hook.config / "agent.token").write_text("ilk_agent_of_nobody_else")
+            came: list[asyncio.StreamWriter] = []
+
+            def meet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                came.append(writer)
+                ending.close()
+                (place / "user.sock").unlink()
+                (hook.config / "agent.token").unlink()
+                writer.transport.abort()
+
+            ending = await asyncio.start_unix_server(meet, place / "user.sock")
+            ran = await hook.run(recorded("pre_bash", tool_name="deploy"))
+            assert len(came) == 1
+            assert ran.decision["permissionDecision"] == "deny"
+
+
+class TestSettings:
+    def test_of_the_user(self, tmp_path: Path) -> None:
+        """How long it goes on is the user's to say; a project's file may not."""
+        environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path / "config")}
+        for folder, time in (("config", "2h"), ("work", "1s")):
+            (tmp_path / folder).mkdir()
+            (tmp_path / folder / "interlock.toml").write_text(f'[hook]\nidle_exit = "{time}"\n')
+        assert hook_settings(environ=environ).idle_exit == "2h"
+        with pytest.raises(
+            SettingsError, match=r"work/interlock.toml: \[hook\]: idle_exit: may stand in"
+        ):
+            hook_settings(tmp_path / "work", environ=environ)
+        (tmp_path / "config" / "interlock.toml").write_text('[hook]\nidle_exit = "never"\n')
+        assert hook_settings(environ=environ).idle_exit == "never"
+
+    @pytest.mark.parametrize("value", ['"soon"', "30", '"0s"', "true"])
+    def test_nonsense(self, tmp_path: Path, value: str) -> None:
+        """What is no length of time is an error that says where."""
+        (tmp_path / "interlock.toml").write_text(f"[hook]\nidle_exit = {value}\n")
+        with pytest.raises(SettingsError, match=r"interlock\.toml: \[hook\]: idle_exit"):
+            hook_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path)})

@@ -1,0 +1,311 @@
+"""`interlock hook install`: the hooks stand beside whatever an agent's settings hold, and go again."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.app.cli.agent.hook import hook
+from interlock.app.cli.hooks.command_line import HookLine
+from interlock.app.cli.hooks.install import HookInstallError, install, settings_path, uninstall
+
+from .running import INTERLOCK, Hook
+
+COMMAND = ("/opt/my tools/interlock",)
+EVENTS = ["SessionStart", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop", "SessionEnd"]
+OTHERS = {
+    "zeta": 1,
+    "permissions": {"allow": ["Bash(ls:*)"], "größe": None},
+    "hooks": {
+        "Stop": [{"hooks": [{"type": "command", "command": "say done"}]}],
+        "PreToolUse": [
+            {"matcher": "Bash", "hooks": [{"type": "command", "command": "./mine.sh", "timeout": 5}]}
+        ],
+        "Empty": [],
+    },
+    "alpha": [1.5, "x"],
+}
+
+
+def written(path: Path) -> dict[str, object]:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def commands(found: dict[str, object], event: str) -> list[dict[str, object]]:
+    groups = cast("dict[str, list[dict[str, list[dict[str, object]]]]]", found["hooks"])[event]
+    return [hook for group in groups for hook in group["hooks"]]
+
+
+class TestInstall:
+    def test_new_file(self, tmp_path: Path) -> None:
+        """Where there are no settings they are made, with every event."""
+        path = tmp_path / "a" / ".claude" / "settings.json"
+        assert install("claude-code", path, COMMAND, 50.0, HookLine())
+        found = written(path)
+        assert list(cast("dict[str, object]", found["hooks"])) == EVENTS
+        for event in EVENTS:
+            (hook,) = commands(found, event)
+            assert hook["timeout"] == 60
+            assert str(hook["command"]).startswith(
+                "'/opt/my tools/interlock' hook claude-code --timeout 60"
+            )
+        assert commands(found, "PreToolUse")[0]["onFailure"] == "block"
+
+    def test_timeout_lies_above_the_wait(self, tmp_path: Path) -> None:
+        """The agent waits longer than Interlock does, and the command knows for how long."""
+        path = tmp_path / "settings.json"
+        install("claude-code", path, COMMAND, 540.0, HookLine())
+        (hook,) = commands(written(path), "PreToolUse")
+        assert hook["timeout"] == 550
+        assert "--timeout 550" in str(hook["command"])
+
+    def test_keeps_everything_else(self, tmp_path: Path) -> None:
+        """Other settings, other hooks and the order of all keys stay; the old file is kept beside."""
+        path = tmp_path / "settings.json"
+        before = json.dumps(OTHERS)
+        path.write_text(before, encoding="utf-8")
+        path.chmod(0o640)
+        install("claude-code", path, COMMAND, 50.0, HookLine())
+        found = written(path)
+        assert list(found) == list(OTHERS)
+        theirs, ours = (str(hook["command"]) for hook in commands(found, "Stop"))
+        assert theirs == "say done"
+        # Claude Code would go on working at code 2.
+        assert ours.endswith("|| exit 1")
+        assert commands(found, "PreToolUse")[0] == OTHERS["hooks"]["PreToolUse"][0]["hooks"][0]  # type: ignore[index]
+        assert len(commands(found, "PreToolUse")) == 2
+        assert path.stat().st_mode & 0o777 == 0o640
+        assert (tmp_path / "settings.json.before-interlock").read_text(encoding="utf-8") == before
+
+    def test_again(self, tmp_path: Path) -> None:
+        """Installing again changes nothing; with other options it replaces the hooks."""
+        path = tmp_path / "settings.json"
+        path.write_text(json.dumps(OTHERS), encoding="utf-8")
+        assert install("claude-code", path, COMMAND, 50.0, HookLine())
+        assert not install("claude-code", path, COMMAND, 50.0, HookLine())
+        assert install("claude-code", path, ("/new/interlock",), 50.0, HookLine(project=tmp_path))
+        ours = [hook for hook in commands(written(path), "PreToolUse") if "mine.sh" not in str(hook)]
+        assert len(ours) == 1
+        assert str(ours[0]["command"]).startswith(
+            "/new/interlock hook claude-code --timeout 60 --project "
+        )
+
+    def test_uninstall(self, tmp_path: Path) -> None:
+        """Taking the hooks out leaves what was there before."""
+        path = tmp_path / "settings.json"
+        path.write_text(json.dumps(OTHERS), encoding="utf-8")
+        install("claude-code", path, COMMAND, 50.0, HookLine())
+        assert uninstall("claude-code", path)
+        assert json.dumps(written(path)) == json.dumps(OTHERS)
+        assert not uninstall("claude-code", path)
+        assert not uninstall("claude-code", tmp_path / "none.json")
+
+    @given(
+        st.dictionaries(
+            st.text(max_size=5).filter(lambda key: key != "hooks"),
+            st.recursive(
+                st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+                lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=3), inner),
+                max_leaves=5,
+            ),
+        )
+    )
+    def test_there_and_back(
+        self, tmp_path_factory: pytest.TempPathFactory, others: dict[str, object]
+    ) -> None:
+        """Whatever settings there are, installing and taking out again gives them back."""
+        path = tmp_path_factory.mktemp("law") / "settings.json"
+        path.write_text(json.dumps(others), encoding="utf-8")
+        try:
+            install("claude-code", path, COMMAND, 50.0, HookLine())
+        except HookInstallError:
+            assert others.get("disableAllHooks") is True
+            return
+        uninstall("claude-code", path)
+        assert json.dumps(written(path)) == json.dumps(others)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "{",
+            "[]",
+            "// comment\n{}",
+            '{"a": 1, "a": 2}',
+            '{"hooks": []}',
+            '{"hooks": {"PreToolUse": {}}}',
+            '{"disableAllHooks": true}',
+        ],
+    )
+    def test_refused(self, tmp_path: Path, text: str) -> None:
+        """Settings that cannot be written back as they are, or let no hook run, stay as they are."""
+        path = tmp_path / "settings.json"
+        path.write_text(text)
+        with pytest.raises(HookInstallError, match=r"settings\.json"):
+            install("claude-code", path, COMMAND, 50.0, HookLine())
+        assert path.read_text() == text
+        assert list(tmp_path.iterdir()) == [path]
+
+    def test_through_a_link(self, tmp_path: Path) -> None:
+        """Settings that are a link to a file elsewhere stay one."""
+        real, path = tmp_path / "dotfiles.json", tmp_path / "settings.json"
+        real.write_text("{}")
+        path.symlink_to(real)
+        install("claude-code", path, COMMAND, 50.0, HookLine())
+        assert path.is_symlink()
+        assert "hooks" in written(real)
+
+    def test_codex(self, tmp_path: Path) -> None:
+        """Codex's file has its events only, and no key that Codex refuses."""
+        path = tmp_path / "hooks.json"
+        install("codex", path, COMMAND, 50.0, HookLine())
+        found = written(path)
+        assert list(found) == ["hooks"]
+        assert list(cast("dict[str, object]", found["hooks"])) == [
+            event for event in EVENTS if event != "PostToolUseFailure"
+        ]
+        assert "onFailure" not in path.read_text()
+        # It waits no longer for this one, and says so each time where a hook asks for more.
+        (ending,) = commands(found, "SessionEnd")
+        assert ending["timeout"] == 3
+        assert "--timeout 3 " in str(ending["command"])
+        # Codex would go on working at code 2, as Claude Code does.
+        assert str(commands(found, "Stop")[0]["command"]).endswith("|| exit 1")
+
+
+class TestCommand:
+    def run(self, hook: Hook, *line: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [INTERLOCK, "hook", *line],
+            capture_output=True,
+            text=True,
+            env=hook.environment,
+            cwd=hook.home,
+            check=False,
+        )
+
+    def test_everywhere(self, tmp_path: Path) -> None:
+        """Without a project the hooks are in the user's settings, with the path of this Interlock."""
+        hook = Hook.at(tmp_path / "home")
+        ran = self.run(hook, "install", "claude-code")
+        path = hook.home / ".claude" / "settings.json"
+        assert ran.returncode == 0, ran.stderr
+        assert f"Wrote the hooks into {path}" in ran.stdout
+        (found,) = commands(written(path), "PreToolUse")
+        assert str(found["command"]).startswith(
+            f"{sys.executable} -I -m interlock.app.cli hook claude-code --timeout 60 "
+            f"--config-dir {hook.config} --home {hook.home} "
+            f"--data-dir {hook.home / 'data'} --state-dir {hook.home / 's'} ||"
+        )
+
+    def test_project(self, tmp_path: Path) -> None:
+        """With one they are in the project's, and doubled hooks are told."""
+        hook = Hook.at(tmp_path / "home")
+        (hook.home / "my shop").mkdir()
+        self.run(hook, "install", "claude-code")
+        ran = self.run(hook, "install", "claude-code", "--project", "my shop", "--wait", "9m")
+        assert ran.returncode == 0, ran.stderr
+        assert "asked about twice" in ran.stderr
+        (found,) = commands(written(hook.home / "my shop/.claude/settings.json"), "PreToolUse")
+        assert found["timeout"] == 550
+        assert f"--project '{hook.home}/my shop'" in str(found["command"])
+        assert self.run(hook, "uninstall", "claude-code", "--project", "my shop").returncode == 0
+
+    @pytest.mark.parametrize("part", ["install", "uninstall"])
+    def test_settings_of_a_project_that_are_elsewhere(self, tmp_path: Path, part: str) -> None:
+        """A link in a project does not lead to the user's settings, for which nobody has asked."""
+        hook = Hook.at(tmp_path / "home")
+        self.run(hook, "install", "claude-code")
+        path = hook.home / ".claude" / "settings.json"
+        before = path.read_text()
+        shop = hook.home / "shop"
+        shop.mkdir()
+        (shop / ".claude").symlink_to(hook.home / ".claude")
+        ran = self.run(hook, part, "claude-code", "--project", "shop")
+        assert ran.returncode == 2
+        assert f"{shop}/.claude/settings.json: expected a file in the project, found {path}" in ran.stderr
+        assert path.read_text() == before
+        assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+    def test_settings_that_are_a_pipe(self, tmp_path: Path) -> None:
+        """A pipe in their place is not waited for."""
+        hook = Hook.at(tmp_path / "home")
+        folder = hook.home / "shop" / ".claude"
+        folder.mkdir(parents=True)
+        os.mkfifo(folder / "settings.json")
+        ran = self.run(hook, "install", "claude-code", "--project", "shop")
+        assert ran.returncode == 2
+        assert "settings.json: expected a file in the project" in ran.stderr
+
+    def test_interlock_in_the_project(self, tmp_path: Path) -> None:
+        """It is said where the agent could replace what its hooks run."""
+        hook = Hook.at(tmp_path / "home")
+        shop = hook.home / "shop"
+        environment = shop / ".venv" / "bin"
+        environment.mkdir(parents=True)
+        shutil.copy(Path(sys.prefix) / "pyvenv.cfg", environment.parent)
+        (environment.parent / "lib").symlink_to(Path(sys.prefix) / "lib")
+        (environment / "python").symlink_to(sys.executable)
+        ran = subprocess.run(
+            [
+                *(environment / "python", "-I", "-m", "interlock.app.cli"),
+                *("hook", "install", "claude-code", "--project", shop),
+            ],
+            capture_output=True,
+            text=True,
+            env=hook.environment,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert f"Hooks run {environment / 'python'}, which is in the project" in ran.stderr
+
+    def test_codex_has_to_trust_them(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Codex passes over hooks that nobody has trusted, so what is left to do is said."""
+        monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
+        monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+        for project in (None, tmp_path):
+            asked = argparse.Namespace(part="install", agent="codex", project=project, wait="50s")
+            assert hook(asked) == 0
+            said = capsys.readouterr().out
+            assert "until you have trusted them: open /hooks" in said
+            assert ("trusts the project" in said) is (project is not None)
+
+    @pytest.mark.parametrize(
+        ("line", "said"),
+        [
+            (["install", "claude-code", "--project", "nowhere"], "no such directory"),
+            (["install", "claude-code", "--wait", "2h"], "60m"),
+            (["install", "emacs"], "invalid choice"),
+            ([], "PART"),
+        ],
+    )
+    def test_wrong(self, tmp_path: Path, line: list[str], said: str) -> None:
+        """What cannot be done is said, with exit code 2."""
+        ran = self.run(Hook.at(tmp_path / "home"), *line)
+        assert ran.returncode == 2
+        assert said in ran.stderr
+
+    def test_help_lists_it(self, tmp_path: Path) -> None:
+        """The command is among the others, and its parts say what they are for."""
+        hook = Hook.at(tmp_path / "home")
+        assert "install" in self.run(hook, "--help").stdout
+        assert "--timeout" in self.run(hook, "claude-code", "--help").stdout
+
+    def test_places(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """Agents whose settings are elsewhere are found there."""
+        monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "c"))
+        monkeypatch.setenv("CODEX_HOME", str(tmp_path / "x"))
+        assert settings_path("claude-code", None) == tmp_path / "c" / "settings.json"
+        assert settings_path("codex", None) == tmp_path / "x" / "hooks.json"
+        assert settings_path("codex", tmp_path) == tmp_path / ".codex" / "hooks.json"

@@ -1,0 +1,112 @@
+"""A call that Interlock allowed and the agent's user then refused: no hook says how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+from interlock.app.cli.hooks.command_line import HookLine
+from interlock.app.cli.hooks.install import hook_command
+from interlock.engine.history.model.events import CallResult
+from tests.engine.gateway.served import Served, served
+
+from .running import Hook, Ran, recorded
+from .test_starting import servers, started
+
+SESSION = "claude-6f1c6c7e-9d0c-4a57-8d62-1f6a2c2b9f10"
+RULES = "require test before deploy\nlimit push to 1 per session\n"
+
+
+def call(tool: str, number: str) -> dict[str, object]:
+    return recorded("pre_bash", tool_name=tool, tool_input={}, tool_use_id=number)
+
+
+async def results(server: Served) -> list[CallResult]:
+    return [e.body for e in await server.hub.recorded(SESSION) if isinstance(e.body, CallResult)]
+
+
+class TestStop:
+    async def test_closes_what_has_no_result(self, tmp_path: Path) -> None:
+        """At the end of the turn the call is unknown in the record, and nothing waits for it."""
+        async with served(tmp_path, rules=RULES) as server:
+            hook = Hook.at(tmp_path / "home", server)
+            assert (await hook.run(call("test", "t1"))).out == ""
+            assert (await server.hub.session(SESSION)).pending
+            assert await hook.run(recorded("stop")) == Ran(0, "", "")
+            state = await server.hub.session(SESSION)
+            assert (state.pending, state.calls["t1"].status) == ([], "unknown")
+            assert "successful call to test" in (await hook.run(call("deploy", "d1"))).out
+
+    async def test_leaves_what_runs_beside_another_call(self, tmp_path: Path) -> None:
+        """Before the turn's end the next call closes nothing: it may run beside the one before."""
+        async with served(tmp_path, rules=RULES) as server:
+            hook = Hook.at(tmp_path / "home", server)
+            await hook.run(call("test", "t1"))
+            await hook.run(call("ls", "l1"))
+            assert (await hook.run(recorded("post_bash", tool_name="test", tool_use_id="t1"))).code == 0
+            assert (await hook.run(call("deploy", "d1"))).out == ""
+
+    async def test_of_a_session_nobody_knows(self, tmp_path: Path) -> None:
+        """A turn without a single call ends without a word."""
+        async with served(tmp_path, rules=RULES) as server:
+            assert await Hook.at(tmp_path / "home", server).run(recorded("stop")) == Ran(0, "", "")
+            assert await server.hub.sessions() == []
+
+    async def test_after_a_restart(self, tmp_path: Path) -> None:
+        """A server that was started again closes what the one before it allowed."""
+        async with served(tmp_path, rules=RULES) as server:
+            await Hook.at(tmp_path / "home", server).run(call("test", "t1"))
+        async with served(tmp_path, rules=RULES) as server:
+            assert (await Hook.at(tmp_path / "home", server).run(recorded("stop"))).code == 0
+            assert (await server.hub.session(SESSION)).pending == []
+
+    async def test_starts_no_server(self) -> None:
+        """Where no server runs none is started for it."""
+        async with started() as hook:
+            assert await hook.run(recorded("stop")) == Ran(0, "", "")
+            assert servers(hook) == []
+
+    async def test_never_keeps_the_agent_working(self, tmp_path: Path) -> None:
+        """Its line ends with 1 where the command fails: 2 would have Claude Code go on for ever."""
+        line = hook_command("claude-code", (str(tmp_path / "none"),), HookLine(), "Stop")
+        process = await asyncio.create_subprocess_shell(
+            line, stdin=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        await process.communicate(json.dumps(recorded("stop")).encode())
+        assert process.returncode == 1
+
+
+class TestBackground:
+    async def test_opens_nothing(self, tmp_path: Path) -> None:
+        """A test that runs in the background has not passed yet; at the turn's end it is unknown."""
+        async with served(tmp_path, rules=RULES) as server:
+            hook = Hook.at(tmp_path / "home", server)
+            begun = recorded("claude_2.1.330_background_bash", tool_name="test", tool_use_id="t1")
+            assert (await hook.run(call("test", "t1"))).out == ""
+            assert await hook.run(begun) == Ran(0, "", "")
+            assert (await server.hub.session(SESSION)).calls["t1"].status == "running"
+            assert "successful call to test" in (await hook.run(call("deploy", "d1"))).out
+            await hook.run(recorded("stop", background_tasks=[{"id": "b1", "type": "shell"}]))
+            assert (await server.hub.session(SESSION)).calls["t1"].status == "unknown"
+
+    async def test_subagents_go_on(self, tmp_path: Path) -> None:
+        """A turn that ends while subagents work closes nothing: their calls have results to come."""
+        async with served(tmp_path, rules=RULES) as server:
+            hook = Hook.at(tmp_path / "home", server)
+            await hook.run(call("test", "t1"))
+            assert await hook.run(recorded("claude_2.1.330_stop_at_work")) == Ran(0, "", "")
+            await hook.run(recorded("post_bash", tool_name="test", tool_use_id="t1"))
+            assert (await hook.run(call("deploy", "d1"))).out == ""
+
+
+class TestSessionEnd:
+    async def test_closes_what_has_no_result(self, tmp_path: Path) -> None:
+        """At the end of the session the call is closed as unknown, then the session."""
+        async with served(tmp_path, rules=RULES) as server:
+            hook = Hook.at(tmp_path / "home", server)
+            await hook.run(call("test", "t1"))
+            assert await hook.run(recorded("session_end_clear")) == Ran(0, "", "")
+            [result] = await results(server)
+            assert (result.call_id, result.unknown) == ("t1", True)
+            assert await server.hub.sessions() == []

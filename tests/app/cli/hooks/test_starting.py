@@ -1,0 +1,186 @@
+"""Where no server runs a hook starts one, by the user's rules, and the next hooks find it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.engine.gateway.served import until
+
+from .running import Hook, recorded
+
+
+@asynccontextmanager
+async def started(**environ: str) -> AsyncGenerator[Hook, None]:
+    """A user on whose machine nothing runs; what is started for them ends with the block."""
+    # A socket's path is short.
+    with tempfile.TemporaryDirectory(prefix="hook") as folder:
+        hook = Hook.at(Path(folder) / "u", None, **environ)
+        hook.config.joinpath("interlock.toml").write_text('[serve]\nrules = ["mine.rules"]\n')
+        hook.config.joinpath("mine.rules").write_text("block deploy\nlimit push to 1 per session\n")
+        try:
+            yield hook
+        finally:
+            for pid in servers(hook):
+                os.kill(pid, signal.SIGTERM)
+
+            async def gone() -> bool:
+                return not servers(hook)
+
+            await until(gone)
+
+
+def servers(hook: Hook) -> list[int]:
+    """The servers that listen in this user's directory."""
+    found: list[int] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes()
+            dead = "\nState:\tZ" in (process / "status").read_text()
+        except OSError:
+            continue
+        if b"\0serve\0" in line and f"unix:{hook.home}".encode() in line and not dead:
+            found.append(int(process.name))
+    return found
+
+
+class TestUsers:
+    async def test_by_the_users_rules(self) -> None:
+        """The first call is judged by a server that was started for it; the rest find that one."""
+        async with started() as hook:
+            ran = await asyncio.gather(
+                *(hook.run(recorded("pre_bash", tool_name="push", tool_use_id=f"t{n}")) for n in range(3))
+            )
+            assert [each.code for each in ran] == [0, 0, 0], ran
+            assert sum("limit of 1" in each.out for each in ran) == 2
+            assert len(servers(hook)) == 1
+            assert (await hook.run(recorded("pre_bash", tool_name="deploy"))).decision[
+                "permissionDecision"
+            ] == "deny"
+            assert len(servers(hook)) == 1
+
+    async def test_says_where_to_decide(self) -> None:
+        """The beginning of a session says how a person gets to the server that was started."""
+        async with started() as hook:
+            ran = await hook.run(recorded("session_start_startup"))
+            socket = hook.home / "s" / "interlock" / "hook" / "user.sock"
+            assert f"interlock console --connect unix:{socket}" in json.loads(ran.out)["systemMessage"]
+            assert socket.stat().st_mode & 0o077 == 0
+
+    async def test_started_again(self) -> None:
+        """A server that died is started again, and the session goes on with its budget."""
+        async with started() as hook:
+            push = recorded("pre_bash", tool_name="push", tool_use_id="t1")
+            assert (await hook.run(push)).out == ""
+            os.kill(servers(hook)[0], signal.SIGKILL)
+
+            async def gone() -> bool:
+                return not servers(hook)
+
+            await until(gone)
+            assert (await hook.run(recorded("post_bash", tool_name="push", tool_use_id="t1"))).code == 0
+            assert "limit of 1" in (await hook.run(push | {"tool_use_id": "t2"})).out
+
+    async def test_cannot_start(self) -> None:
+        """Rules that make no sense block, and what is wrong with them is said."""
+        async with started() as hook:
+            hook.config.joinpath("mine.rules").write_text("block after before\n")
+            ran = await hook.run(recorded("pre_bash"))
+            assert (ran.code, ran.out) == (2, "")
+            assert "mine.rules:1" in ran.err
+
+    async def test_not_for_an_end(self) -> None:
+        """A session that ends starts no server."""
+        async with started() as hook:
+            assert (await hook.run(recorded("session_end_clear"))).code == 0
+            assert servers(hook) == []
+
+    async def test_open_directory(self) -> None:
+        """A directory that others may open is not used: they could listen there."""
+        async with started() as hook:
+            place = hook.home / "s" / "interlock" / "hook"
+            place.mkdir(parents=True)
+            place.chmod(0o777)
+            ran = await hook.run(recorded("pre_bash"))
+            assert (ran.code, ran.out) == (2, "")
+            assert "chmod 700" in ran.err
+
+
+class TestStop:
+    async def test_ends_what_was_started(self) -> None:
+        """What hooks have started ends, and the next one starts with the rules as they are then."""
+        async with started() as hook:
+            assert (await hook.run(recorded("pre_bash"))).code == 0
+            ended = await hook.command("stop")
+            assert ended.code == 0
+            assert f"{hook.home}/s/interlock/hook/user.sock" in ended.out
+            assert servers(hook) == []
+            hook.config.joinpath("mine.rules").write_text("block Bash\n")
+            assert "deny" in (await hook.run(recorded("pre_bash", session_id="next"))).out
+
+    async def test_nothing_to_end(self) -> None:
+        """Where none runs, that is said."""
+        async with started() as hook:
+            ended = await hook.command("stop")
+            assert (ended.code, ended.err) == (0, "")
+            assert "No server runs" in ended.out
+
+
+class TestProjects:
+    async def test_rules_come_on_top(self) -> None:
+        """A project's rules are added to the user's, which it cannot take away."""
+        async with started() as hook:
+            project = hook.home / "project"
+            project.mkdir()
+            project.joinpath("interlock.toml").write_text(
+                '[serve]\nrules = ["ours.rules"]\nmode = "shadow"\n'
+            )
+            project.joinpath("ours.rules").write_text("block Bash\n")
+            for tool in ("deploy", "Bash"):
+                event = recorded("pre_bash", tool_name=tool, tool_use_id=tool)
+                assert "deny" in (await hook.run(event, "--project", str(project))).out
+            assert "deny" not in (await hook.run(recorded("pre_bash", session_id="other"))).out
+            assert len(servers(hook)) == 2
+
+    async def test_maps_take_no_names(self) -> None:
+        """A project's maps come behind the user's: they give another name to no call that has one."""
+        async with started() as hook:
+            hook.config.joinpath("mine.rules").write_text("map Bash.command rm as delete\nblock delete\n")
+            project = hook.home / "project"
+            project.mkdir()
+            project.joinpath("interlock.toml").write_text('[serve]\nrules = ["ours.rules"]\n')
+            project.joinpath("ours.rules").write_text(
+                "map Bash.command rm as harmless\nlimit harmless to 9 per session\n"
+            )
+            event = recorded("pre_bash", tool_input={"command": "rm -rf ."})
+            assert "delete is blocked" in (await hook.run(event, "--project", str(project))).out
+
+    async def test_lines_of_other_files(self) -> None:
+        """What a project names as rules and is none is not told to the agent, who might not read it."""
+        async with started() as hook:
+            project = hook.home / "project"
+            project.mkdir()
+            hook.home.joinpath("diary").write_text("my diary\n")
+            project.joinpath("interlock.toml").write_text('[serve]\nrules = ["../diary"]\n')
+            ran = await hook.run(recorded("pre_bash"), "--project", str(project))
+            assert (ran.code, ran.out) == (2, "")
+            assert "my" not in ran.err.split()
+            [log] = (hook.home / "s" / "interlock" / "hook").glob("*.log")
+            assert f"{log} says why" in ran.err
+            assert "my diary" in log.read_text()
+
+    async def test_without_rules_of_its_own(self) -> None:
+        """A project that adds none is judged by the user's server."""
+        async with started() as hook:
+            project = hook.home / "project"
+            project.mkdir()
+            event = recorded("pre_bash", tool_name="deploy")
+            assert "deny" in (await hook.run(event, "--project", str(project))).out
+            assert "deny" in (await hook.run(event | {"tool_use_id": "2"})).out
+            assert len(servers(hook)) == 1

@@ -1,0 +1,30 @@
+"""A journal and the command that keeps it, for each test that asks."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import MessageAdded
+from tests.engine.history.support.keeping import recorded_at
+from tests.engine.history.support.recording import opening
+
+from .journal_shell import ID, OLD, OTHER, Shell
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """Two sessions in `journal.db`, one of them old, away from any configuration of this machine."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("INTERLOCK_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path / "config"))
+    monkeypatch.setenv("INTERLOCK_DB", "journal.db")
+    monkeypatch.setenv("INTERLOCK_OPERATOR", "maria")
+    recorded_at(tmp_path / "journal.db", OLD, ID)
+    with Journal.open(tmp_path / "journal.db") as journal:
+        journal.write(OTHER, opening(), MessageAdded(role="user", text="hello"))
+    return Shell(tmp_path, capsys)

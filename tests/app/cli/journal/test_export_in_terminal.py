@@ -1,0 +1,103 @@
+"""`interlock history export` in a terminal: nothing that it obeys, and JSON that is the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlock.app.cli.main import main
+from interlock.engine.history.audit.verify import verify_journal
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import MessageAdded
+from tests.engine.history.support.recording import opening
+
+SESSION = "docs-writer-77b0e2"
+OBEYED = ("\x1b", "\x7f", "\x80", "\x9b", "\u200b", "\u202e", "\U000e0041")
+FLOOD = "\u0301" * 9
+SAID = "x".join([*OBEYED, "\x9b31m\x9c", f"a{FLOOD}", '"\\u0080"', "é日本😀"])
+OWN_TERMINAL = (
+    "import fcntl, os, sys, termios\n"
+    "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+    "os.execv(sys.argv[1], sys.argv[1:])"
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a journal, in which an agent said what terminals obey."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("INTERLOCK_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
+    monkeypatch.setenv("INTERLOCK_DB", "journal.db")
+    with Journal.open(tmp_path / "journal.db") as journal:
+        journal.write(SESSION, opening(), MessageAdded(role="user", text=SAID))
+    return tmp_path
+
+
+def export(form: str, *more: str) -> list[str]:
+    line = [sys.executable, "-m", "interlock.app.cli", "history", "export", SESSION]
+    return [*line, "--format", form, *more]
+
+
+def piped(form: str) -> str:
+    """What a pipe gets."""
+    return subprocess.run(export(form), capture_output=True, check=True).stdout.decode()
+
+
+def in_terminal(line: list[str]) -> str:
+    """What a command sends to a terminal of its own, by any of its streams, with plain line ends."""
+    main_end, end = pty.openpty()
+    whole = [sys.executable, "-c", OWN_TERMINAL, *line]
+    with subprocess.Popen(whole, stdin=end, stdout=end, stderr=end, start_new_session=True) as process:
+        os.close(end)
+        shown = b""
+        try:
+            while data := os.read(main_end, 65536):
+                shown += data
+        except OSError:
+            pass  # so the end of a terminal is told
+    os.close(main_end)
+    assert process.returncode == 0, shown
+    return shown.decode().replace("\r\n", "\n")
+
+
+class TestTerminal:
+    @pytest.mark.parametrize("out", [(), ("-o", "/dev/tty")], ids=["printed", "as a device"])
+    @pytest.mark.parametrize("form", ["jsonl", "csv", "messages"])
+    def test_nothing_is_obeyed(self, folder: Path, form: str, out: tuple[str, ...]) -> None:
+        """Spoofing: exact in a pipe; in a terminal, also one named as the file, all is escaped."""
+        exact = piped(form)
+        assert all(character in exact for character in (*OBEYED[2:], FLOOD))
+        shown = in_terminal(export(form, *out))
+        assert [character for character in (*OBEYED, FLOOD) if character in shown] == []
+        assert "\\u0080" in shown
+        assert "é日本😀" in shown
+
+    @pytest.mark.parametrize("form", ["jsonl", "messages"])
+    def test_json_is_the_same(self, folder: Path, form: str) -> None:
+        """What stands in the terminal is JSON of the same values, in the same lines."""
+        exact, shown = piped(form), in_terminal(export(form))
+        assert shown != exact
+        if form == "messages":
+            assert json.loads(shown) == json.loads(exact)
+        else:
+            assert [*map(json.loads, shown.splitlines())] == [*map(json.loads, exact.splitlines())]
+
+    def test_it_can_be_imported(self, folder: Path) -> None:
+        """Copied out of a terminal, a session's lines are the record they were."""
+        (folder / "copied.jsonl").write_text(in_terminal(export("jsonl", "--unmasked")))
+        assert main(["history", "--db", "other.db", "import", "copied.jsonl"]) == 0
+        (check,) = verify_journal(folder / "other.db")
+        assert (check.fault, check.events, check.masked) == (None, 2, 0)
+
+    def test_a_table_says_that_it_is_not_exact(self, folder: Path) -> None:
+        """CSV has no escapes of its own: whoever wants the exact table is told how to have it."""
+        assert "use -o FILE or a pipe" in in_terminal(export("csv"))
+        assert "use -o FILE or a pipe" not in in_terminal(export("jsonl"))

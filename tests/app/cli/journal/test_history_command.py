@@ -1,0 +1,107 @@
+"""`interlock history` on real journals."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime
+from pathlib import Path
+
+from interlock.app.cli.history.list import list_sessions
+from interlock.engine.history.journal.journal import Journal
+
+from ...screens.replay.recording import BODIES, SESSION
+
+AT = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
+
+
+def run(database: Path, limit: int = 50) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    code = list_sessions(database, limit=limit, out=out, err=err, zone=UTC)
+    return code, out.getvalue(), err.getvalue()
+
+
+class TestListSessions:
+    """What is printed."""
+
+    def test_a_line_per_session_within_80_columns(self, tmp_path: Path) -> None:
+        """Sessions are lines under a heading, the last changed first, aligned, in 80 columns."""
+        path = tmp_path / "journal.db"
+        with Journal.open(path, clock=lambda: AT) as journal:
+            journal.write("first-000001", *BODIES[:3])
+            journal.write(SESSION, *BODIES)
+        code, out, err = run(path)
+        lines = out.splitlines()
+        assert (code, err) == (0, "")
+        assert lines[0].split() == [
+            "status",
+            "session",
+            "mode",
+            "started",
+            "calls",
+            "blocked",
+            "waiting",
+        ]
+        assert [line.split()[2] for line in lines[1:]] == [SESSION, "first-000001"]
+        assert {line.index("11-20 14:00") for line in lines[1:]} == {lines[0].index("started")}
+        assert max(map(len, lines)) <= 80
+
+    def test_whose_a_session_is(self, tmp_path: Path) -> None:
+        """A branch and a subagent's session say of which they are, within 80 columns."""
+        path = tmp_path / "journal.db"
+        with Journal.open(path, clock=lambda: AT) as journal:
+            journal.write(SESSION, *BODIES)
+            for name, kind in (("release-bot-abcdef", "branch"), ("reviewer-123456", "child")):
+                opened = BODIES[0].model_copy(update={"kind": kind, "parent": SESSION})
+                journal.write(name, opened)
+        lines = run(path)[1].splitlines()
+        assert "child of …-3fa9c1" in lines[1]
+        assert "branch of …-3fa9c1" in lines[2]
+        assert " of " not in lines[3]
+        assert max(map(len, lines)) <= 80
+
+    def test_an_id_is_never_cut(self, tmp_path: Path) -> None:
+        """However long an id is, it is printed whole."""
+        path = tmp_path / "journal.db"
+        long = "agent-" * 20 + "1"
+        with Journal.open(path, clock=lambda: AT) as journal:
+            journal.write(long, *BODIES[:2])
+        assert long in run(path)[1]
+
+    def test_limit(self, tmp_path: Path) -> None:
+        """No more sessions are printed than asked for."""
+        path = tmp_path / "journal.db"
+        with Journal.open(path, clock=lambda: AT) as journal:
+            for name in "abc":
+                journal.write(name, *BODIES[:2])
+        assert len(run(path, limit=2)[1].splitlines()) == 3
+
+    def test_names_that_are_escape_sequences_are_made_visible(self, tmp_path: Path) -> None:
+        """An agent's name cannot drive the terminal."""
+        path = tmp_path / "journal.db"
+        with Journal.open(path, clock=lambda: AT) as journal:
+            journal.write("x\x1b[2J", *BODIES[:2])
+        assert "\x1b" not in run(path)[1]
+
+    def test_no_journal_yet(self, tmp_path: Path) -> None:
+        """Without a journal a sentence says so and how to get one, and no file is made."""
+        path = tmp_path / "none.db"
+        code, out, err = run(path)
+        assert (code, err) == (0, "")
+        assert f"No sessions are recorded yet in {path}" in out
+        assert "interlock demo" in out
+        assert not path.exists()
+
+    def test_an_empty_journal(self, tmp_path: Path) -> None:
+        """A journal without sessions is told the same way."""
+        path = tmp_path / "journal.db"
+        Journal.open(path).close()
+        assert "No sessions are recorded yet" in run(path)[1]
+
+    def test_not_a_journal(self, tmp_path: Path) -> None:
+        """Another kind of file is an error that names it, with exit code 2, and is left alone."""
+        path = tmp_path / "notes.txt"
+        path.write_text("milk, bread\n" * 400)
+        code, out, err = run(path)
+        assert (code, out) == (2, "")
+        assert str(path) in err
+        assert path.read_text() == "milk, bread\n" * 400

@@ -1,0 +1,121 @@
+"""What `interlock history verify|export|import|prune|rebuild` have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.app.cli.main import parser
+from interlock.app.config.loader import SettingsError, apply_settings
+from interlock.engine.history.journal.reader import open_reader
+from tests.engine.history.support.keeping import BODIES
+
+from .journal_shell import ID, OTHER, PARTS, Shell
+
+
+class TestSettings:
+    def settled(self, line: list[str], here: str = "", **environ: str) -> dict[str, object]:
+        if here:
+            Path("none").mkdir(exist_ok=True)
+            Path("none/interlock.toml").write_text(here)
+        top = parser()
+        args = top.parse_args(["history", *line])
+        given = {"INTERLOCK_CONFIG_DIR": "none", **{f"INTERLOCK_{k}": v for k, v in environ.items()}}
+        apply_settings(top, args, environ=given, directory=Path.cwd())
+        return vars(args)
+
+    @pytest.mark.parametrize(
+        ("line", "variable", "value", "option", "expected"),
+        [
+            (["prune"], "OLDER_THAN", "90d", "older_than", "90d"),
+            (["prune"], "DRY_RUN", "yes", "dry_run", True),
+            (["prune"], "DRY_RUN", "0", "dry_run", False),
+            (["prune"], "KEY", "k.pem", "key", Path("k.pem")),
+            (["prune"], "OPERATOR", "ben", "operator", "ben"),
+            (["verify"], "JSON", "1", "json", True),
+            (["verify"], "KEY", "k.pem", "key", Path("k.pem")),
+            (["verify"], "TRUST", "k.pem", "trust", [Path("k.pem")]),
+            (["verify"], "AGAINST", "a.jsonl", "against", [Path("a.jsonl")]),
+            (["export", "s"], "FORMAT", "csv", "format", "csv"),
+            (["export", "s"], "OUT", "a.csv", "out", Path("a.csv")),
+            (["export", "s"], "UNMASKED", "true", "unmasked", True),
+            (["export", "s"], "REDACT", "pin,iban", "redact", "pin,iban"),
+            *(
+                ([part, *more], "DB", "x.db", "db", Path("x.db"))
+                for part, more in (
+                    ("verify", []),
+                    ("export", ["s"]),
+                    ("import", ["f"]),
+                    ("prune", []),
+                    ("rebuild", []),
+                )
+            ),
+        ],
+    )
+    def test_variables(
+        self, shell: Shell, line: list[str], variable: str, value: str, option: str, expected: object
+    ) -> None:
+        """Every option of every part has a variable, with the option's own type."""
+        assert self.settled(line, **{variable: value})[option] == expected
+        assert self.settled(line)[option] is None
+
+    def test_the_table_of_history(self, shell: Shell) -> None:
+        """A file says them at its top or in the table of `history`, which is the nearer one."""
+        here = (
+            'redact = "top"\nolder_than = "1w"\n[history]\nolder_than = "90d"\nredact = ["pin", "iban"]\n'
+        )
+        found = self.settled(["prune"], here)
+        assert (found["older_than"], found["redact"]) == ("90d", "pin,iban")
+        assert self.settled(["prune"], OLDER_THAN="2w")["older_than"] == "2w"
+        assert self.settled(["prune", "--older-than", "3w"], OLDER_THAN="2w")["older_than"] == "3w"
+
+    def test_the_options_of_another_part(self, shell: Shell) -> None:
+        """What only another part knows is no mistake in a file, and does nothing."""
+        found = self.settled(["rebuild"], '[history]\nolder_than = "90d"\nformat = "csv"\n')
+        assert "older_than" not in found
+
+    @pytest.mark.parametrize(
+        ("line", "here", "message"),
+        [
+            (
+                ["export", "s"],
+                "[history]\nformat = 'xml'",
+                "expected jsonl or csv or messages, found 'xml'",
+            ),
+            (["prune"], "[history]\nolder = '90d'", "unknown setting 'older'"),
+            (["prune"], "[history]\ndry_run = 'maybe'", "dry_run: expected true or false"),
+            (["prune"], "[history]\nolder_than = [1]", "older_than: expected one value"),
+        ],
+    )
+    def test_mistakes(self, shell: Shell, line: list[str], here: str, message: str) -> None:
+        """A mistake is told with its file."""
+        with pytest.raises(SettingsError, match=r"interlock\.toml") as caught:
+            self.settled(line, here)
+        assert message in str(caught.value)
+
+    @pytest.mark.parametrize("part", PARTS)
+    def test_before_and_after_the_part(self, shell: Shell, part: str) -> None:
+        """The journal may be named before the part or after it, and then beats what is set elsewhere."""
+        more = {"export": ["s"], "import": ["f"]}.get(part, [])
+        for line in (["--db", "a.db", part, *more], [part, *more, "--db", "a.db"]):
+            assert self.settled(line, "db = 'file.db'", DB="env.db")["db"] == Path("a.db")
+        line = ["--db", "a.db", part, *more, "--db", "b.db"]
+        assert self.settled(line)["db"] == Path("b.db")
+        line = ["--redact", "pin", part, *more]
+        assert self.settled(line, REDACT="iban")["redact"] == "pin"
+
+    def test_by_the_command(self, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The command itself follows them."""
+        Path("config").mkdir(exist_ok=True)
+        Path("config/interlock.toml").write_text('[history]\nolder_than = "90d"\ndry_run = true\n')
+        assert "Would prune 1 session" in shell.run("prune")
+        monkeypatch.setenv("INTERLOCK_DRY_RUN", "no")
+        assert "Pruned 1 session" in shell.run("prune")
+        assert [s.id for s in open_reader(shell.database).sessions()] == [OTHER]
+
+    def test_the_list_is_as_before(self, shell: Shell) -> None:
+        """Without a part the sessions are listed."""
+        assert ID in shell.run()
+        assert len(shell.run("--limit", "1").splitlines()) == 2
+        assert len(BODIES) == 10

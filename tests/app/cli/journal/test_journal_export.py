@@ -1,0 +1,179 @@
+"""`interlock history export` and `import`, by the command line itself."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import stat
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.audit.prune import prune
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import MessageAdded
+from interlock.engine.history.model.times import to_ms
+from tests.engine.history.support.keeping import SECRET, contents, recorded_at, tamper
+
+from .journal_shell import HOSTILE, ID, OLD, OTHER, Shell, narrow
+
+
+class TestExport:
+    def test_to_a_file(self, shell: Shell) -> None:
+        """It goes into a file that only its owner reads; nothing is printed but where it is."""
+        Path("a.jsonl").write_text("what was there")
+        Path("a.jsonl").chmod(0o644)
+        assert shell.run("export", ID, "--out", "a.jsonl") == ""
+        assert shell.err == f"Exported {ID} to a.jsonl\n"
+        assert stat.S_IMODE(Path("a.jsonl").stat().st_mode) == 0o600
+        assert Path("a.jsonl").read_text() == shell.run("export", ID)
+        assert not list(Path().glob("*.part"))
+
+    def test_formats(self, shell: Shell) -> None:
+        """The record, a table, and the conversation."""
+        assert json.loads(shell.run("export", ID).splitlines()[0])["events"] == 10
+        assert len(list(csv.reader(io.StringIO(shell.run("export", ID, "--format", "csv"))))) == 11
+        messages = json.loads(shell.run("export", ID, "--format", "messages"))
+        assert messages[0] == {"role": "user", "content": "Ship it."}
+
+    @pytest.mark.parametrize("form", ["jsonl", "csv", "messages"])
+    def test_masked(self, shell: Shell, form: str) -> None:
+        """Secrets are masked unless somebody asks; more fields can be named."""
+        line = ["export", ID, "--format", form]
+        assert SECRET not in shell.run(*line)
+        assert SECRET in shell.run(*line, "--unmasked")
+        with Journal.open(shell.database) as journal:
+            journal.write(OTHER, MessageAdded(role="user", text="pin=0000-1111"))
+        line[1] = OTHER
+        assert "0000-1111" in shell.run(*line)
+        assert "0000-1111" not in shell.run(*line, "--redact", "x, PIN")
+        assert "0000-1111" not in shell.run("--redact", "pin", *line)
+
+    def test_what_was_there_stays(self, shell: Shell) -> None:
+        """A file is replaced by a whole export or not at all."""
+        Path("a.jsonl").write_text("what was there")
+        tamper(shell.database, "UPDATE event SET body = '{}' WHERE seq = 2")
+        for form in ("jsonl", "csv", "messages"):
+            said = shell.refused("export", ID, "--format", form, "-o", "a.jsonl")
+            assert "cannot be read" in said
+        assert Path("a.jsonl").read_text() == "what was there"
+        assert not list(Path().glob("*.part"))
+
+    def test_not_over_the_journal(self, shell: Shell) -> None:
+        """The journal itself is not a place to export to, by whatever name."""
+        before = contents(shell.database)
+        Path("link").symlink_to("journal.db")
+        for name in ("journal.db", "link", "./journal.db"):
+            assert "is the journal itself" in shell.refused("export", ID, "-o", name)
+        assert contents(shell.database) == before
+
+    def test_nowhere(self, shell: Shell) -> None:
+        """A place that cannot be written is named."""
+        assert "Cannot write 'none/a.jsonl': No such file" in shell.refused(
+            "export", ID, "-o", "none/a.jsonl"
+        )
+        Path("folder").mkdir()
+        for name in (".", "folder", "/"):
+            assert "is a directory; name a file in it" in shell.refused("export", ID, "-o", name)
+
+    def test_to_a_device(self, shell: Shell) -> None:
+        """A device stays one."""
+        shell.run("export", ID, "-o", "/dev/null")
+        assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+    def test_a_pipe_that_closes(self, shell: Shell) -> None:
+        """Who reads only the beginning gets it, without a word about the rest."""
+        with Journal.open(shell.database) as journal:
+            journal.write(OTHER, *(MessageAdded(role="user", text="word " * 2_000) for _ in range(50)))
+        for command in (["export", OTHER], ["export", OTHER, "-o", "/dev/stdout"]):
+            done = subprocess.run(
+                f'"{sys.executable}" -m interlock.app.cli history {" ".join(command)} | head -c 100',
+                shell=True,
+                capture_output=True,
+                check=True,
+            )
+            assert len(done.stdout) == 100
+            assert b"Error" not in done.stderr
+            assert b"Traceback" not in done.stderr
+
+    def test_utf8_whatever_the_locale(self, shell: Shell) -> None:
+        """A file of another machine is the same file."""
+        with Journal.open(shell.database) as journal:
+            journal.write(OTHER, MessageAdded(role="user", text="\U0001f680 ä"))
+        done = subprocess.run(
+            [sys.executable, "-m", "interlock.app.cli", "history", "export", OTHER],
+            env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+            capture_output=True,
+            check=True,
+        )
+        assert "\U0001f680 ä".encode() in done.stdout
+
+
+class TestImport:
+    def test_round_trip(self, shell: Shell) -> None:
+        """What was exported can be taken into another journal and listed there."""
+        shell.run("export", ID, "-o", "a.jsonl")
+        said = shell.run("--db", "other.db", "import", "a.jsonl")
+        assert said == (
+            f"Imported {ID}: 10 events, 2 masked, its chain whole.\n"
+            "Whoever made the file wrote all that is in it: a whole chain says only that it fits.\n"
+        )
+        assert shell.run("--db", "other.db", "export", ID) == Path("a.jsonl").read_text()
+        assert ", imported, 2 masked, hash " in shell.run("--db", "other.db", "verify")
+        narrow(shell.out)
+        assert ID in shell.run("--db", "other.db")
+
+    def test_by_somebody_unknown(self, shell: Shell) -> None:
+        """Masked content that a key of nobody known vouches for is not said to be whole."""
+        shell.run("export", ID, "-o", "a.jsonl")
+        shell.run("--db", "other.db", "import", "a.jsonl")
+        shell.key.unlink()
+        said = shell.run("--db", "other.db", "verify", code=1)
+        assert "imported with a key this machine does not know" in said
+        assert "1 import unproven" in said
+
+    def test_refused(self, shell: Shell) -> None:
+        """What is no export, was changed, or is there already is told with its remedy."""
+        shell.run("export", ID, "-o", "a.jsonl")
+        assert "import it into another" in shell.refused("import", "a.jsonl")
+        Path("b.jsonl").write_text(Path("a.jsonl").read_text().replace("Ship it", "Ship that"))
+        assert "event 3 (message) was changed" in shell.refused("--db", "b.db", "import", "b.jsonl")
+        Path("c.jsonl").write_text(Path("a.jsonl").read_text()[:-9])
+        assert "c.jsonl:11: " in shell.refused("--db", "b.db", "import", "c.jsonl")
+        assert "expected the heading" in shell.refused("--db", "b.db", "import", "/dev/null")
+        assert not Path("b.db").exists()
+
+
+class TestSpoofing:
+    def test_ids_and_names(self, shell: Shell) -> None:
+        """Ids, operators and file names cannot speak to the terminal, whatever part shows them."""
+        recorded_at(shell.database, OLD, HOSTILE)
+        said: list[str] = []
+        for line in (
+            ["verify"],
+            ["export", HOSTILE, "-o", f"{HOSTILE}.jsonl"],
+            ["--db", "other.db", "import", f"{HOSTILE}.jsonl"],
+            ["--db", "other.db", "verify"],
+            ["prune", "--older-than", "90d", "--dry-run"],
+        ):
+            said += [shell.run(*line), shell.err]
+        # Such a name is not taken any more; a stub may have one all the same.
+        now = to_ms(datetime.now(UTC))
+        shell.key.parent.mkdir(exist_ok=True)
+        prune(shell.database, before=now - 86_400_000, by=HOSTILE, at=now, key=shell.key)
+        said += [shell.run("verify"), shell.err]
+        for line in (
+            ["verify", HOSTILE],
+            ["export", HOSTILE],
+            ["import", HOSTILE],
+            ["--db", HOSTILE, "rebuild"],
+        ):
+            said.append(shell.refused(*line))
+        for character in ("\x1b", "\u202e", "\u200b"):
+            assert character not in "".join(said)
+        assert "x\\x1b[2J\\u202e[bold]\\u200b" in said[0]

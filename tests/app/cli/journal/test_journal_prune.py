@@ -1,0 +1,238 @@
+"""`interlock history prune` and `rebuild`, by the command line itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+)
+
+from interlock.app.config.quantities import age
+from interlock.engine.history.audit.signing import Signer, fingerprint, public_key
+from interlock.engine.history.journal.journal import Journal
+from tests.engine.history.support.keeping import BODIES, contents, recorded_at, tamper
+
+from .journal_shell import ID, OLD, Shell, narrow
+
+
+class TestPrune:
+    def test_old_ones(self, shell: Shell) -> None:
+        """Old sessions go, are listed, and verification tells of their stubs."""
+        day = OLD.date().isoformat()
+        said = shell.run("prune", "--older-than", "90d", "--dry-run")
+        assert said.splitlines() == [
+            f"  {ID}  10 events, last on {day}",
+            "Would prune 1 session, 10 events.",
+        ]
+        assert not shell.key.exists()
+        said = shell.run("prune", "--older-than", "90d")
+        assert said.splitlines()[-1] == "Pruned 1 session, 10 events."
+        narrow(shell.out)
+        lines = shell.run("verify").splitlines()
+        today = datetime.now(UTC).date()
+        assert lines[1] in {
+            f"- {ID}  10 events, pruned {today - timedelta(days=n)} by maria, signed here" for n in (0, 1)
+        }
+        narrow(shell.out)
+        assert shell.run("prune", "--older-than", "90d") == "Pruned 0 sessions, 0 events.\n"
+
+    def test_by_somebody_else(self, shell: Shell) -> None:
+        """Another's key is named by its fingerprint; a key can be named by its file."""
+        shell.run("prune", "--older-than", "1w", "--key", "other.pem", "--as", "ben")
+        known = public_key(Path("other.pem"))
+        assert known is not None
+        lines = shell.run("verify", code=1).splitlines()
+        assert lines[1].startswith(f"? {ID}  10 events, pruned ")
+        assert lines[1].endswith(" by ben")
+        assert lines[2] == f"    signed by a key this machine does not know: {fingerprint(known)}"
+        assert lines[4].endswith("interlock history verify --trust FILE")
+        assert lines[5] == "1 session, 2 events: all whole, 1 stub by unknown keys."
+        narrow(shell.out)
+        assert "signed here" in shell.run("verify", "--key", "other.pem")
+
+    def test_by_somebody_trusted(self, shell: Shell) -> None:
+        """A public key that is named is known, or the file of the whole key; another's is not."""
+        shell.run("prune", "--older-than", "1w", "--key", "other.pem", "--as", "ben")
+        whole = load_pem_private_key(Path("other.pem").read_bytes(), password=None)
+        Path("other.pub").write_bytes(
+            whole.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        )
+        known = public_key(Path("other.pem"))
+        assert known is not None
+        for file in ("other.pub", "other.pem"):
+            lines = shell.run("verify", "--trust", file).splitlines()
+            assert lines[1].startswith(f"- {ID}  10 events, pruned ")
+            assert lines[2] == f"    signed by the trusted key {fingerprint(known)}"
+            assert lines[-1] == "1 session, 2 events: all whole."
+        narrow(shell.out)
+        Signer.open(Path("third.pem"))
+        assert "does not know" in shell.run("verify", "--trust", "third.pem", code=1)
+        shell.run("verify", "--trust", "third.pem", "--trust", "other.pub")
+        Path("config").mkdir(exist_ok=True)
+        Path("config/interlock.toml").write_text('[history]\ntrust = ["third.pem", "other.pub"]\n')
+        shell.run("verify")
+
+    def test_a_trusted_key_repairs_nothing(self, shell: Shell) -> None:
+        """A stub that was changed stays a finding, whoever is trusted."""
+        shell.run("prune", "--older-than", "90d", "--key", "other.pem")
+        tamper(shell.database, "UPDATE pruned SET events = events + 1")
+        assert "was changed" in shell.run("verify", "--trust", "other.pem", code=1)
+
+    def test_a_forged_stub(self, shell: Shell) -> None:
+        """A session removed by hand, with a stub that is signed by a key of one's own, is told."""
+        shell.run("prune", "--older-than", "90d", "--dry-run")
+        shell.run("prune", "--older-than", "90d", "--key", "forged.pem", "--as", "maria")
+        Signer.open(shell.key)
+        assert "by a key this machine does not know" in shell.run("verify", code=1)
+
+    def test_found_by_programs(self, shell: Shell) -> None:
+        """JSON says of each stub whether its key is known, and how many are not."""
+        shell.run("prune", "--older-than", "90d", "--key", "other.pem")
+        found = json.loads(shell.run("verify", "--json", code=1))
+        assert (found["whole"], found["unknown_keys"]) == (True, 1)
+        assert (found["pruned"][0]["own_key"], found["pruned"][0]["known_key"]) == (False, False)
+        found = json.loads(shell.run("verify", "--json", "--trust", "other.pem"))
+        assert found["unknown_keys"] == 0
+        assert (found["pruned"][0]["own_key"], found["pruned"][0]["known_key"]) == (False, True)
+
+    @pytest.mark.parametrize(
+        ("text", "says"),
+        [
+            (None, "Cannot read the key to trust, 'k.pem'"),
+            ("no key", "holds no Ed25519 key in PEM"),
+            ("-----BEGIN PRIVATE KEY-----", "holds no Ed25519 key in PEM"),
+        ],
+    )
+    def test_no_key_to_trust(self, shell: Shell, text: str | None, says: str) -> None:
+        """A file that is none is said so, with what to do; it never counts as trusted."""
+        if text is not None:
+            Path("k.pem").write_text(text)
+        shell.run("prune", "--older-than", "90d")
+        assert says in shell.refused("verify", "--trust", "k.pem")
+
+    @pytest.mark.parametrize("column", ["session", "head", "at", "key", "events", "signature", "by"])
+    @pytest.mark.parametrize("value", ["'text'", "x'00'", "9223372036854775807"])
+    def test_a_changed_stub(self, shell: Shell, column: str, value: str) -> None:
+        """A stub that was changed is a finding, whatever was written into it."""
+        shell.run("prune", "--older-than", "90d")
+        tamper(shell.database, f'UPDATE pruned SET "{column}" = {value}')
+        assert "the stub that pruning left was changed" in shell.run("verify", code=1)
+        assert json.loads(shell.run("verify", "--json", code=1))["pruned"][0]["good"] is False
+
+    def test_asked_for_afterwards(self, shell: Shell) -> None:
+        """Who asks for a session that is gone is told so, and what can still be done."""
+        shell.run("prune", "--older-than", "90d")
+        today = datetime.now(UTC).date()
+        for line in (["export", ID], ["verify", ID[:9]]):
+            said = shell.refused(*line)
+            assert any(
+                f"was pruned on {today - timedelta(days=n)} by maria; only its stub is left" in said
+                for n in (0, 1)
+            )
+        assert "Session not found: other" in shell.refused("verify", "other")
+        tamper(shell.database, "UPDATE pruned SET at = 'soon'")
+        assert "Session not found" in shell.refused("export", ID)
+
+    def test_a_removed_stub(self, shell: Shell) -> None:
+        """Without the stub its session's events are missing."""
+        shell.run("prune", "--older-than", "90d")
+        tamper(shell.database, "DELETE FROM pruned")
+        assert shell.run("verify", code=1).splitlines()[1:] == [
+            "✗ 10 events that the file has numbered were removed from it",
+            "    numbers 1 to 10, at its beginning",
+            "1 session, 2 events: the file is not whole.",
+        ]
+
+    def test_open_questions(self, shell: Shell) -> None:
+        """Who prunes a session that still waits for a person is told so, before and after."""
+        recorded_at(shell.database, OLD, "waiting-1", *BODIES[:6])
+        for line in (["--dry-run"], []):
+            said = shell.run("prune", "--older-than", "90d", *line)
+            day = OLD.date().isoformat()
+            assert f"  waiting-1  6 events, last on {day}, 1 question still open\n" in said
+            assert f"  {ID}  10 events, last on {day}\n" in said
+            narrow(said)
+
+    def test_evidence(self, shell: Shell) -> None:
+        """A session whose chain is broken is kept and named; the exit code is 1."""
+        tamper(shell.database, f"DELETE FROM event WHERE session = '{ID}' AND seq = 4")
+        lines = shell.run("prune", "--older-than", "90d", code=1).splitlines()
+        assert lines == [
+            f"✗ {ID}  kept as evidence:",
+            "    event 4 was removed",
+            "Pruned 0 sessions, 0 events.",
+        ]
+
+    def test_beside_one_that_reads(self, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What somebody is reading cannot be overwritten yet: that is told."""
+        monkeypatch.setattr("interlock.engine.history.journal.writer.BUSY_SECONDS", 0.05)
+        with closing(sqlite3.connect(shell.database, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM event").fetchall()
+            said = shell.run("prune", "--older-than", "90d").splitlines()
+        assert said[2].startswith("  Somebody reads the journal: what was removed is overwritten when")
+        narrow(shell.out)
+
+    def test_a_copy_that_still_has_them(self, shell: Shell) -> None:
+        """Where a copy from before an upgrade stands beside the journal, it is named."""
+        Path("journal.db.0003.bak").write_bytes(b"")
+        assert "journal.db.0003.bak" in shell.run("prune", "--older-than", "90d")
+
+    @pytest.mark.parametrize(
+        "given", ["", "90", "d", "-1d", "1.5d", "90x", "1y", "three days", "3m", "30s"]
+    )
+    def test_no_age(self, shell: Shell, given: str) -> None:
+        """What is no age, or one that may be read in two ways, removes nothing."""
+        before = contents(shell.database)
+        said = shell.refused("prune", f"--older-than={given}")
+        assert "90d" in said
+        assert contents(shell.database) == before
+
+    def test_an_age_beyond_the_calendar(self, shell: Shell) -> None:
+        """Nothing is that old."""
+        assert "Pruned 0" in shell.run("prune", "--older-than", "999999w")
+
+    def test_without_an_age(self, shell: Shell) -> None:
+        """Nothing is removed that nobody named."""
+        assert "say how old: --older-than 90d" in shell.refused("prune")
+
+    def test_while_a_console_runs(self, shell: Shell) -> None:
+        """The process that has the journal is named; a dry run needs it not to end."""
+        with Journal.open(shell.database):
+            assert f"is being written by process {os.getpid()}" in shell.refused(
+                "prune", "--older-than", "90d"
+            )
+            shell.run("prune", "--older-than", "90d", "--dry-run")
+
+    def test_ages(self) -> None:
+        """Ages are what they say."""
+        assert [age(t) for t in ("90d", " 12W ", "36 h", "15m", "30s", "0d")] == [
+            timedelta(days=90),
+            timedelta(weeks=12),
+            timedelta(hours=36),
+            timedelta(minutes=15),
+            timedelta(seconds=30),
+            timedelta(0),
+        ]
+
+
+class TestRebuild:
+    def test_mends(self, shell: Shell) -> None:
+        """It names what was wrong; the second time nothing is."""
+        tamper(shell.database, f"UPDATE session SET calls = 99 WHERE id = '{ID}'", "DELETE FROM decision")
+        assert shell.run("rebuild").splitlines() == [
+            f"  {ID}  had a line that its events do not make",
+            "  the list of decisions was not what the events make",
+            "Rebuilt the lines of 2 sessions: 1 mended.",
+        ]
+        narrow(shell.out)
+        assert shell.run("rebuild") == "Rebuilt the lines of 2 sessions: all were right.\n"

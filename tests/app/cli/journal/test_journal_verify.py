@@ -1,0 +1,319 @@
+"""`interlock history verify`, by the command line itself."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.audit.hash_chain import content_hash
+from interlock.engine.history.audit.verify import verify_journal
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import MessageAdded, SessionStatus
+from tests.engine.history.support.keeping import tamper
+from tests.engine.history.support.recording import opening
+
+from .journal_shell import DUMP, ID, OTHER, Shell, narrow
+
+
+class TestVerify:
+    def test_whole(self, shell: Shell) -> None:
+        """Each session has a line with its length and last hash; the exit code is 0."""
+        heads = [check.head.hex()[:16] for check in verify_journal(shell.database) if check.head]
+        lines = shell.run("verify").splitlines()
+        assert lines == [
+            f"✓ {ID}  10 events, hash {heads[0]}",
+            f"✓ {OTHER}  2 events, hash {heads[1]}",
+            "2 sessions, 12 events: all whole.",
+        ]
+        narrow(shell.out)
+
+    def test_broken(self, shell: Shell) -> None:
+        """A fault is named with its event; the exit code is 1."""
+        tamper(shell.database, f"DELETE FROM event WHERE session = '{ID}' AND seq IN (4, 5)")
+        lines = shell.run("verify", code=1).splitlines()
+        assert lines[0] == f"✗ {ID}  events 4 to 5 were removed"
+        assert lines[2:] == [
+            "✗ 2 events that the file has numbered were removed from it",
+            f"    numbers 4 to 5, after event 3 of {ID}",
+            "2 sessions, 5 events: 1 broken.",
+        ]
+        narrow(shell.out)
+
+    def test_some(self, shell: Shell) -> None:
+        """Sessions by the first letters of their ids, and exported files, can be named."""
+        shell.run("export", "release", "-o", "a.jsonl")
+        tamper(shell.database, f"DELETE FROM event WHERE session = '{OTHER}'")
+        lines = shell.run("verify", "rel", "a.jsonl").splitlines()
+        assert "2 masked" in lines[1]
+        assert lines[2:] == [
+            "  Of masked events the inputs and texts cannot be checked here, all else is.",
+            "2 sessions, 20 events: all whole.",
+        ]
+        narrow(shell.out)
+        assert "2 events at the end were removed" in shell.run("verify", "docs", code=1)
+        assert "Session not found: none" in shell.refused("verify", "none")
+        shell.refused("verify", "x" * 5000)
+        shell.refused("verify", "a\x00b")
+
+    def test_no_such_file(self, shell: Shell) -> None:
+        """What looks like an exported file is not looked for among the sessions."""
+        assert "'none.jsonl' is not here; name the file" in shell.refused("verify", "none.jsonl")
+        assert "'.' is a directory; name the file" in shell.refused("verify", ".")
+
+    def test_a_journal_as_a_file(self, shell: Shell) -> None:
+        """Who names a journal in place of an export is told how a journal is named."""
+        said = shell.refused("verify", "journal.db")
+        assert "If it is a journal: interlock history --db journal.db verify" in said
+        Path("a.jsonl").write_bytes("x".encode("utf-16"))
+        assert "Write one with: interlock history export SESSION -o FILE" in shell.refused(
+            "verify", "a.jsonl"
+        )
+
+    def test_where_events_are_missing(self, shell: Shell) -> None:
+        """Cut off with the count of its line, or taken out whole: the file knows where they stood."""
+        with Journal.open(shell.database) as journal:
+            journal.write("third", opening())
+        tamper(
+            shell.database,
+            f"DELETE FROM event WHERE session = '{ID}' AND seq > 7",
+            f"UPDATE session SET events = 7 WHERE id = '{ID}'",
+            "DELETE FROM event WHERE session = 'third'",
+            "DELETE FROM session WHERE id = 'third'",
+        )
+        assert shell.run("verify", code=1).splitlines()[2:] == [
+            "✗ 4 events that the file has numbered were removed from it",
+            f"    numbers 8 to 10, after event 7 of {ID}",
+            f"    number 13, after event 2 of {OTHER}",
+            "✗ 1 session listed otherwise than the events say:",
+            f"    {ID}",
+            "    The events count. To make the lists anew: interlock history rebuild",
+            "2 sessions, 9 events: the file is not whole.",
+        ]
+        narrow(shell.out)
+        found = json.loads(shell.run("verify", "--json", code=1))
+        assert found["missing_events"] == 4
+        assert found["gaps"] == [
+            {"first": 8, "last": 10, "after_session": ID, "after_event": 7},
+            {"first": 13, "last": 13, "after_session": OTHER, "after_event": 2},
+        ]
+
+    def test_where_events_of_a_pruned_file_are_missing(self, shell: Shell) -> None:
+        """What pruning took away leaves the same holes, so only the number is told."""
+        shell.run("prune", "--older-than", "90d")
+        tamper(shell.database, "DELETE FROM event WHERE seq = 2", "UPDATE session SET events = 1")
+        lines = shell.run("verify", code=1).splitlines()
+        assert lines[2] == "✗ 1 event that the file has numbered was removed from it"
+        assert len(lines) == 4
+
+    def test_a_file_alone(self, shell: Shell) -> None:
+        """An export can be checked where there is no journal and no key that could be read."""
+        shell.run("export", ID, "-o", "a.jsonl")
+        shell.key.parent.mkdir(exist_ok=True)
+        shell.key.write_text("no key")
+        shell.run("--db", "none.db", "verify", "a.jsonl")
+        assert not Path("none.db").exists()
+        Path("a.jsonl").write_text(Path("a.jsonl").read_text().replace('"by":"maria"', '"by":"ben"', 1))
+        assert "was changed" in shell.run("verify", "a.jsonl", code=1)
+
+    def test_json(self, shell: Shell) -> None:
+        """For programs there is an object with the sessions, what was pruned, and if all is whole."""
+        shell.run("prune", "--older-than", "90d")
+        tamper(shell.database, f"UPDATE event SET at = at + 1 WHERE session = '{OTHER}' AND seq = 2")
+        found = json.loads(shell.run("verify", "--json", code=1))
+        assert found["whole"] is False
+        assert found["missing_events"] == 0
+        (session,) = found["sessions"]
+        assert session == {
+            "session": OTHER,
+            "events": 1,
+            "imported": False,
+            "masked": 0,
+            "proven": True,
+            "head": session["head"],
+            "fault": {"event": 2, "kind": "changed", "message": "event 2 (message) was changed"},
+        }
+        (stub,) = found["pruned"]
+        assert (stub["session"], stub["events"], stub["by"], stub["good"], stub["own_key"]) == (
+            ID,
+            10,
+            "maria",
+            True,
+            True,
+        )
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "UPDATE session SET events = 'many'",
+            "UPDATE event SET hash = 'text' WHERE seq = 2",
+            "UPDATE event SET hash = 5 WHERE seq = 2",
+            "UPDATE event SET salt = 'text' WHERE seq = 2",
+            "UPDATE event SET seq = 'two' WHERE seq = 2",
+            "UPDATE event SET seq = 0 WHERE seq = 2",
+            "UPDATE event SET seq = -2 WHERE seq = 2",
+            "UPDATE event SET seq = 2.5 WHERE seq = 2",
+            "UPDATE event SET body = x'ff' WHERE seq = 2",
+            "UPDATE event SET type = 5 WHERE seq = 2",
+            "UPDATE event SET body = CAST(x'7b22ff227d' AS TEXT) WHERE seq = 2",
+            "UPDATE event SET type = CAST(x'ff' AS TEXT) WHERE seq = 2",
+            f"UPDATE session SET id = x'00ff' WHERE id = '{ID}'",
+            f"UPDATE event SET session = x'00ff' WHERE session = '{ID}' AND seq = 2",
+            "UPDATE sqlite_sequence SET seq = 'none'",
+            "DELETE FROM sqlite_sequence",
+            "INSERT INTO event (session, seq, at, type, body, hash) "
+            f"VALUES ('{ID}', 0, 0, 'message', '{{}}', x'')",
+        ],
+    )
+    def test_columns_of_any_type(self, shell: Shell, change: str) -> None:
+        """Whatever is written into a column is a finding, not the end of the verification."""
+        tamper(shell.database, change)
+        assert "✗" in shell.run("verify", code=1)
+        narrow(shell.out)
+        json.loads(shell.run("verify", "--json", code=1))
+
+    def test_content_under_another_hash(self, shell: Shell) -> None:
+        """Content cannot be changed by saying that it is masked: here nothing is."""
+        with Journal.open(shell.database) as journal:
+            journal.write(OTHER, SessionStatus(status="failed", error="true"))
+        connection = sqlite3.connect(shell.database)
+        where = f"session = '{OTHER}' AND seq = 3"
+        body, salt = connection.execute(f"SELECT body, salt FROM event WHERE {where}").fetchone()
+        connection.execute(
+            f"UPDATE event SET body = ?, content = ?, salt = NULL WHERE {where}",
+            (body.replace("true", "false"), content_hash(body, salt)),
+        )
+        connection.commit()
+        connection.close()
+        assert "event 3 (session.status) has lost its salt" in shell.run("verify", code=1)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "UPDATE decision SET verdict = 'block'",
+            "UPDATE decision SET result = NULL",
+            "DELETE FROM decision",
+            f"UPDATE session SET agent = 'nobody' WHERE id = '{ID}'",
+            f"UPDATE session SET waiting = 'x' WHERE id = '{ID}'",
+        ],
+    )
+    def test_lists_that_lie(self, shell: Shell, change: str) -> None:
+        """What screens list follows from the events; where it was changed that is told, and mended."""
+        tamper(shell.database, change)
+        assert shell.run("verify", code=1).splitlines()[2:] == [
+            "✗ 1 session listed otherwise than the events say:",
+            f"    {ID}",
+            "    The events count. To make the lists anew: interlock history rebuild",
+            "2 sessions, 12 events: the lists are not right.",
+        ]
+        narrow(shell.out)
+        found = json.loads(shell.run("verify", "--json", code=1))
+        assert (found["whole"], found["listed_otherwise"]) == (False, [ID])
+        shell.run("rebuild")
+        shell.run("verify")
+
+    def test_a_decision_of_nobody(self, shell: Shell) -> None:
+        """A decision of no session that there is was put there."""
+        tamper(
+            shell.database,
+            "CREATE TEMP TABLE forged AS SELECT * FROM decision",
+            "UPDATE forged SET session = 'ghost', cursor = 1",
+            "INSERT INTO decision SELECT * FROM forged",
+        )
+        assert "\n    ghost\n" in shell.run("verify", code=1)
+
+    def test_an_older_journal(self, shell: Shell) -> None:
+        """One without hashes says how it gets them, and that is enough."""
+        with closing(sqlite3.connect("old.db")) as connection:
+            connection.executescript(DUMP.read_text())
+        said = shell.refused("--db", "old.db", "verify")
+        assert "without hashes. To add them: interlock history rebuild; a copy" in said
+        shell.run("--db", "old.db", "rebuild")
+        assert "all whole" in shell.run("--db", "old.db", "verify")
+        assert Path("old.db.0001.bak").exists()
+
+    def test_no_journal(self, shell: Shell) -> None:
+        """Without a journal there is nothing that could be whole."""
+        assert "There is no journal" in shell.refused("--db", "none.db", "verify")
+        assert not Path("none.db").exists()
+
+
+class TestAgainst:
+    """A journal held against what was exported before."""
+
+    def test_all_there(self, shell: Shell) -> None:
+        """What came since is no fault; a session that went is told of by its stub."""
+        shell.run("export", ID, "-o", "a.jsonl")
+        shell.run("export", OTHER, "-o", "b.jsonl")
+        with Journal.open(shell.database) as journal:
+            journal.write(OTHER, SessionStatus(status="running"))
+        line = ["verify", "--against", "a.jsonl", "--against", "b.jsonl"]
+        assert shell.run(*line).splitlines()[2:] == [
+            "✓ a.jsonl  its 10 events are in the journal",
+            "✓ b.jsonl  its 2 events are in the journal, 1 more since",
+            "2 sessions, 13 events: all whole.",
+        ]
+        shell.run("prune", "--older-than", "90d")
+        assert "- a.jsonl  its 10 events are among those of a stub" in shell.run(*line)
+        narrow(shell.out)
+
+    def test_cut_off(self, shell: Shell) -> None:
+        """What was cut off a session's end with every count made anew shows by its export alone."""
+        shell.run("export", OTHER, "-o", "b.jsonl")
+        tamper(
+            shell.database,
+            f"DELETE FROM event WHERE session = '{OTHER}' AND seq = 2",
+            f"UPDATE session SET events = 1 WHERE id = '{OTHER}'",
+            "UPDATE sqlite_sequence SET seq = 11 WHERE name = 'event'",
+        )
+        shell.run("verify")
+        assert shell.run("verify", "--against", "b.jsonl", code=1).splitlines()[2:] == [
+            "✗ b.jsonl  event 2 is not in the journal any more",
+            "2 sessions, 11 events: not all that was exported.",
+        ]
+        (found,) = json.loads(shell.run("verify", "--against", "b.jsonl", "--json", code=1))["compared"]
+        assert found == {
+            "file": "b.jsonl",
+            "session": OTHER,
+            "events": 2,
+            "since": 0,
+            "pruned": False,
+            "fault": {
+                "event": 2,
+                "kind": "removed",
+                "message": "event 2 is not in the journal any more",
+            },
+        }
+
+    def test_made_anew(self, shell: Shell) -> None:
+        """A session that was recorded again, with a chain of its own, is another."""
+        shell.run("export", OTHER, "-o", "b.jsonl")
+        shell.database.unlink()
+        with Journal.open(shell.database) as journal:
+            journal.write(OTHER, opening(), MessageAdded(role="user", text="nothing"))
+        said = shell.run("verify", "--against", "b.jsonl", code=1)
+        assert "✗ b.jsonl  event 1 is another in the journal" in said
+
+    def test_gone(self, shell: Shell) -> None:
+        """One that is not there at all, or of which the stub says less, is a finding."""
+        shell.run("export", ID, "-o", "a.jsonl")
+        shell.run("prune", "--older-than", "90d")
+        for change, says in (
+            ("UPDATE pruned SET events = 9", "its stub is of 9 events"),
+            ("UPDATE pruned SET events = 'x'", "its stub is of x events"),
+            ("UPDATE pruned SET events = 10, head = x'00'", "its stub has another last hash"),
+            ("DELETE FROM pruned", "the session is not in the journal, and no stub of it"),
+        ):
+            tamper(shell.database, change)
+            assert f"✗ a.jsonl  {says}" in shell.run("verify", "--against", "a.jsonl", code=1)
+
+    def test_no_measure(self, shell: Shell) -> None:
+        """An export that was changed measures nothing, and one that is not there is none."""
+        shell.run("export", ID, "-o", "a.jsonl")
+        Path("a.jsonl").write_text(Path("a.jsonl").read_text().replace("Ship it", "Ship that"))
+        said = shell.refused("verify", "--against", "a.jsonl")
+        assert "event 3 (message) was changed. Compare with an export that is whole." in said
+        assert "Cannot read 'none.jsonl'" in shell.refused("verify", "--against", "none.jsonl")

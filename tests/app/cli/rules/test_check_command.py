@@ -1,0 +1,325 @@
+"""`interlock check`."""
+
+from __future__ import annotations
+
+import io
+import json as json_text
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from interlock.app.cli.rules.check import run
+from interlock.rules import library_rules
+
+PLAIN = {"approval": False, "succeeds": True, "people": 1, "outside": [], "seconds": None}
+"""A step that asks nobody."""
+
+
+def check(
+    *files: Path | str, tools: str | None = None, json: bool = False, strict: bool = False
+) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    names = [str(file) for file in files]
+    code = run(names, out=out, err=err, tools=tools, json=json, strict=strict)
+    return code, out.getvalue(), err.getvalue()
+
+
+class TestSound:
+    def test_prints_each_net_with_its_states(self, tmp_path: Path) -> None:
+        """A net is shown with its rule, places, transitions and reachable states."""
+        path = tmp_path / "a.rules"
+        path.write_text("require human-approval before deploy # always\nrequire lint before test")
+        code, out, err = check(path)
+        assert (code, err) == (0, "")
+        assert out.startswith(f"{path}: 2 nets\n")
+        lines = [line.strip() for line in out.splitlines()]
+        assert any(line.startswith("approve-before-deploy ") and line.endswith(":1") for line in lines)
+        for line in (
+            "require human-approval before deploy",
+            "places       idle 1, ready",
+            "transitions  start: idle → ready; structural",
+            "approve: ready → ready; on deploy (manual)",
+            "do-lint: ready → gate; on lint (deferred)",
+            "again-lint: gate → gate; on lint",
+            "do-test: gate → ready; on test",
+            "reachable    2 states",
+            "reachable    3 states",
+            "gate:1",
+        ):
+            assert line in lines
+
+    def test_fits_eighty_columns(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The ready-made rules can be read in a small terminal."""
+        path = library_rules("deploy")
+        monkeypatch.chdir(path.parent)
+        _, out, _ = check(path.name, "freeze.rules")
+        assert max(map(len, out.splitlines())) <= 80
+
+    def test_shortens_a_long_list_of_states(self, tmp_path: Path) -> None:
+        """G-56: of a million states the first are shown and the rest counted."""
+        path = tmp_path / "a.rules"
+        path.write_text("limit push to 1000000 per review")
+        _, out, _ = check(path)
+        assert "reachable    1,000,002 states" in out
+        assert "refill: ready → ready, all spent → budget; on review (deferred)" in out
+        assert "ready:1, budget:999990, spent:10" in out
+        assert "… 999,990 more" in out
+
+    def test_keys_and_warns_of_duplicates(self, tmp_path: Path) -> None:
+        """G-43: the second net of a name has its own key, and the duplicate is pointed at."""
+        path = tmp_path / "a.rules"
+        path.write_text("block x\nblock x")
+        code, out, _ = check(path)
+        assert code == 0
+        assert "\nblock-x#2 " in out
+        assert f"warning: {path}:2:1: the same rule as in line 1" in out
+
+    def test_says_when_nothing_is_restricted(self, tmp_path: Path) -> None:
+        """A file without rules is no silent success."""
+        path = tmp_path / "a.rules"
+        path.write_text("# nothing yet")
+        code, out, _ = check(path)
+        assert code == 0
+        assert "every call is allowed" in out
+
+    def test_prints_nothing_a_terminal_obeys(self, tmp_path: Path) -> None:
+        """A rules file cannot move the cursor of the person who checks it."""
+        path = tmp_path / "a\x1b.rules"
+        path.write_text("block \x1b[2Jrm\u202e # \x07")
+        _, out, _ = check(path)
+        assert not [c for c in out if c != "\n" and unicodedata.category(c) in {"Cc", "Cf"}]
+
+
+class TestFaulty:
+    def test_prints_every_error(self, tmp_path: Path) -> None:
+        """G-40: exit code 2, all errors with carets on the error stream, nothing on the other."""
+        path = tmp_path / "a.rules"
+        path.write_text("block a\nallow b\nrequire a after b")
+        code, out, err = check(path, tmp_path / "missing.rules")
+        assert (code, out) == (2, "")
+        assert f"{path}:2:1: unknown keyword 'allow'" in err
+        assert "    require a after b\n              ^^^^^\n" in err
+        assert "missing.rules: no such rules file" in err
+        assert err.endswith("3 errors; nothing was compiled.\n")
+
+    def test_needs_a_file(self) -> None:
+        """Without a file there is nothing to check."""
+        assert check() == (2, "", "interlock check: name at least one rules file\n")
+
+
+class TestTogether:
+    """The rules as a whole."""
+
+    def test_each_tool(self, tmp_path: Path) -> None:
+        """For every gated tool the shortest way to it and the most calls."""
+        path = tmp_path / "a.rules"
+        path.write_text(
+            "require lint before test\nrequire test before deploy\nblock rm\n"
+            "require human-approval before deploy\nlimit deploy to 2 per session\n"
+        )
+        code, out, _ = check(path)
+        assert code == 0
+        together = out.partition("All rules together")[2]
+        for line in (
+            "  deploy       lint → test → deploy (approval)\n               at most 2 calls a session\n",
+            "  test         lint → test\n               any number of calls a session\n",
+        ):
+            assert line in together
+        assert f"rm blocked by {path}:3" in " ".join(together.split())
+
+    def test_contradiction(self, tmp_path: Path) -> None:
+        """Rules that contradict each other are an error, with place and caret; exit code 1."""
+        path = tmp_path / "a.rules"
+        path.write_text("require a before b\nrequire b before a\n")
+        code, out, err = check(path)
+        assert (code, err) == (1, "")
+        assert out.startswith(f"{path}: 2 nets, 1 error\n")
+        assert f"error: {path}:1:1: 'b' and 'a' can never be called" in out
+        assert "\n    require a before b\n    ^^^^^^^^^^^^^^^^^^\n" in out
+        assert "can never be called\n" in out
+
+    def test_strict(self, tmp_path: Path) -> None:
+        """A warning fails the check only with `--strict`."""
+        path = tmp_path / "a.rules"
+        path.write_text("limit a to 3 per session\nlimit a to 2 per session\n")
+        assert check(path)[0] == 0
+        assert check(path, strict=True)[0] == 1
+
+    def test_json(self, tmp_path: Path) -> None:
+        """`--json` prints the same for programs."""
+        path = tmp_path / "a.rules"
+        path.write_text(
+            "require a before b\nrequire human-approval before b\nblock c\nrequire c before d"
+        )
+        code, out, _ = check(path, json=True)
+        found = json_text.loads(out)
+        assert code == 1
+        assert [net["key"] for net in found["nets"]][:2] == ["require-a-before-b", "approve-before-b"]
+        b, c, d = found["tools"]
+        assert b == {
+            "name": "b",
+            "blocked": None,
+            "reachable": "yes",
+            "way": [
+                {"tool": "a", **PLAIN},
+                {"tool": "b", **PLAIN, "approval": True},
+            ],
+            "shortest": True,
+            "within": [],
+            "most": {"least": 0, "most": None, "unlimited": True, "exact": True, "paces": []},
+        }
+        assert (c["reachable"], c["blocked"]) == ("never", f"{path}:3")
+        assert d["forbidden_by"] == ["block-c", "require-c-before-d"]
+        assert [(e["line"], e["column"]) for e in found["errors"]] == [(4, 1)]
+
+
+class TestNewer:
+    """Times, several people and conditions, as they are printed."""
+
+    def test_nets_in_words(self, tmp_path: Path) -> None:
+        """What fires after a time is not called structural; what is not enough alone is partial."""
+        path = tmp_path / "a.rules"
+        path.write_text("limit push to 3 per 90m\nrequire human-approval before deploy by 2")
+        _, out, _ = check(path)
+        lines = [line.strip() for line in out.splitlines()]
+        assert "recover: spent → budget; after 1 h 30 min" in lines
+        assert "approve: ready, approval, approval → ready; on deploy" in lines
+        assert "person: ready → ready, approval; on deploy (manual, partial)" in lines
+
+    def test_a_pace_is_no_total(self, tmp_path: Path) -> None:
+        """G-56: so many an hour, beside what a session has."""
+        path = tmp_path / "a.rules"
+        path.write_text(
+            "limit a to 3 per 1h\nlimit b to 3 per 1h\nlimit b to 20 per 1d\n"
+            "limit c to 3 per 1h\nlimit c to 5 per session\nlimit d to 3 per 1h when input.n = 1"
+        )
+        _, out, _ = check(path)
+        together = [line.strip() for line in out.partition("All rules together")[2].splitlines()]
+        assert together[1:] == [
+            "a            a",
+            "at most 3 per 1h",
+            "b            b",
+            "at most 3 per 1h and at most 20 per 1d",
+            "c            c",
+            "at most 5 calls a session; at most 3 per 1h",
+            "d            d",
+            "any number of calls a session",
+        ]
+
+    def test_ways_under_conditions(self, tmp_path: Path) -> None:
+        """Beside the shortest way, the one under each condition, and what `outside` means."""
+        path = tmp_path / "a.rules"
+        path.write_text(
+            'require test before deploy when input.env = "#1" # not yet\n'
+            "require human-approval before deploy by 2\nblock rm when input.n = 1\n"
+        )
+        code, out, _ = check(path)
+        assert code == 0
+        assert '\n  require test before deploy when input.env = "#1"\n' in out
+        assert out.partition("All rules together")[2].partition("\n")[2] == (
+            "(outside NET: by a call that does not meet the condition of NET)\n"
+            "  deploy       deploy (2 people approve, outside require-test-before-deploy)\n"
+            '               when input.env = "#1": test → deploy (2 people approve)\n'
+            "               any number of calls a session\n"
+            "  rm           rm (outside block-rm)\n"
+            "               any number of calls a session\n"
+        )
+
+    def test_many_conditions(self, tmp_path: Path) -> None:
+        """Of many the first are shown and the rest counted."""
+        path = tmp_path / "a.rules"
+        path.write_text("\n".join(f"require t{n} before d when input.n = {n}" for n in range(8)))
+        _, out, _ = check(path)
+        assert "when input.n = 5: t5 → d" in out
+        assert "when input.n = 6:" not in out
+        assert "\n               and under 2 more conditions\n" in out
+
+    def test_an_impossible_condition(self, tmp_path: Path) -> None:
+        """It fails the check, and where the ways stand it says `never`."""
+        path = tmp_path / "a.rules"
+        path.write_text("block x\nrequire x before d when input.n = 1")
+        code, out, _ = check(path)
+        assert code == 1
+        assert "when input.n = 1: never\n" in out
+        assert f"error: {path}:2:1: no call of 'd' that meets this condition is ever possible" in out
+
+    def test_as_json(self, tmp_path: Path) -> None:
+        """The same for programs."""
+        path = tmp_path / "a.rules"
+        path.write_text(
+            "limit a to 3 per 1h\nrequire human-approval before d by 2\n"
+            "require t before d when input.n = 1"
+        )
+        found = json_text.loads(check(path, json=True)[1])
+        assert [net["when"] for net in found["nets"]] == [None, None, "input.n = 1"]
+        a, d, *_ = found["tools"]
+        assert a["most"]["paces"] == [{"calls": 3, "seconds": 3600}]
+        asked = {"tool": "d", **PLAIN, "approval": True, "people": 2}
+        assert d["way"] == [{**asked, "outside": ["require-t-before-d"]}]
+        assert d["within"] == [
+            {
+                "net": "require-t-before-d",
+                "when": "input.n = 1",
+                "reachable": "yes",
+                "way": [{"tool": "t", **PLAIN}, asked],
+                "shortest": True,
+            }
+        ]
+
+
+class TestTools:
+    """`--tools`."""
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '["test", "deploy"]',
+            '[{"name": "test"}, {"type": "function", "function": {"name": "deploy"}}]',
+            '{"tools": [{"name": "test"}, {"name": "deploy"}]}',
+        ],
+    )
+    def test_of_a_file(self, tmp_path: Path, text: str) -> None:
+        """Names, or descriptions as a model or an MCP server gets them."""
+        path, tools = tmp_path / "a.rules", tmp_path / "tools.json"
+        path.write_text("require tset before deploy")
+        tools.write_text(text)
+        code, out, _ = check(path, tools=str(tools))
+        assert code == 1
+        assert "warning: " in out
+        assert "did you mean 'test'?" in out
+
+    def test_of_the_line(self, tmp_path: Path) -> None:
+        """`a,b,c`."""
+        path = tmp_path / "a.rules"
+        path.write_text("require test before deploy")
+        code, out, _ = check(path, tools="test, deploy")
+        assert code == 0
+        assert "warning" not in out
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("{", "cannot read the tools in"),
+            ("[" * 100_000, "cannot read the tools in"),
+            ('"a"', "holds no list of tools"),
+            ("[1]", "lists 1, expected a tool's name"),
+            ("[{}]", "lists {}, expected a tool's name"),
+        ],
+    )
+    def test_faulty(self, tmp_path: Path, text: str, said: str) -> None:
+        """A file that is no list of tools is bad input, and said to be."""
+        path, tools = tmp_path / "a.rules", tmp_path / "tools.json"
+        path.write_text("block a")
+        tools.write_text(text)
+        code, out, err = check(path, tools=str(tools))
+        assert (code, out) == (2, "")
+        assert said in err
+
+    def test_missing(self, tmp_path: Path) -> None:
+        """A file that is not there."""
+        path = tmp_path / "a.rules"
+        path.write_text("block a")
+        code, _, err = check(path, tools=str(tmp_path / "none.json"))
+        assert code == 2
+        assert "No such file" in err

@@ -1,0 +1,362 @@
+"""Nets as pictures: DOT, Mermaid and SVG, and `interlock draw`."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.app.cli.rules.draw import run
+from interlock.app.format.graph_text import to_dot, to_mermaid
+from interlock.app.format.net_layout import layout
+from interlock.app.format.net_svg import to_svg
+from interlock.engine.core.condition import Compare
+from interlock.engine.gate import tool_approval_net
+from interlock.engine.net.net import SkillNet, Transition, define_skill_net
+from interlock.rules import compile_rules
+from interlock.rules.errors.problems import cells
+
+RULES = """\
+require lint before test   # first
+require human-approval before deploy
+limit push to 500 per review
+limit deploy to 3 per session
+block rm
+block rm
+require a before a
+"""
+NETS = compile_rules(RULES, file="r.rules").registry
+
+DOT_LINE = re.compile(
+    r"""\s*(digraph\snets\s\{|rankdir=LR;|subgraph\scluster_\d+\s\{|\}|color=gray70;
+    |(node|edge)\s\[.*\];|label="([^"\\]|\\.)*";
+    |n\d+[pt]\d+(\s->\sn\d+[pt]\d+)?(\s\[(\w+=("([^"\\]|\\.)*"|[\w.]+)(,\s)?)+\])?;)""",
+    re.VERBOSE,
+)
+MERMAID_LINE = re.compile(
+    r"""\s*(flowchart\sLR|direction\sLR|end|subgraph\sn\d+\["[^"]*"\]
+    |n\d+p\d+\(\("[^"]*"\)\)|n\d+t\d+\[\[?"[^"]*"\]?\]
+    |n\d+[pt]\d+\s(-->|-\.->)(\|"[^"]*"\|)?\sn\d+[pt]\d+)""",
+    re.VERBOSE,
+)
+
+
+def elements(svg: str, look: str) -> list[ElementTree.Element]:
+    """The elements of a picture with a class."""
+    return [e for e in ElementTree.fromstring(svg).iter() if look in e.get("class", "").split()]
+
+
+def texts(svg: str) -> list[str]:
+    return [e.text or "" for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("text")]
+
+
+def draw(
+    file: Path | str, *, net: str | None = None, out_file: Path | str | None = None
+) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    target = None if out_file is None else str(out_file)
+    code = run(str(file), net=net, out_file=target, out=out, err=err)
+    return code, out.getvalue(), err.getvalue()
+
+
+@st.composite
+def nets(draw: st.DrawFn) -> SkillNet:
+    """Small nets of any shape, with names that no format likes."""
+    name = st.text(alphabet='ab "\\<&#;]\n\x1b\u202e\ud800|', min_size=1, max_size=4)
+    places = draw(st.lists(name, min_size=1, max_size=5, unique=True))
+    some = st.lists(st.sampled_from(places), max_size=3)
+    names = draw(st.lists(name, max_size=5, unique=True))
+    transitions = [
+        Transition(
+            each,
+            tuple(draw(some)),
+            tuple(draw(some)),
+            ("tool",),
+            transfers=tuple(draw(st.lists(st.tuples(*[st.sampled_from(places)] * 2), max_size=1))),
+        )
+        for each in names
+    ]
+    marking = {place: draw(st.integers(0, 9)) for place in places}
+    return define_skill_net(draw(name), places=places, transitions=transitions, initial_marking=marking)
+
+
+NEWER = compile_rules(
+    """\
+limit push to 3 per 90m
+require human-approval before deploy by 3 within 15m when input.env = "#1"  # not test
+""",
+    file="n.rules",
+).registry
+
+
+def by_hand() -> SkillNet:
+    """A net without a rule that has a condition."""
+    return define_skill_net(
+        "gate",
+        places=["p"],
+        transitions=[Transition("t", ("p",), ("p",), ("bash", "write"), partial=True)],
+        initial_marking={"p": 1},
+        condition=Compare(("n",), ">", 3),
+        governs=["bash", "write"],
+    )
+
+
+class TestNewer:
+    """Times, several people and conditions, in every format."""
+
+    def test_what_fires_after_a_time(self) -> None:
+        """It is not drawn as if it fired at once."""
+        net = {"n": NEWER["limit-push-3-per-90m"]}
+        assert "after 1 h 30 min" in texts(to_svg(net))
+        assert r'label="recover\nafter 1 h 30 min"' in to_dot(net)
+        assert '["recover (after 1 h 30 min)"]' in to_mermaid(net)
+        assert "by itself" in texts(to_svg(net))
+
+    def test_one_of_several_people(self) -> None:
+        """Who approves is one of several; the weight of the arc says of how many."""
+        net = {"n": NEWER["approve-before-deploy"]}
+        svg = to_svg(net)
+        assert "deploy · asks one of several people" in texts(svg)
+        assert "3" in texts(svg)
+        assert len(elements(svg, "manual")) == 1
+        assert r'label="person\ndeploy · asks one of several people"' in to_dot(net)
+        assert '[["person (deploy · asks one of several people)"]]' in to_mermaid(net)
+
+    def test_a_condition(self) -> None:
+        """Below the rule, of which a `#` in a text ends nothing, stands when the net applies."""
+        net = {"n": NEWER["approve-before-deploy"]}
+        rule, when = "require human-approval before deploy by 3 within 15m", 'when input.env = "#1"'
+        svg = to_svg(net)
+        assert [e.text for e in elements(svg, "rule")] == [rule, when]
+        assert r'label="n\nrequire human-approval before deploy by 3 within 15m\nwhen' in to_dot(net)
+        assert 'subgraph n0["n · when input.env = #34;#35;1#34;"]' in to_mermaid(net)
+
+    def test_a_long_condition(self) -> None:
+        """It is cut like any text, and nothing lies over it."""
+        either = " or ".join(f'input.path under "src/{part}"' for part in ("app", "engine", "rules"))
+        svg = to_svg(compile_rules(f"block write when not ({either})").registry)
+        [_, when] = elements(svg, "rule")
+        assert (when.text or "").endswith("…")
+        assert cells(when.text or "") == 100
+        highest = min(float(e.get("cy", "")) - 20 for e in elements(svg, "place"))
+        assert float(when.get("y", "")) < highest
+
+    def test_all_of_a_rule(self) -> None:
+        """The options of a rule are not cut off."""
+        rule = "require human-approval before deploy by 10 within 15m risk medium no grants"
+        svg = to_svg(compile_rules(rule).registry)
+        assert [e.text for e in elements(svg, "rule")] == [rule]
+        assert float(ElementTree.fromstring(svg).get("width", "")) > 6.6 * cells(rule)
+
+    def test_of_a_net_by_hand(self) -> None:
+        """Without a rule it is said which calls the condition is about."""
+        net = {"gate": by_hand()}
+        assert [e.text for e in elements(to_svg(net), "rule")] == ["bash, write when input.n > 3"]
+        assert "bash, write · partial" in texts(to_svg(net))
+        assert "when input.n #62; 3" in to_mermaid(net)
+
+
+class TestLayout:
+    def test_follows_the_tokens(self) -> None:
+        """A net reads from left to right; a budget stands beside what uses it."""
+        found = layout(NETS["limit-push-500-per-review"])
+        assert {name: node.column for name, node in found.places.items()} == {
+            "idle": 0,
+            "ready": 2,
+            "budget": 2,
+            "spent": 4,
+        }
+        assert [node.column for node in found.transitions] == [1, 3, 3]
+        assert [node.row for node in found.transitions] == [0, 0, 1]
+
+    def test_places_what_no_token_reaches(self) -> None:
+        """A locked place stands below what happens."""
+        found = layout(NETS["block-rm"])
+        assert (found.places["locked"].column, found.places["locked"].row) == (0, 1)
+
+    @settings(max_examples=80, deadline=None)
+    @given(nets())
+    def test_gives_every_node_a_place_of_its_own(self, net: SkillNet) -> None:
+        """Whatever a net is like, no two nodes share a place, and transitions stand between places."""
+        found = layout(net)
+        nodes = [*found.places.values(), *found.transitions]
+        assert len({(node.column, node.row) for node in nodes}) == len(nodes)
+        assert len(nodes) == len(net.places) + len(net.transitions)
+        assert all(node.is_place == (node.column % 2 == 0) for node in nodes)
+
+
+class TestSvg:
+    def test_shows_places_tokens_and_transitions(self) -> None:
+        """Circles, bars and dots; many tokens are a number; what asks a person is an open bar."""
+        svg = to_svg(NETS)
+        assert len(elements(svg, "place")) == sum(len(net.places) for net in NETS.values())
+        assert len(elements(svg, "bar")) == sum(len(net.transitions) for net in NETS.values())
+        assert len(elements(svg, "manual")) == 1
+        assert len(elements(svg, "token")) == len(NETS) + 3
+        assert [e.text for e in elements(svg, "count")] == ["500"]
+        assert [e.text for e in elements(svg, "title")] == list(NETS)
+        assert [e.text for e in elements(svg, "rule")][:2] == [
+            "require lint before test",
+            "require human-approval before deploy",
+        ]
+        assert "review · on success" in texts(svg)
+
+    def test_shows_every_arc(self) -> None:
+        """An arc with its head for each arrow; weights and transfers are written beside them."""
+        transition = Transition("t", ("a", "a"), ("b",), ("x",), transfers=(("c", "a"),))
+        net = define_skill_net(
+            "n", places=["a", "b", "c"], transitions=[transition], initial_marking={"a": 2}
+        )
+        svg = to_svg({"n": net})
+        assert len(elements(svg, "arc")) == len(elements(svg, "head")) == 4
+        assert len(elements(svg, "transfer")) == 2
+        assert sorted(e.text or "" for e in elements(svg, "note")) == ["2", "all", "all", "x"]
+
+    def test_draws_another_marking(self) -> None:
+        """A net can be drawn at any moment of a session."""
+        svg = to_svg({"x": NETS["block-rm"]}, {"x": {"idle": 0, "ready": 2, "locked": 1_500_000}})
+        assert len(elements(svg, "token")) == 2
+        assert [e.text for e in elements(svg, "count")] == ["1M"]
+        assert "<title>locked: 1,500,000</title>" in svg
+
+    @settings(max_examples=80, deadline=None)
+    @given(nets())
+    def test_is_well_formed(self, net: SkillNet) -> None:
+        """Whatever the names, the picture is XML, safe, and everything lies inside it."""
+        svg = to_svg({net.name: net})
+        root = ElementTree.fromstring(svg.encode())
+        assert "\x1b" not in svg
+        assert "\u202e" not in svg
+        width, height = float(root.get("width", "")), float(root.get("height", ""))
+        for circle in elements(svg, "place"):
+            assert 0 < float(circle.get("cx", "")) < width
+            assert 0 < float(circle.get("cy", "")) < height
+        for numbers in re.findall(r' d="([^"]*)"', svg):
+            pairs = re.findall(r"(-?[\d.]+),(-?[\d.]+)", numbers)
+            assert all(0 <= float(x) <= width and 0 <= float(y) <= height for x, y in pairs)
+
+    def test_clips_long_names(self) -> None:
+        """A name of any length leaves the picture readable."""
+        svg = to_svg(compile_rules(f"block {'x' * 5_000}").registry)
+        assert float(ElementTree.fromstring(svg).get("width", "")) < 2_000
+
+
+class TestDot:
+    def test_has_a_cluster_per_net(self) -> None:
+        """Circles, boxes, and edges; a manual transition is bold, a transfer dashed."""
+        dot = to_dot(NETS)
+        assert dot.count("subgraph") == len(NETS)
+        assert dot.count("shape=circle") == sum(len(net.places) for net in NETS.values())
+        assert dot.count("style=bold") == 1
+        assert dot.count("[style=dashed") == 2
+        assert r'label="approve\ndeploy · asks a person"' in dot
+        assert 'label="●", xlabel="idle"' in dot
+        assert "n2p3 -> n2t2 [style=dashed" in dot
+
+    @settings(max_examples=80, deadline=None)
+    @given(nets())
+    def test_is_well_formed(self, net: SkillNet) -> None:
+        """No name gets out of its quotes."""
+        for line in to_dot({net.name: net}).splitlines():
+            assert DOT_LINE.fullmatch(line), line
+
+
+class TestMermaid:
+    def test_has_a_subgraph_per_net(self) -> None:
+        """Circles, boxes and arrows; a manual transition has double sides."""
+        text = to_mermaid({"tool-approval": tool_approval_net})
+        assert text.splitlines()[:5] == [
+            "flowchart LR",
+            '  subgraph n0["tool-approval"]',
+            "    direction LR",
+            '    n0p0(("idle ●"))',
+            '    n0p1(("ready"))',
+        ]
+        assert '    n0t1[["execShell (bash · asks a person)"]]' in text.splitlines()
+        assert text.endswith("    n0t4 --> n0p1\n  end\n")
+
+    @settings(max_examples=80, deadline=None)
+    @given(nets())
+    def test_is_well_formed(self, net: SkillNet) -> None:
+        """No name gets out of its quotes or becomes markup."""
+        for line in to_mermaid({net.name: net}).splitlines():
+            assert MERMAID_LINE.fullmatch(line), line
+
+
+class TestReservedNames:
+    TEXT = "map bash.command rm as delete\nblock delete\nblock anything-else\n"
+
+    @pytest.mark.parametrize("to_text", [to_dot, to_mermaid, to_svg])
+    def test_are_drawn_with_the_rule_that_maps_imply(
+        self, to_text: Callable[[dict[str, SkillNet]], str]
+    ) -> None:
+        """G-64, G-66: the implied rule and one of `anything-else` are nets with their rules' texts."""
+        drawn = to_text(compile_rules(self.TEXT, file="r.rules").registry)
+        assert "approve-before-unclear" in drawn
+        if to_text is not to_mermaid:
+            said = "require human-approval before unclear (implied by the map of bash.command)"
+            assert said in drawn
+        assert "block-anything-else" in drawn
+        kept = to_text(compile_rules(f"{self.TEXT}allow unclear bash\n", file="r.rules").registry)
+        assert "unclear" not in kept
+
+
+class TestCommand:
+    @pytest.mark.parametrize(
+        ("ending", "begins"),
+        [("svg", "<svg "), ("SVG", "<svg "), ("dot", "digraph"), ("gv", "digraph"), ("mmd", "flowchart")],
+    )
+    def test_format_is_the_ending(self, ending: str, begins: str, tmp_path: Path) -> None:
+        """The name of the output says how to draw."""
+        (tmp_path / "r.rules").write_text(RULES)
+        target = tmp_path / f"nets.{ending}"
+        assert draw(tmp_path / "r.rules", out_file=target) == (0, "", "")
+        assert target.read_text("utf-8").startswith(begins)
+
+    def test_without_output_prints_mermaid(self, tmp_path: Path) -> None:
+        """What is printed can be pasted into a page; one net can be chosen, the second of a name too."""
+        (tmp_path / "r.rules").write_text(RULES)
+        code, out, err = draw(tmp_path / "r.rules", net="block-rm#2")
+        assert (code, err) == (0, "")
+        assert out == to_mermaid({"block-rm#2": NETS["block-rm#2"]})
+
+    @pytest.mark.parametrize(
+        ("net", "out_file", "said"),
+        [
+            ("block-r", None, "has no net 'block-r'; did you mean 'block-rm'? Available: require-lint"),
+            ("\x1b[2J", None, "has no net '\\x1b[2J'"),
+            (None, "nets.png", "'nets.png' ends in no format that can be drawn: .svg, .dot, .gv, .mmd"),
+            (None, "nets", "'nets' ends in no format"),
+            (None, "missing/nets.svg", "cannot write 'missing/nets.svg': No such file"),
+        ],
+    )
+    def test_bad_input(
+        self,
+        net: str | None,
+        out_file: str | None,
+        said: str,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """A wrong net, ending or folder is told with what would be right, and nothing is written."""
+        (tmp_path / "r.rules").write_text(RULES)
+        monkeypatch.chdir(tmp_path)
+        code, out, err = draw("r.rules", net=net, out_file=out_file)
+        assert (code, out) == (2, "")
+        assert err.startswith("interlock draw: ")
+        assert said in err
+        assert [path.name for path in tmp_path.iterdir()] == ["r.rules"]
+
+    def test_bad_rules(self, tmp_path: Path) -> None:
+        """Rules that do not compile, or hold nothing, are told like by check."""
+        (tmp_path / "r.rules").write_text("blok x")
+        (tmp_path / "e.rules").write_text("# nothing")
+        assert "unknown keyword 'blok'" in draw(tmp_path / "r.rules")[2]
+        assert "holds no rule" in draw(tmp_path / "e.rules")[2]
+        assert draw(tmp_path / "e.rules")[0] == draw(tmp_path / "r.rules")[0] == 2

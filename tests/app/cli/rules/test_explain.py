@@ -1,0 +1,392 @@
+"""`interlock explain`, and the explanation in the approval dialog and under blocked calls."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from interlock.app.cli.rules.explain import run
+from interlock.app.format.explanation import Moment
+from interlock.app.format.explanation import explained as explain_lines
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.screens.common.detail import Detail
+from interlock.engine.gate import create_gate_manager
+from interlock.engine.net.net import ToolCall
+from interlock.engine.recording.explanation import ExplanationView, view_of
+from interlock.rules import compile_rules
+
+from ...support.stage import Stage, stage
+
+RULES = """\
+map bash.command ./deploy as deploy
+map bash.command rm as rm
+require lint before test
+require test before deploy
+require human-approval before deploy
+block rm
+limit push to 1 per session
+"""
+
+
+@pytest.fixture
+def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("deploy.rules").write_text(RULES)
+    return "deploy.rules"
+
+
+def explain(
+    *files: str, call: str, after: tuple[str, ...] = (), as_json: bool = False
+) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    code = run(list(files), call, out=out, err=err, after=after, json=as_json)
+    return code, out.getvalue(), err.getvalue()
+
+
+class TestCommand:
+    def test_a_blocked_call(self, rules: str) -> None:
+        """Reason, rule, the way to it, and each net that knows the call."""
+        assert explain(rules, call="deploy") == (
+            0,
+            "now     ■ blocked: deploy requires a successful call to test first.\n"
+            "rule    deploy.rules:4  require test before deploy\n"
+            "way     lint → test → deploy (approval)\n"
+            "nets    ■ require-test-before-deploy  blocks it\n"
+            "          ready:1   deploy.rules:4\n"
+            "        ◐ approve-before-deploy  asks a person\n"
+            "          ready:1   deploy.rules:5\n"
+            "        4 other nets do not know it\n",
+            "",
+        )
+
+    def test_after_other_calls(self, rules: str) -> None:
+        """`--after` makes calls first, approved; what is left of the way is shown."""
+        code, out, _ = explain(rules, call='bash command "./deploy staging"', after=("lint", "test"))
+        assert code == 0
+        assert "now     ◐ asks a person\n" in out
+        assert "way     deploy (approval): nothing is missing but a person's answer\n" in out
+        assert "names   deploy, bash\n" in out
+
+    def test_a_failing_call_before(self, rules: str) -> None:
+        """A call of `--after` that fails leaves its nets where they are."""
+        _, out, _ = explain(rules, call="test", after=("lint fails",))
+        assert "way     lint → test\n" in out
+
+    def test_reserved_and_folded_names(self, rules: str) -> None:
+        """G-64, G-66: why a call cannot be read, what names none, and what a name is taken for."""
+        text = (
+            "map bash.command rm as delete\nblock delete\nrequire human-approval before anything-else\n"
+        )
+        Path("r.rules").write_text(text)
+        _, out, _ = explain("r.rules", call='bash command "eval $x"')
+        assert "rule    r.rules:1  require human-approval before unclear (implied by the map of" in out
+        assert "names   unclear, bash\n" in out
+        assert "unclear cannot be read to its end: command: what 'eval' runs is known only when" in out
+        _, out, _ = explain("r.rules", call="mystery")
+        assert "names   anything-else, mystery\n" in out
+        assert "◐ approve-before-anything-else  asks a person" in out
+        _, out, _ = explain("r.rules", call='Bash command "rm x"')
+        assert "names   delete, bash, Bash\n" in out
+        assert "taken   for bash, too: 'Bash' differs from it only in looks\n" in out
+
+    def test_what_can_never_be(self, rules: str) -> None:
+        """A block, and a budget that is spent, are named as what forbids the call."""
+        _, out, _ = explain(rules, call='bash command "rm -rf /"')
+        assert "way     none: block-rm forbids it for good\n" in out
+        _, out, _ = explain(rules, call="push", after=("push",))
+        assert "way     none: limit-push-1 forbids it for good\n" in out
+
+    def test_an_allowed_call(self, rules: str) -> None:
+        """No way is needed; that no net knows the call is said."""
+        assert explain(rules, call="look") == (
+            0,
+            "now     ▸ allowed\nnets    6 nets do not know it\n",
+            "",
+        )
+
+    def test_as_json(self, rules: str) -> None:
+        """The same for programs, in the shape that consoles get."""
+        code, out, _ = explain(rules, call="test", as_json=True)
+        view = ExplanationView.model_validate(json.loads(out))
+        assert (code, view.outcome, str(view.way)) == (0, "block", "lint → test")
+
+    @pytest.mark.parametrize(
+        ("call", "after", "message"),
+        [
+            ("", (), "call:1:5: expected a word at position 2"),
+            ("deploy now", (), "call:1:"),
+            ('bash command "x', (), "end it with"),
+            ("deploy", ("test",), "--after: call 1, test, is blocked itself: test requires"),
+            ("deploy", ("lint", "rm"), "--after: call 2, rm, is blocked itself"),
+            ("deploy", ('"',), "--after:1:6"),
+        ],
+    )
+    def test_bad_input(self, rules: str, call: str, after: tuple[str, ...], message: str) -> None:
+        """A call that cannot be read, or made, is answered with place and remedy."""
+        code, out, err = explain(rules, call=call, after=after)
+        assert (code, out) == (2, "")
+        assert message in err
+
+    def test_bad_rules(self, rules: str) -> None:
+        """A missing or faulty rules file is answered as `check` answers it."""
+        code, _, err = explain("missing.rules", call="deploy")
+        assert (code, "no such rules file" in err) == (2, True)
+
+    def test_hostile_text_is_visible(self, tmp_path: Path) -> None:
+        """What a rules file holds cannot drive the terminal."""
+        path = tmp_path / "a.rules"
+        path.write_text("block a\x1b[31m\u202e")
+        _, out, _ = explain(str(path), call="a\x1b[31m\u202e")
+        assert "\x1b" not in out
+        assert "\u202e" not in out
+        assert "is blocked" in out
+
+
+NEWER = """\
+require human-approval before deploy by 2
+require test before deploy when input.env = "prod"
+limit push to 1 per 1h
+block write when input.path not under "src"
+block test when input.dry = true
+"""
+
+
+class TestNewer:
+    """Times, several people, conditions and places."""
+
+    @pytest.fixture(autouse=True)
+    def newer(self, rules: str) -> None:
+        Path(rules).write_text(NEWER)
+
+    def test_a_condition_that_does_not_hold(self) -> None:
+        """G-10: the net is shown with why it abstains; several people are counted."""
+        assert explain("deploy.rules", call="deploy env test")[1] == (
+            "now     ◐ asks 2 people\n"
+            "rule    deploy.rules:1  require human-approval before deploy by 2\n"
+            "way     deploy (2 people approve): nothing is missing but the approval of 2 people\n"
+            "nets    ◐ approve-before-deploy  asks 2 people\n"
+            "          ready:1   deploy.rules:1\n"
+            '        · require-test-before-deploy  abstains: input.env = "prod" does not hold\n'
+            "          ready:1   deploy.rules:2\n"
+            "        3 other nets do not know it\n"
+        )
+
+    def test_a_condition_that_cannot_be_told(self) -> None:
+        """G-10: the net applies, and why; the way leads past another condition."""
+        _, out, _ = explain("deploy.rules", call="deploy")
+        assert (
+            "        ■ require-test-before-deploy  blocks it\n"
+            "          applies because the call has no input.env\n"
+            "          ready:1   deploy.rules:2\n"
+        ) in out
+        assert (
+            "way     test (outside block-test) → deploy (2 people approve)\n"
+            "        outside a net: by a call that does not meet its condition\n"
+        ) in out
+
+    def test_a_condition_that_holds(self) -> None:
+        """G-10: it stands below the net, but not where it is not asked."""
+        _, out, _ = explain("deploy.rules", call="deploy env prod")
+        assert '  blocks it\n          when input.env = "prod"\n          ready:1' in out
+        _, out, _ = explain("deploy.rules", call="test dry false")
+        assert "▸ require-test-before-deploy  lets it pass\n          ready:1" in out
+
+    def test_several_people_approved_before(self) -> None:
+        """G-13: calls of `--after` are approved by as many as the rule wants."""
+        code, out, _ = explain("deploy.rules", call="look", after=("deploy env test",))
+        assert (code, out.startswith("now     ▸ allowed\n")) == (0, True)
+
+    def test_time(self) -> None:
+        """G-10: what is used up comes back by waiting; `--after "wait 1h"` lets the time pass."""
+        _, out, _ = explain("deploy.rules", call="push", after=("push",))
+        assert "way     wait 1h → push\n" in out
+        _, out, _ = explain("deploy.rules", call="push", after=("push", "wait 59m"))
+        assert "now     ■ blocked" in out
+        _, out, _ = explain("deploy.rules", call="push", after=("push", "wait 59m", " wait 60s"))
+        assert "now     ▸ allowed\n" in out
+
+    def test_a_time_that_is_none(self) -> None:
+        """It is told apart from a call that cannot be read."""
+        code, out, err = explain("deploy.rules", call="push", after=("wait 999d",))
+        assert (code, out) == (2, "")
+        assert "--after:1:6: a time is at least 1s and at most 365d, got '999d'" in err
+
+    def test_paths_start_here(self, tmp_path: Path) -> None:
+        """G-10: `under` is answered as for a session started in this folder; links are followed."""
+        (tmp_path / "src").mkdir()
+        (tmp_path / "src" / "out").symlink_to(tmp_path.parent)
+        for path, allowed in (
+            (tmp_path / "src" / "a.py", True),
+            ("src/a.py", True),
+            ("src/../a.py", False),
+            ("src/out/a.py", False),
+            ("~/a.py", False),
+        ):
+            _, out, _ = explain("deploy.rules", call=f'write path "{path}"')
+            assert out.startswith("now     ▸ allowed" if allowed else "now     ■ blocked"), path
+            assert "applies because" not in out
+
+    def test_a_folder_that_is_gone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """G-59: where nobody knows what a path starts from, the rule applies."""
+        gone = tmp_path / "gone"
+        gone.mkdir()
+        monkeypatch.chdir(gone)
+        gone.rmdir()
+        code, out, _ = explain(str(tmp_path / "deploy.rules"), call=f'write path "{tmp_path}/a"')
+        assert code == 0
+        assert "applies because input.path cannot be compared by 'under'" in out
+
+    def test_as_it_was(self) -> None:
+        """Of a recorded call it is told what was: who was asked, what abstained, which grant answered."""
+        gate = create_gate_manager(registry=compile_rules(NEWER).registry)
+        view = view_of(gate.explain(ToolCall("c1", "deploy", {"env": "x"})))
+        view = view.model_copy(update={"granted": ("grant-1",)})
+        said = [line.text for line in explain_lines(view, "then")]
+        assert said[0] == "◐ asked 2 people"
+        assert said[1] == "grant-1 answered in a person's place"
+        assert '· require-test-before-deploy  abstained: input.env = "prod" does not hold' in said
+        untold = view_of(gate.explain(ToolCall("c1", "deploy", {})))
+        said = [line.text for line in explain_lines(untold, "then")]
+        assert "  applied because the call has no input.env" in said
+
+
+def explained(rules: str, tool: str) -> ExplanationView:
+    gate = create_gate_manager(registry=compile_rules(rules, file="deploy.rules").registry)
+    return view_of(gate.explain(ToolCall("c1", tool, {})))
+
+
+class TestMoments:
+    """The same explanation as things stand and as they stood when a recorded call was decided."""
+
+    PRESENT = frozenset(
+        {"now", "asks", "blocks", "lets", "allows", "does", "do", "is", "forbids", "forbid"}
+    )
+
+    def texts(self, rules: str, tool: str, moment: Moment) -> list[str]:
+        return [f"{line.label} {line.text}" for line in explain_lines(explained(rules, tool), moment)]
+
+    @pytest.mark.parametrize(
+        ("rules", "tool", "now", "then"),
+        [
+            (RULES, "push", "nets ▸ limit-push-1  lets it pass", "nets ▸ limit-push-1  let it pass"),
+            (RULES, "push", " 5 other nets do not know it", " 5 other nets did not know it"),
+            ("require human-approval before a", "a", "now ◐ asks a person", "then ◐ asked a person"),
+            (
+                "require human-approval before a",
+                "a",
+                "way a (approval): nothing is missing but a person's answer",
+                "way a (approval): nothing was missing but a person's answer",
+            ),
+            (
+                RULES,
+                "rm",
+                "way none: block-rm forbids it for good",
+                "way none: block-rm forbade it for good",
+            ),
+            ("block a", "b", "nets 1 net does not know it", "nets 1 net did not know it"),
+            ("", "b", "nets no net is active", "nets no net was active"),
+            ("block a", "b", "now ▸ allowed", "then ▸ allowed"),
+        ],
+    )
+    def test_the_words_follow(self, rules: str, tool: str, now: str, then: str) -> None:
+        """What is told of the past is told in the past tense, and nothing else differs."""
+        assert now in self.texts(rules, tool, "now")
+        assert then in self.texts(rules, tool, "then")
+
+    @pytest.mark.parametrize("tool", ["deploy", "rm", "push", "lint", "nothing"])
+    def test_nothing_of_then_is_said_as_now(self, tool: str) -> None:
+        """No word of the present stands in an explanation of the past, but in what a rule itself says."""
+        view = explained(RULES, tool)
+        said = " ".join(line.text for line in explain_lines(view, "then"))
+        reasons = " ".join(net.reason or "" for net in view.nets)
+        assert not {word for word in said.split() if word not in reasons.split()} & self.PRESENT
+
+
+async def open_blocked(on: Stage) -> None:
+    """Open the blocked call of release-bot's transcript."""
+    await on.press("2", "g")
+    for _ in range(20):
+        await on.press("enter")
+        await on.settle()
+        if isinstance(on.app.screen, Detail):
+            if "■ blocked" in on.painted():
+                return
+            await on.press("escape")
+        await on.press("j")
+    raise AssertionError(on.painted())
+
+
+class TestConsole:
+    @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)])
+    async def test_x_explains_a_request(self, size: tuple[int, int]) -> None:
+        """The dialog's `x` shows every net's verdict; closing it leaves the request undecided."""
+        async with stage(size=size) as on:
+            on.hub.explanation = explained(RULES, "deploy")
+            await on.open_dialog()
+            await on.press("x")
+            await on.until("AS THINGS STAND NOW")
+            await on.until("lint → test → deploy (approval)")
+            shown = on.painted()
+            assert "Explain: deploy" in shown
+            assert "■ require-test-before-deploy  blocks it" in shown
+            assert "◐ approve-before-deploy  asks a person" in shown
+            await on.press("a", "d", "escape")
+            await on.settle()
+            assert isinstance(on.app.screen, ApprovalScreen)
+            assert on.decisions() == []
+            assert [a for a in on.hub.asked if a[0] == "explain"] == [
+                ("explain", "release-bot-1f3a", "c9")
+            ]
+
+    async def test_x_tells_why_a_rule_applies(self) -> None:
+        """G-10: the dialog's `x` shows conditions: why a net applies, how many people it asks."""
+        async with stage() as on:
+            on.hub.explanation = explained(NEWER, "deploy")
+            await on.open_dialog()
+            await on.press("x")
+            await on.until("asks 2 people")
+            await on.until("applies because the call has no input.env")
+            await on.until("test (outside block-test) → deploy (2 people approve)")
+
+    async def test_keys_sleep_again_after_an_explanation(self) -> None:
+        """Coming back to the dialog is seeing it anew: a key typed at once decides nothing."""
+        async with stage() as on:
+            on.hub.explanation = explained(RULES, "deploy")
+            await on.open_dialog()
+            await on.press("x")
+            await on.until("AS THINGS STAND NOW")
+            await on.press("escape")
+            await on.settle()
+            await on.press("a")
+            await on.settle()
+            assert on.decisions() == []
+            await on.wake()
+            await on.press("a")
+            await on.settle()
+            assert len(on.decisions()) == 1
+
+    async def test_a_blocked_call_is_explained_where_it_is_read(self) -> None:
+        """Below a blocked call stands what leads to it now."""
+        async with stage() as on:
+            on.hub.explanation = explained(RULES, "deploy")
+            await open_blocked(on)
+            await on.until("lint → test → deploy (approval)")
+
+    async def test_a_hub_that_cannot_explain_says_why(self) -> None:
+        """The rest of the panel stays."""
+        async with stage() as on:
+            await open_blocked(on)
+            await on.until("cannot be explained: No live session")
+            assert "deploy requires a successful call to test first." in on.painted()
+
+    async def test_nothing_a_rule_says_is_markup(self) -> None:
+        """Names with brackets and control characters are text."""
+        async with stage() as on:
+            on.hub.explanation = explained("block [red]x[/red]\x1b[7m", "[red]x[/red]\x1b[7m")
+            await on.open_dialog()
+            await on.press("x")
+            await on.until("block-[red]x[/red]")
+            assert "\x1b" not in on.painted()

@@ -1,0 +1,502 @@
+"""Telling somebody outside of requests that wait: real commands, real HTTP on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from interlock.app.cli.agent.demo import open_demo
+from interlock.app.cli.main import main
+from interlock.app.config.loader import SettingsError
+from interlock.app.demo.agent import TASK
+from interlock.app.hosting.notification_delivery import SendError, host_of, post, run_command
+from interlock.app.hosting.notifications import (
+    Clocks,
+    Notifier,
+    NotifySettings,
+    as_bytes,
+    linkless,
+    notify_settings,
+    notifying,
+    payload_of,
+    sample,
+    tell,
+)
+from interlock.engine.history.model.state import ApprovalState
+from interlock.engine.hub.hub import Hub
+from tests.support.fake_hub import FakeHub
+
+from ...support.scenes import NOW, deploy_request, release_bot
+
+
+@dataclass
+class Server:
+    """A server that answers in turn with what it is told, the last for ever."""
+
+    port: int = 0
+    answers: list[bytes] = field(default_factory=lambda: [b"HTTP/1.1 204 No Content\r\n\r\n"])
+    heard: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/hook/s3cr3t"
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
+        self.heard.append((head[0], headers, body))
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if answer:
+            writer.write(answer)
+            await writer.drain()
+            writer.close()
+
+
+@asynccontextmanager
+async def served(*answers: bytes) -> AsyncIterator[Server]:
+    server = Server()
+    if answers:
+        server.answers = list(answers)
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    server.port = listening.sockets[0].getsockname()[1]
+    try:
+        yield server
+    finally:
+        listening.close()
+
+
+OK = b"HTTP/1.1 204 No Content\r\n\r\n"
+FAILS = b"HTTP/1.1 500 Oh no\r\ncontent-length: 0\r\n\r\n"
+
+
+def script(tmp_path: Path, text: str) -> tuple[str, ...]:
+    """A program of its own, in Python."""
+    path = tmp_path / "hook.py"
+    path.write_text(text)
+    return sys.executable, str(path)
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended, though perhaps nobody has asked how."""
+    state = Path(f"/proc/{pid}/stat")
+    return not state.exists() or state.read_text().split()[2] == "Z"
+
+
+class TestPayload:
+    def test_fields(self) -> None:
+        """Exactly these; no input of the call unless it is wanted."""
+        request = deploy_request(risk="high", expires=NOW + timedelta(minutes=14))
+        told = json.loads(as_bytes(payload_of(request, NOW, include_input=False)))
+        assert told == {
+            "version": 1,
+            "event": "approval.waiting",
+            "test": False,
+            "approval_id": "ap1",
+            "session": "release-bot-1f3a",
+            "agent": "release-bot",
+            "tool": "deploy",
+            "rule": {
+                "text": "require human-approval before deploy",
+                "place": told["rule"]["place"],
+            },
+            "risk": "high",
+            "since": told["since"],
+            "expires": told["expires"],
+            "summary": "deploy of release-bot has waited for 1 min for a person, risk high",
+        }
+        assert told["rule"]["place"].endswith("deploy.rules:5")
+        assert datetime.fromisoformat(told["since"]) == request.since
+        assert datetime.fromisoformat(told["expires"]) == request.expires
+
+    @pytest.mark.parametrize(
+        ("minutes", "waited"), [(0.4, "less than a minute"), (14.9, "15 min"), (90, "1 h 30 min")]
+    )
+    def test_how_long_it_waits(self, minutes: float, waited: str) -> None:
+        """In whole minutes, with hours when there are any."""
+        request = deploy_request()
+        now = request.since + timedelta(minutes=minutes)
+        summary = payload_of(request, now, include_input=False).summary
+        assert f"has waited for {waited} for a person" in summary
+
+    def test_input_when_wanted(self) -> None:
+        """With `include_input` there is the input, as the hub shows it."""
+        told = json.loads(as_bytes(payload_of(deploy_request(), NOW, include_input=True)))
+        assert told["input"] == {"command": "./deploy --env prod --commit 9f31c02"}
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "https://evil.example/x",
+            "evil.example",
+            "see www.evil now",
+            "a@b.example",
+            "javascript:alert(1)",
+            "HTTPS://EVIL",
+            "evil.example:80/y",
+        ],
+    )
+    def test_summary_links_to_nothing(self, name: str) -> None:
+        """A name that a chat would make a link of is none in the summary; the field has it as it is."""
+        payload = payload_of(deploy_request(agent=name), NOW, include_input=False)
+        assert payload.agent == name
+        assert "[link]" in payload.summary
+        assert "evil" not in payload.summary.lower()
+        assert "@" not in payload.summary
+
+    @pytest.mark.parametrize("name", ["deploy", "release-bot", "git push", "require-test-before-deploy"])
+    def test_names_stay(self, name: str) -> None:
+        """A usual name is told as it is."""
+        assert linkless(name) == name
+
+
+class TestCommand:
+    async def test_reads_json(self, tmp_path: Path) -> None:
+        """The command gets one JSON object on its standard input, and its words as they are."""
+        out = tmp_path / "out"
+        command = script(
+            tmp_path,
+            "import json, sys\n"
+            f"json.dump([sys.argv[1:], json.load(sys.stdin)], open({str(out)!r}, 'w'))\nprint('told')",
+        )
+        settings = NotifySettings(command=(*command, "$(id); a b"))
+        assert await tell(settings, deploy_request(), NOW) == "told"
+        words, told = json.loads(out.read_text())
+        assert words == ["$(id); a b"]
+        assert told["approval_id"] == "ap1"
+
+    async def test_that_fails(self, tmp_path: Path) -> None:
+        """Another exit code than 0 is a failure, with the last thing that was said."""
+        command = script(
+            tmp_path, "import sys\nprint('first')\nprint('no such\\x1b[2J room')\nsys.exit(3)"
+        )
+        with pytest.raises(SendError, match=r"ended with 3: no such\\x1b\[2J room"):
+            await run_command(command, b"{}")
+
+    async def test_that_is_none(self) -> None:
+        """A program that is not there is said by its name."""
+        with pytest.raises(SendError, match="'no-such-program-here' cannot be run: No such file"):
+            await run_command(["no-such-program-here"], b"{}")
+
+    async def test_that_hangs(self, tmp_path: Path) -> None:
+        """After its time it is ended, and what it started as well."""
+        mark = tmp_path / "pid"
+        command = script(
+            tmp_path,
+            "import os, subprocess, time\n"
+            "child = subprocess.Popen(['sleep', '600'])\n"
+            f"open({str(mark)!r}, 'w').write(str(child.pid))\ntime.sleep(600)",
+        )
+        sending = asyncio.create_task(run_command(command, b"{}", timeout=3.0))
+        with pytest.raises(SendError, match="took longer than 3 s and was ended"):
+            await sending
+        pid = int(mark.read_text())
+        for _ in range(500):
+            if gone(pid):
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError("its child goes on")
+
+    async def test_that_reads_nothing_and_says_much(self, tmp_path: Path) -> None:
+        """Neither a large input that nobody reads nor a flood of output holds anything up."""
+        command = script(tmp_path, "print('x' * 5_000_000)")
+        said = await run_command(command, b"y" * 5_000_000)
+        assert said == "x" * 2000
+
+
+class TestPost:
+    async def test_sends_json(self) -> None:
+        """One POST with the object as JSON."""
+        async with served() as server:
+            settings = NotifySettings(url=server.url, include_input=True)
+            assert await tell(settings, deploy_request(), NOW) == "204 No Content"
+        [(line, headers, body)] = server.heard
+        assert line == "POST /hook/s3cr3t HTTP/1.1"
+        assert headers["content-type"] == "application/json"
+        assert json.loads(body)["input"] == {"command": "./deploy --env prod --commit 9f31c02"}
+
+    async def test_follows_no_redirection(self) -> None:
+        """What is sent goes to the configured address and to no other."""
+        async with served() as other:
+            moved = f"HTTP/1.1 307 Moved\r\nlocation: {other.url}\r\ncontent-length: 0\r\n\r\n"
+            async with served(moved.encode()) as server:
+                with pytest.raises(SendError, match="answered 307 Moved, expected 2xx"):
+                    await post(server.url, b"{}")
+        assert other.heard == []
+
+    async def test_waits_for_nobody(self) -> None:
+        """A server that never answers has its time, and the secret in its address stays one."""
+        async with served(b"") as server:
+            with pytest.raises(SendError, match="did not answer within") as caught:
+                await post(server.url, b"{}", timeout=0.2)
+        assert "s3cr3t" not in str(caught.value)
+
+    async def test_nobody_there(self) -> None:
+        """A refused connection is said with the host."""
+        async with served() as server:
+            url = server.url
+        with pytest.raises(SendError, match=r"http://127\.0\.0\.1:\d+ cannot be reached"):
+            await post(url, b"{}")
+
+    def test_shown_address(self) -> None:
+        """Of an address only scheme and host are shown."""
+        assert host_of("https://user:pw@chat.example:8443/T0/B0?x=1") == "https://chat.example:8443"
+
+
+class Waiting:
+    """A clock and sleeps that a test lets pass."""
+
+    def __init__(self) -> None:
+        self.sleeps: list[tuple[float, asyncio.Future[None]]] = []
+
+    def sleep(self, seconds: float) -> Awaitable[None]:
+        passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.sleeps.append((seconds, passed))
+        return passed
+
+    async def until(self, wanted: Callable[[], bool]) -> None:
+        for _ in range(2000):
+            if wanted():
+                return
+            await asyncio.sleep(0.005)
+        raise AssertionError(self.sleeps)
+
+    async def slept(self, number: int) -> float:
+        """Wait until somebody sleeps for the `number`th time; how long."""
+        await self.until(lambda: len(self.sleeps) >= number)
+        return self.sleeps[number - 1][0]
+
+    def wake(self, number: int) -> None:
+        self.sleeps[number - 1][1].set_result(None)
+
+
+@dataclass
+class Desk:
+    hub: FakeHub
+    waiting: Waiting
+    problems: list[str]
+
+
+@asynccontextmanager
+async def running(settings: NotifySettings, *, now: datetime = NOW) -> AsyncIterator[Desk]:
+    hub, waiting, problems = FakeHub(release_bot(waiting=False), now=NOW), Waiting(), []
+    notifier = Notifier(hub, settings, problems.append, Clocks(lambda: now, waiting.sleep))
+    task = asyncio.create_task(notifier.run())
+    await waiting.until(lambda: bool(hub._subscriptions))
+    try:
+        yield Desk(hub, waiting, problems)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+class TestWhen:
+    async def test_once_it_is_old_enough(self) -> None:
+        """A request is told once, when it has waited as long as configured since it was asked."""
+        async with served() as server:
+            settings = NotifySettings.model_validate({"url": server.url, "after": "2m"})
+            async with running(settings, now=NOW + timedelta(seconds=5)) as on:
+                on.hub.request(deploy_request())
+                assert await on.waiting.slept(1) == 115.0
+                assert server.heard == []
+                on.waiting.wake(1)
+                await on.waiting.until(lambda: len(server.heard) == 1)
+                await asyncio.sleep(0)
+                assert len(on.waiting.sleeps) == 1
+            assert on.problems == []
+
+    @pytest.mark.parametrize("how", ["decided", "withdrawn"])
+    async def test_not_when_it_is_over(self, how: str) -> None:
+        """Nobody hears of what was decided or withdrawn in time."""
+        async with served() as server, running(NotifySettings(url=server.url)) as on:
+            on.hub.request(deploy_request())
+            await on.waiting.slept(1)
+            if how == "decided":
+                on.hub.decided_elsewhere("ap1", approved=True, by="jo")
+            else:
+                on.hub.withdraw("ap1", "interrupted")
+            await on.waiting.until(on.waiting.sleeps[0][1].cancelled)
+            assert server.heard == []
+
+    async def test_again_where_it_failed(self) -> None:
+        """Three more attempts, each after a longer pause; the console hears once that it fails."""
+        async with (
+            served(FAILS, FAILS, FAILS, OK) as server,
+            running(NotifySettings(url=server.url)) as on,
+        ):
+            on.hub.request(deploy_request())
+            pauses = []
+            for number in range(1, 5):
+                pauses.append(await on.waiting.slept(number))
+                on.waiting.wake(number)
+            await on.waiting.until(lambda: len(server.heard) == 4)
+            assert pauses[1:] == [2.0, 8.0, 30.0]
+            [problem] = on.problems
+            assert "answered 500 Oh no" in problem
+            assert "interlock notify --test" in problem
+
+    async def test_gives_up(self) -> None:
+        """After the third repetition nothing more is sent, and a second request complains no more."""
+        async with served(FAILS) as server, running(NotifySettings(url=server.url)) as on:
+            on.hub.request(deploy_request())
+            for number in range(1, 5):
+                await on.waiting.slept(number)
+                on.waiting.wake(number)
+            await on.waiting.until(lambda: len(server.heard) == 4)
+            on.hub.request(deploy_request(id="ap2"))
+            await on.waiting.slept(5)
+            on.waiting.wake(5)
+            await on.waiting.until(lambda: len(server.heard) == 5)
+            assert on.waiting.sleeps[4][0] == 120.0
+            assert len(on.problems) == 1
+
+    async def test_no_further_attempt_once_it_is_over(self) -> None:
+        """A request that is decided between two attempts is told no more."""
+        async with served(FAILS) as server, running(NotifySettings(url=server.url)) as on:
+            on.hub.request(deploy_request())
+            await on.waiting.slept(1)
+            on.waiting.wake(1)
+            await on.waiting.slept(2)
+            on.hub.decided_elsewhere("ap1", approved=False, by="jo")
+            await on.waiting.until(on.waiting.sleeps[1][1].cancelled)
+            assert len(server.heard) == 1
+
+    async def test_holds_up_nobody(self) -> None:
+        """While a hook hangs the hub's other listeners go on and the request can be decided."""
+        async with served(b"") as server, running(NotifySettings(url=server.url)) as on:
+            on.hub.request(deploy_request())
+            await on.waiting.slept(1)
+            on.waiting.wake(1)
+            await on.waiting.until(lambda: len(server.heard) == 1)
+            outcome = await on.hub.decide("ap1", approved=True, by="maria")
+            assert outcome.ok
+            await on.waiting.until(lambda: not on.hub.states["release-bot-1f3a"].approvals)
+
+    async def test_nothing_set_up(self) -> None:
+        """Without settings nobody even listens."""
+        hub = FakeHub(now=NOW)
+        async with notifying(hub, None, print):
+            assert hub._subscriptions == []
+
+
+async def test_beside_a_real_agent(tmp_path: Path) -> None:
+    """Real hub, agent and command: told once, without input, and the call goes on when decided."""
+    out = tmp_path / "out"
+    command = script(tmp_path, f"import sys\nopen({str(out)!r}, 'a').write(sys.stdin.read() + '\\n')")
+    problems: list[str] = []
+    hub = Hub.open(tmp_path / "deploy.db")
+    try:
+        async with notifying(hub, NotifySettings(after=timedelta(0), command=command), problems.append):
+            session = await open_demo(hub, by="maria")
+            await hub.send(session, TASK, by="maria")
+            await Waiting().until(lambda: told(out) == 1)
+            [request] = await hub.approvals()
+            assert (await hub.decide(request.id, approved=True, by="maria")).ok
+            await hub.wait(session)
+    finally:
+        await hub.close()
+    assert problems == []
+    [line] = out.read_text().splitlines()
+    assert json.loads(line)["approval_id"] == request.id
+    assert "./deploy" not in line
+
+
+def told(out: Path) -> int:
+    return out.read_text().count("\n") if out.exists() else 0
+
+
+class TestSettings:
+    def read(self, tmp_path: Path, text: str) -> NotifySettings | None:
+        (tmp_path / "interlock.toml").write_text(text)
+        return notify_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path)}, directory=tmp_path)
+
+    def test_read(self, tmp_path: Path) -> None:
+        """A command or an address, after how long, and whether the input goes with it."""
+        assert self.read(tmp_path, "") is None
+        found = self.read(tmp_path, '[notify]\nafter = "90s"\ncommand = ["tell", "me"]')
+        assert found == NotifySettings(after=timedelta(seconds=90), command=("tell", "me"))
+        found = self.read(tmp_path, '[notify]\nurl = "https://chat.example/x"\ninclude_input = true')
+        assert found == NotifySettings(url="https://chat.example/x", include_input=True)
+        assert found.after == timedelta(minutes=2)
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ('after = "2m"', "needs a command or a url"),
+            ('command = ["x"]\nurl = "https://a.example"', "has a command and a url"),
+            ('command = "rm -rf /"', "command: expected a program and its words"),
+            ("command = []", "command: expected a program and its words"),
+            ('command = [""]', "command: expected the name of a program"),
+            ('url = "file:///etc/passwd"', "url: expected an address that begins with https://"),
+            ('url = "https://"', "url: expected an address"),
+            ('url = "https://x.example:99999/"', "url: expected an address"),
+            ('url = "https://a.example"\nafter = "soon"', "after: expected a length of time"),
+            ('url = "https://a.example"\ninclude_input = 1', "include_input: "),
+            ('urls = "https://a.example"', "unknown setting 'urls'; known: after, command, url"),
+        ],
+    )
+    def test_faults_name_the_place(self, tmp_path: Path, text: str, message: str) -> None:
+        """What cannot be used is said with its file."""
+        with pytest.raises(SettingsError, match=r"interlock\.toml: \[notify\]") as caught:
+            self.read(tmp_path, f"[notify]\n{text}")
+        assert message in str(caught.value)
+
+
+class TestCommandLine:
+    @pytest.fixture(autouse=True)
+    def _home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path / "config"))
+
+    def test_nothing_set_up(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Without a table it says how to make one."""
+        assert main(["notify", "--test"]) == 2
+        assert "Put a table [notify] into interlock.toml" in capsys.readouterr().err
+
+    def test_tries_it(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """A sample is sent and marked as one; what happened is printed."""
+        command = script(tmp_path, "import json, sys\nprint('got', json.load(sys.stdin)['test'])")
+        (tmp_path / "config").mkdir()
+        (tmp_path / "config/interlock.toml").write_text(f"[notify]\ncommand = {json.dumps(command)}")
+        assert main(["notify", "--test"]) == 0
+        out = capsys.readouterr().out
+        assert "For a request that has waited 120 s: run" in out
+        assert '"test": true' in out
+        assert "It worked: got True" in out
+
+    def test_says_that_it_failed(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """A hook that fails has its own exit code."""
+        command = script(tmp_path, "raise SystemExit(9)")
+        (tmp_path / "config").mkdir()
+        (tmp_path / "config/interlock.toml").write_text(f"[notify]\ncommand = {json.dumps(command)}")
+        assert main(["notify", "--test"]) == 1
+        assert "it failed: " in capsys.readouterr().err
+
+    def test_command_is_the_users_to_choose(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Where an agent may write nobody finds a command to run, and the error says where it belongs."""
+        (tmp_path / "interlock.toml").write_text('[notify]\ncommand = ["true"]')
+        assert main(["notify", "--test"]) == 2
+        assert "command: may stand in" in capsys.readouterr().err
+
+    def test_only_shows(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Without `--test` nothing is run; of an address only the host is shown."""
+        (tmp_path / "config").mkdir()
+        (tmp_path / "config/interlock.toml").write_text('[notify]\nurl = "https://chat.example/s3cr3t"')
+        assert main(["notify"]) == 0
+        out = capsys.readouterr().out
+        assert "POST to https://chat.example\n" in out
+        assert "s3cr3t" not in out
+
+    def test_the_sample_is_a_request(self) -> None:
+        """What is tried is what a real request would be."""
+        assert isinstance(sample(NOW), ApprovalState)

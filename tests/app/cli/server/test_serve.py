@@ -1,0 +1,298 @@
+"""`interlock serve`, `token` and `protocol` as a person runs them."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from interlock.app.config.loader import named_file
+from interlock.app.hosting.server import own_token, own_tokens
+from interlock.engine.gateway import AgentClient, GatewayError
+from interlock.engine.gateway.client.console import ConsoleClient
+from interlock.engine.gateway.protocol import schema as protocol
+from interlock.engine.gateway.protocol.tokens import TokenFile, read_secret
+from tests.engine.gateway.served import until
+from tests.support.certificates import certified
+from tests.support.command import command
+
+
+def surroundings(directory: Path) -> dict[str, str]:
+    return {
+        "INTERLOCK_CONFIG_DIR": str(directory / "config"),
+        "HOME": str(directory),
+        "PATH": os.environ["PATH"],
+        "INTERLOCK_DB": str(directory / "journal.db"),
+    }
+
+
+class Running:
+    """A server in a process of its own."""
+
+    def __init__(self, process: asyncio.subprocess.Process, directory: Path, heard: str) -> None:
+        self.process = process
+        self.config = directory / "config"
+        self.heard = heard
+        self.where = heard.splitlines()[0].removeprefix("Listening on ")
+
+    def agent(self, url: str | None = None, **options: object) -> AgentClient:
+        secret = read_secret(self.config / "agent.token")
+        return AgentClient(url or f"ws://{self.where}", secret, **options)  # type: ignore[arg-type]
+
+    def console(self) -> ConsoleClient:
+        return ConsoleClient(f"ws://{self.where}", read_secret(self.config / "operator.token"))
+
+    async def ended(self, number: int = signal.SIGTERM) -> tuple[int | None, str]:
+        """Tell it to end; its exit code, and what it said on stderr."""
+        self.process.send_signal(number)
+        async with asyncio.timeout(30):
+            _, err = await self.process.communicate()
+        return self.process.returncode, err.decode()
+
+
+@asynccontextmanager
+async def serving(directory: Path, *line: str, **env: str) -> AsyncGenerator[Running, None]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "interlock.app.cli", "serve", *line),
+        cwd=directory,
+        env=surroundings(directory) | env,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(60):
+            heard = (await process.stdout.readuntil(b"Ctrl+C ends it.\n")).decode()
+        yield Running(process, directory, heard)
+    except asyncio.IncompleteReadError as early:
+        raise AssertionError((await process.stderr.read()).decode()) from early
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+class TestServe:
+    async def test_from_start_to_end(self, tmp_path: Path) -> None:
+        """Agents are judged, a person decides, and after a restart the waiting call has its answer."""
+        (tmp_path / "a.rules").write_text("require human-approval before deploy\nblock rm\n")
+        async with serving(tmp_path, "--rules", "a.rules", "--listen", "127.0.0.1:0") as server:
+            for name in ("tokens.json", "agent.token", "operator.token"):
+                assert (server.config / name).stat().st_mode & 0o777 == 0o600
+            assert "token" in server.heard
+            assert "ilk_" not in server.heard
+            port = server.where.rpartition(":")[2]
+            client = server.agent()
+            gate = await client.open("bot", labels={"rm": "Remove"})
+            assert (await gate.call("rm", {})).outcome == "block"
+            going = asyncio.create_task(gate.call("deploy", {}, call_id="d1"))
+            async with server.console() as console:
+                await until(console.approvals)
+            code, err = await server.ended()
+            assert (code, err) == (0, "")
+        (tmp_path / "interlock.toml").write_text('[serve]\nrules = ["a.rules"]\n')
+        async with serving(tmp_path, "--listen", f"127.0.0.1:{port}") as server:
+            async with server.console() as console:
+                waiting = await until(console.approvals)
+                outcome = await console.decide(waiting[0].id, approved=True, digest=waiting[0].digest)
+                assert outcome.ok
+            assert (await going).outcome == "allow"
+            code, err = await server.ended(signal.SIGINT)
+            assert code == 0
+            assert err.startswith(f"interlock serve: rules a.rules from {tmp_path}/interlock.toml: ")
+        await client.close()
+
+    async def test_over_tls(self, tmp_path: Path) -> None:
+        """With a certificate only clients that trust it connect, and none without TLS."""
+        certificate, key = certified(tmp_path)
+        async with serving(
+            tmp_path, "--listen", "127.0.0.1:0", "--certificate", str(certificate), "--key", str(key)
+        ) as server:
+            assert f"wss://{server.where}" in server.heard
+            async with server.agent(f"wss://{server.where}", ca=certificate) as client:
+                assert (await (await client.open("bot")).call("ls", {})).outcome == "allow"
+            for url in (f"wss://{server.where}", f"ws://{server.where}"):
+                with pytest.raises(GatewayError):
+                    await server.agent(url).link.open()
+            code, err = await server.ended()
+            assert code == 0
+            assert "every call is allowed" in err
+
+    async def test_at_a_socket_with_settings_of_its_own(self, tmp_path: Path) -> None:
+        """A path serves its owner; `--config` names settings that count as the user's own."""
+        settings = tmp_path / "gate.toml"
+        (tmp_path / "more.rules").write_text("block push\n")
+        settings.write_text(
+            '[gateway]\nlimits = {sessions_per_token = 1}\n[gateway.rules]\nmore = "more.rules"\n'
+        )
+        path = tmp_path / "gate.sock"
+        async with serving(tmp_path, "--listen", f"unix:{path}", "--config", str(settings)) as server:
+            assert path.stat().st_mode & 0o777 == 0o600
+            async with server.agent(f"unix:{path}") as client:
+                gate = await client.open("bot", rules=["more"])
+                assert (await gate.call("push", {})).outcome == "block"
+                with pytest.raises(GatewayError, match="1 sessions"):
+                    await client.open("bot")
+            assert (await server.ended())[0] == 0
+        assert not path.exists()
+
+
+class TestServeRefuses:
+    @pytest.mark.parametrize(
+        ("line", "said"),
+        [
+            (("--listen", "nowhere"), "HOST:PORT"),
+            (("--listen", "127.0.0.1:99999"), "HOST:PORT"),
+            (("--listen", "unix:"), "path"),
+            (("--listen", "unix:/nowhere/at/all/gate.sock"), "cannot listen on unix:/nowhere"),
+            (("--listen", "unix:" + "x" * 200), "cannot listen"),
+            (("--listen", "192.0.2.1:8737"), "cannot listen on 192.0.2.1:8737"),
+            (("--key", "key.pem"), "--certificate"),
+            (("--certificate", "none.pem"), "none.pem"),
+            (("--certificate", "a.pem", "--listen", "unix:gate.sock"), "unix:"),
+            (("--rules", "none.rules"), "none.rules"),
+            (("--rules", "bad.rules"), "bad.rules"),
+            (("--config", "none.toml"), "none.toml"),
+            (("--config", "bad.toml"), "expected a whole number"),
+        ],
+    )
+    def test_what_makes_no_server(self, tmp_path: Path, line: tuple[str, ...], said: str) -> None:
+        """Each is said in one line on stderr, with exit code 2 and nothing on stdout."""
+        (tmp_path / "bad.rules").write_text("frobnicate the deploy\n")
+        (tmp_path / "bad.toml").write_text("[gateway]\nlimits = {frame = -1}\n")
+        ran = command(tmp_path, "serve", *line, env=surroundings(tmp_path))
+        assert (ran.returncode, ran.stdout) == (2, "")
+        assert said in ran.stderr
+        assert "Traceback" not in ran.stderr
+
+    def test_settings_that_loosen_it_in_the_working_directory(self, tmp_path: Path) -> None:
+        """An agent may write there: it opens no door and raises no limit, also not by naming a file."""
+        loose = '[gateway]\norigins = ["https://evil.example"]\n', "[gateway]\nlimits = {rate = 9}\n"
+        for text in loose:
+            (tmp_path / "interlock.toml").write_text(text)
+            ran = command(tmp_path, "serve", "--listen", "127.0.0.1:0", env=surroundings(tmp_path))
+            assert ran.returncode == 2
+            assert "agents may write in the working directory" in " ".join(ran.stderr.split())
+        from_a_file = argparse.Namespace(config=Path("loose.toml"), typed=frozenset({"rules"}))
+        assert named_file(from_a_file, {}) == {}
+        on_the_line = argparse.Namespace(config=Path("mine.toml"), typed=frozenset({"config"}))
+        assert named_file(on_the_line, {}) == {"INTERLOCK_CONFIG": "mine.toml"}
+
+    def test_tokens_that_others_may_read(self, tmp_path: Path) -> None:
+        """A server does not start with tokens that are not secret any more."""
+        env = surroundings(tmp_path)
+        command(tmp_path, "token", "new", "agent", "bot", env=env)
+        (tmp_path / "config" / "tokens.json").chmod(0o644)
+        ran = command(tmp_path, "serve", "--listen", "127.0.0.1:0", env=env)
+        assert ran.returncode == 2
+        assert "chmod 600" in ran.stderr
+
+
+class TestToken:
+    def test_made_listed_rotated_revoked(self, tmp_path: Path) -> None:
+        """A secret is printed once, alone on stdout; lists never have it."""
+        env = surroundings(tmp_path)
+        made = command(tmp_path, "token", "new", "agent", "bot", env=env)
+        assert made.returncode == 0
+        assert made.stdout.startswith("ilk_agent_")
+        assert len(made.stdout.split()) == 1
+        rotated = command(tmp_path, "token", "rotate", "bot", "--overlap", "15m", env=env)
+        assert rotated.returncode == 0
+        assert rotated.stdout != made.stdout
+        assert "15m" in rotated.stderr
+        listed = command(tmp_path, "token", "--json", env=env)
+        entries = json.loads(listed.stdout)
+        assert [(each["kind"], each["name"]) for each in entries] == [("agent", "bot")] * 2
+        shown = listed.stdout + command(tmp_path, "token", env=env).stdout
+        content = (tmp_path / "config" / "tokens.json").read_text()
+        for secret in (made.stdout.strip(), rotated.stdout.strip()):
+            assert secret not in shown
+            assert secret not in content
+        assert "digest" not in shown
+        assert command(tmp_path, "token", "revoke", "bot", env=env).returncode == 0
+        assert json.loads(command(tmp_path, "token", "--json", env=env).stdout) == []
+
+    def test_owner(self, tmp_path: Path) -> None:
+        """An agent's token names the operator whose agent it is; without the option the login name."""
+        env = surroundings(tmp_path)
+        made = command(tmp_path, "token", "new", "agent", "bot", "--owner", "mia", env=env)
+        assert "Its owner is mia." in made.stderr
+        command(tmp_path, "token", "new", "agent", "other", env=env)
+        command(tmp_path, "token", "rotate", "bot", "--owner", "ben", env=env)
+        entries = json.loads(command(tmp_path, "token", "--json", env=env).stdout)
+        owners = {each["name"]: each["owner"] for each in entries}
+        assert owners["bot"] == "ben"
+        assert owners["other"]
+        assert "owner ben" in command(tmp_path, "token", env=env).stdout
+
+    def test_an_owner_without_a_token(self, tmp_path: Path) -> None:
+        """G-77: whoever mistypes an owner reads that nobody has a token under that name."""
+        env = surroundings(tmp_path)
+        command(tmp_path, "token", "new", "operator", "mia", env=env)
+        said = [
+            command(tmp_path, "token", "new", "agent", f"bot-{owner}", "--owner", owner, env=env).stderr
+            for owner in ("Mia", "mira")
+        ]
+        assert ["No operator has a token under that name yet." in each for each in said] == [False, True]
+
+    def test_kinds(self, tmp_path: Path) -> None:
+        """An operator's token is for deciding unless another kind is named; the list shows it."""
+        env = surroundings(tmp_path)
+        made = command(tmp_path, "token", "new", "operator", "mia", env=env)
+        assert "Of kind decide: answers requests" in made.stderr
+        command(tmp_path, "token", "new", "operator", "ben", "--kind", "look", env=env)
+        command(tmp_path, "token", "rotate", "mia", "--kind", "administer", env=env)
+        entries = json.loads(command(tmp_path, "token", "--json", env=env).stdout)
+        assert {each["name"]: each["rights"] for each in entries} == {"mia": "administer", "ben": "look"}
+        listed = command(tmp_path, "token", env=env).stdout.splitlines()
+        assert [line.split()[-1] for line in listed] == ["look", "administer"]
+
+    def test_own_tokens(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The token of this user's agents names this user's console as its owner, also an older one."""
+        monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
+        tokens = TokenFile(tmp_path / "tokens.json")
+        agent = own_token(tokens, "agent", "agent")
+        assert [each.owner for each in tokens.tokens()] == [None]
+        assert own_tokens(tokens, "mia")[0] == agent
+        assert {each.name: each.owner for each in tokens.tokens()} == {"agent": "mia", "mia": None}
+
+    @pytest.mark.parametrize(
+        ("line", "said"),
+        [
+            (("new", "agent", "bot"), "rotate it"),
+            (("new", "operator", "Bot"), "easily taken for 'bot'"),
+            (("new", "operator", "mia", "--owner", "ben"), "only an agent's has an owner"),
+            (("new", "agent", "bob", "--kind", "look"), "only an operator's is of a kind"),
+            (("new", "agent", ""), "one line"),
+            (("revoke", "nobody"), "there are: 'bot'"),
+            (("rotate", "nobody"), "there are: 'bot'"),
+            (("rotate", "bot", "--overlap", "soon"), "soon"),
+        ],
+    )
+    def test_refused(self, tmp_path: Path, line: tuple[str, ...], said: str) -> None:
+        """What cannot be done changes nothing, prints no secret, and ends with 2."""
+        env = surroundings(tmp_path)
+        command(tmp_path, "token", "new", "agent", "bot", env=env)
+        before = (tmp_path / "config" / "tokens.json").read_text()
+        ran = command(tmp_path, "token", *line, env=env)
+        assert (ran.returncode, ran.stdout) == (2, "")
+        assert said in ran.stderr
+        assert (tmp_path / "config" / "tokens.json").read_text() == before
+
+
+class TestProtocol:
+    def test_both_forms(self, tmp_path: Path) -> None:
+        """The document and the schema are printed whole."""
+        env = surroundings(tmp_path)
+        assert command(tmp_path, "protocol", env=env).stdout == protocol.document()
+        assert json.loads(command(tmp_path, "protocol", "--schema", env=env).stdout) == protocol.schema()

@@ -1,0 +1,128 @@
+"""The command line itself: light, and clear about bad input."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("textual", "litellm", "sqlalchemy", "sqlmodel", "pydantic", "lark", "rich")
+
+PROBE = """
+import sys
+from interlock.app.cli import main
+try:
+    code = main({line!r})
+except SystemExit as end:
+    code = end.code or 0
+print("HEAVY", sorted(set({heavy!r}) & set(sys.modules)), "CODE", code)
+"""
+
+
+def interlock(
+    *line: str, cwd: Path, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command without a terminal, away from any configuration of this machine."""
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(cwd), "INTERLOCK_CONFIG_DIR": str(cwd), **(env or {})}
+    return subprocess.run(
+        [sys.executable, "-m", "interlock.app.cli", *line],
+        cwd=cwd,
+        env=environ,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+LIGHT = """
+import sys
+import interlock.app.cli.agent.mcp
+parts = ("agents", "flows", "gate", "history.events", "hub", "verify")
+heavy = {"anyio", "httpx2", "litellm", "mcp", "sqlalchemy", "textual"}
+print(sorted((heavy | {f"interlock.engine.{each}" for each in parts}) & set(sys.modules)))
+import interlock.app.cli.agent.acp, interlock.app.cli.agent.run, interlock.app.cli.server.serve
+print(sorted({"interlock.engine.flows", "litellm", "mcp", "textual"} & set(sys.modules)))
+"""
+
+
+class TestLightness:
+    def test_is_of_what_is_used(self, tmp_path: Path) -> None:
+        """What only asks a server, for each MCP server of an agent, has neither a gate nor a journal.
+
+        A host has both, and no flows before one is opened.
+        """
+        line = [sys.executable, "-c", LIGHT]
+        done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, check=True)
+        assert done.stdout == "[]\n[]\n"
+
+
+class TestHelp:
+    @pytest.mark.parametrize("line", [["--help"], ["run", "--help"], ["--version"], []])
+    def test_imports_nothing_heavy(self, line: list[str], tmp_path: Path) -> None:
+        """Help and version never wait for a screen, a model or a database library."""
+        done = subprocess.run(
+            [sys.executable, "-c", PROBE.format(line=line, heavy=HEAVY)],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            check=True,
+        )
+        assert done.stdout.endswith("HEAVY [] CODE 0\n")
+
+    def test_names_every_command(self, tmp_path: Path) -> None:
+        """A newcomer sees what there is."""
+        shown = interlock("--help", cwd=tmp_path).stdout
+        for command in ("demo", "run", "console", "check", "history", "replay"):
+            assert f"\n    {command} " in shown
+
+
+class TestNoTerminal:
+    @pytest.mark.parametrize(
+        "line", [["console"], ["replay", "x"], ["run", "--model", "openai/x", "--rules", "r", "task"]]
+    )
+    def test_console_commands_say_so(self, line: list[str], tmp_path: Path) -> None:
+        """A console without a terminal is an error that names the way out."""
+        done = interlock(*line, cwd=tmp_path)
+        assert done.returncode == 2
+        assert "there is no terminal here" in done.stderr
+        assert done.stdout == ""
+
+
+class TestBadInput:
+    def test_bad_setting(self, tmp_path: Path) -> None:
+        """A bad configuration file stops the command and is named."""
+        (tmp_path / "interlock.toml").write_text("limit = 'many'")
+        done = interlock("history", cwd=tmp_path)
+        assert done.returncode == 2
+        assert "limit: a number from 1, not 'many'" in done.stderr
+
+    def test_unknown_command(self, tmp_path: Path) -> None:
+        """A misspelt command lists what there is."""
+        done = interlock("dmeo", cwd=tmp_path)
+        assert done.returncode == 2
+        assert "demo" in done.stderr
+
+
+class TestRuleTools:
+    RULES = "require test before deploy\n"
+
+    def test_scenarios_run(self, tmp_path: Path) -> None:
+        """`interlock test` finds the scenarios below the working directory and says how they went."""
+        (tmp_path / "a.rules").write_text(self.RULES)
+        scenario = 'use a.rules\nscenario "early"\n  call deploy\n  expect block\n'
+        (tmp_path / "a_test.rules").write_text(scenario)
+        done = interlock("test", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "early" in done.stdout
+        (tmp_path / "a_test.rules").write_text(scenario.replace("block", "allow"))
+        assert interlock("test", cwd=tmp_path).returncode == 1
+
+    def test_nets_are_drawn(self, tmp_path: Path) -> None:
+        """`interlock draw` prints Mermaid, or writes the file whose ending says how."""
+        (tmp_path / "a.rules").write_text(self.RULES)
+        assert interlock("draw", "a.rules", cwd=tmp_path).stdout.startswith("flowchart LR")
+        assert interlock("draw", "a.rules", "-o", "a.svg", cwd=tmp_path).returncode == 0
+        assert (tmp_path / "a.svg").read_text().startswith("<svg")

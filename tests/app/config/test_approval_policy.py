@@ -1,0 +1,59 @@
+"""What `[approvals]` in a settings file says of requests where rules do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.app.config.approvals import approval_settings
+from interlock.app.config.loader import SettingsError
+from interlock.engine.approvals.requests import ApprovalPolicy
+
+
+def policy(folder: Path, text: str) -> ApprovalPolicy:
+    (folder / "interlock.toml").write_text(text, "utf-8")
+    environ = {"INTERLOCK_CONFIG_DIR": str(folder)}
+    return approval_settings(environ=environ, directory=folder / "project").policy
+
+
+class TestPolicy:
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("", ApprovalPolicy()),
+            ("[approvals]\n", ApprovalPolicy()),
+            ('[approvals]\nexpire = "15m"\n', ApprovalPolicy(expire=900)),
+            ('[approvals]\nexpire = "never"\n', ApprovalPolicy()),
+            ("[approvals]\nown_approvals = true\n", ApprovalPolicy(own_approvals=True)),
+        ],
+    )
+    def test_says_how_long_and_who(self, tmp_path: Path, text: str, expected: ApprovalPolicy) -> None:
+        """Requests wait for ever, and starters do not count, unless the file says otherwise."""
+        assert policy(tmp_path, text) == expected
+
+    def test_own_approvals_are_the_users_to_allow(self, tmp_path: Path) -> None:
+        """What loosens a rule is not taken from where agents may write."""
+        (tmp_path / "interlock.toml").write_text("[approvals]\nown_approvals = true\n", "utf-8")
+        with pytest.raises(
+            SettingsError, match=r"own_approvals: may stand in .*config/interlock.toml only"
+        ):
+            approval_settings(
+                environ={"INTERLOCK_CONFIG_DIR": str(tmp_path / "config")}, directory=tmp_path
+            )
+
+    @pytest.mark.parametrize(
+        ("line", "problem"),
+        [
+            ('expire = "soon"', "expire: expected a length of time such as 90d, 12w or 36h"),
+            ('expire = "0s"', "expire: expected some time, or 'never'"),
+            ("expire = 15", "expire: expected a length of time"),
+            ('own_approvals = "yes"', "own_approvals: expected true or false, found 'yes'"),
+            ("expires = 1", "unknown setting 'expires'; known: deny_reasons, expire, own_approvals"),
+        ],
+    )
+    def test_refuses_what_it_does_not_understand(self, tmp_path: Path, line: str, problem: str) -> None:
+        """A wrong setting names its file and what is expected: it never counts as another one."""
+        with pytest.raises(SettingsError, match=r"interlock\.toml") as found:
+            policy(tmp_path, f"[approvals]\n{line}\n")
+        assert problem in str(found.value)

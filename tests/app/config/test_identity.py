@@ -1,0 +1,79 @@
+"""Who an operator is, and where the name comes from."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from interlock.app.cli.main import main, parser
+from interlock.app.config.identity import login_name, operator_name
+from interlock.app.config.loader import SettingsError, apply_settings
+
+BAD = ["", "   ", "a\nb", "a\x1b[2J", "ma\u200dria", "\u202eairam", "x" * 65]
+
+
+class TestNames:
+    @pytest.mark.parametrize("name", ["maria", "María José", "x" * 64, "o'neil@ops", "李"])
+    def test_kept(self, name: str) -> None:
+        """A name of one visible line is taken as it is."""
+        assert operator_name(name) == name
+
+    def test_blanks_and_accents(self) -> None:
+        """Names that look the same are the same, since two people are told apart by them."""
+        assert operator_name("  Jose\u0301 ") == operator_name("José") == "José"
+
+    @pytest.mark.parametrize("name", BAD)
+    def test_refused(self, name: str) -> None:
+        """Empty, of several lines, longer than 64, or with what cannot be seen: refused in words."""
+        with pytest.raises(argparse.ArgumentTypeError, match="1 to 64 visible characters") as caught:
+            operator_name(name)
+        assert "\x1b" not in str(caught.value)
+
+
+class TestLogin:
+    def test_is_the_default(self) -> None:
+        """Nobody named: the login name decides."""
+        assert login_name(lambda: "maria") == "maria"
+
+    def test_of_nobody(self) -> None:
+        """Without a login the name says what somebody is."""
+
+        def nobody() -> str:
+            raise KeyError("uid not found: 1234")
+
+        assert login_name(nobody) == "operator"
+
+    def test_that_is_none(self) -> None:
+        """A login name that cannot be recorded asks for another."""
+        with pytest.raises(argparse.ArgumentTypeError, match=r"login name.*Give one with --as NAME"):
+            login_name(lambda: "a\nb")
+
+
+class TestWhere:
+    def settle(self, tmp_path: Path, *line: str, environ: dict[str, str] | None = None) -> str:
+        top = parser()
+        args = top.parse_args(["console", *line])
+        clean = {"INTERLOCK_CONFIG_DIR": str(tmp_path / "none")}
+        apply_settings(top, args, environ={**clean, **(environ or {})}, directory=tmp_path)
+        return args.operator
+
+    def test_order(self, tmp_path: Path) -> None:
+        """`--as` beats `INTERLOCK_AS`, which beats `as` in a file."""
+        (tmp_path / "none").mkdir()
+        (tmp_path / "none/interlock.toml").write_text('as = "jo"')
+        assert self.settle(tmp_path) == "jo"
+        assert self.settle(tmp_path, environ={"INTERLOCK_AS": "ann"}) == "ann"
+        assert self.settle(tmp_path, "--as", "maria", environ={"INTERLOCK_AS": "ann"}) == "maria"
+
+    def test_errors_name_the_place(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """A bad name is refused where it was written: file, variable or option."""
+        (tmp_path / "interlock.toml").write_text('as = ""')
+        with pytest.raises(SettingsError, match=r"interlock\.toml: as: an operator's name.*it is empty"):
+            self.settle(tmp_path)
+        with pytest.raises(SettingsError, match="INTERLOCK_AS: an operator's name"):
+            self.settle(tmp_path, environ={"INTERLOCK_AS": "a\tb"})
+        with pytest.raises(SystemExit):
+            main(["console", "--as", "a\nb"])
+        assert "argument --as: an operator's name" in capsys.readouterr().err

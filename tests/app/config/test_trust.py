@@ -1,0 +1,435 @@
+"""What a working directory's settings may say, where an agent may write: nothing that loosens."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from interlock.app.cli.main import parser
+from interlock.app.config.approvals import KNOWN as APPROVALS
+from interlock.app.config.approvals import approval_settings
+from interlock.app.config.gateway import KNOWN as GATEWAY
+from interlock.app.config.gateway import GatewaySettings, gateway_settings
+from interlock.app.config.hooks import KNOWN as HOOK
+from interlock.app.config.hooks import hook_settings
+from interlock.app.config.loader import TABLES, SettingsError, apply_settings
+from interlock.app.config.trust import added
+from interlock.app.console.attention import KNOWN as ATTENTION
+from interlock.app.console.attention import attention_settings
+from interlock.app.hosting.notifications import NotifySettings, notify_settings
+from interlock.app.hosting.server import rule_sets
+from interlock.engine import ToolCall
+from interlock.engine.approvals.requests import ApprovalPolicy
+from interlock.rules import load_rules
+
+from .test_settings import settled
+
+RUN = ["run", "--model", "openai/x", "go"]
+ACP = ["acp", "--", "agent"]
+FLOW = ["flow", "run", "m:F"]
+SAID = (
+    r"interlock\.toml: {}: may stand in .*config\S*/interlock.toml only, since agents may write in the "
+)
+
+HOSTS = ("demo", "run", "resume", "acp", "flow run", "flow resume")
+SHOWS = (*HOSTS, "console", "web", "replay")
+JUDGES = ("run", "resume", "serve", "web", "acp", "flow run", "flow resume")
+PARTS = ("verify", "export", "import", "prune", "approvals", "rebuild")
+HISTORY = ("history", *(f"history {part}" for part in PARTS))
+CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
+    # By an option's name: the commands that take it from a directory, values they take and do not take.
+    "answer": (HOSTS, ("deny",), ("approve",)),
+    "agents": (("web",), ("127.0.0.1:9000",), ("192.0.2.7:8737",)),
+    "ascii": (SHOWS, ("true", "false"), ()),
+    "cwd": (("acp",), (".", "sub"), ("..", "/tmp")),
+    "explain_blocks": (("run", "resume"), ("true", "false"), ()),
+    "flow": (("demo",), ("true", "false"), ()),
+    "input": (("flow run",), ("{}",), ()),
+    "json": (
+        ("check", "explain", "history verify", "history approvals", "backtest", "token"),
+        ("true", "false"),
+        (),
+    ),
+    "limit": (("history", "flow list"), ("9",), ()),
+    "listen": (("serve", "web"), ("unix:gate.sock", "127.0.0.1:9000"), ("0.0.0.0:8737",)),
+    "max_cost": (("run", "resume"), ("9",), ()),
+    "max_steps": (("run", "resume", "flow run", "flow resume"), ("9",), ()),
+    "max_time": (("flow run", "flow resume"), ("9s",), ()),
+    "max_turns": (("flow run", "flow resume"), ("9",), ()),
+    "mode": (JUDGES, ("enforce",), ("shadow",)),
+    "model": (
+        ("run", "resume"),
+        ("openai/gpt-4o", "bedrock/anthropic.claude-v2:1", "ollama/llama3:8b"),
+        (
+            "openai://m?base_url=http://192.0.2.7/v1",
+            "bedrock/agentcore/arn:aws:bedrock-agentcore:elsewhere.example/:1:runtime/x",
+            "vertex_ai/elsewhere.example#/x",
+        ),
+    ),
+    "net": (("draw",), ("block-rm",), ()),
+    "network": (("run", "resume"), ("false",), ("true",)),
+    "plain": (("replay",), ("true", "false"), ()),
+    "read_only": ((*HOSTS, "console"), ("true",), ("false",)),
+    "redact": ((*SHOWS, *HISTORY, "serve", "backtest", "flow list", "flow draw"), ("salary",), ()),
+    "rules": (JUDGES, ("a.rules",), ()),
+    "runtime": (("run", "resume"), ("local", "sandbox", "just-bash"), ("vercel",)),
+    "strict": (("check",), ("true",), ("false",)),
+    "system_prompt": (("run", "resume"), ("Be brief.",), ()),
+    "task": (("acp",), ("Go on",), ()),
+    "theme": (SHOWS, ("nord",), ()),
+    "tools": (("check",), ("bash,read",), ()),
+    "workdir": (("run", "resume", "flow run"), (".", "sub"), ("..", "sub/../..", "/tmp")),
+}
+# Files, addresses, names, code, choices of who starts it: the line's, or the user's own file's.
+_NEVER = """
+    active added_rules after against agent allow_command api_base approval as at certificate
+    changed_nets config connect db dry_run fill format header headless idle_exit input_file key kind
+    live log messages name older_than open out overlap owner prefix project reason resume schema
+    session since test timeout token_file tools trust unasked unmasked url wait
+"""
+NEVER = _NEVER.split()
+
+
+PARSER = parser()
+
+
+def every_option(
+    command: argparse.ArgumentParser = PARSER, words: str = ""
+) -> Iterator[tuple[str, argparse.Action]]:
+    """Each option of each command, by the words that call it."""
+    for action in command._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, part in action.choices.items():
+                yield from every_option(part, f"{words} {name}".strip())
+        elif action.option_strings and action.dest not in ("help", "version"):
+            yield words, action
+
+
+def name_of(action: argparse.Action) -> str:
+    """What an option is called in a file."""
+    on_line = next(each for each in action.option_strings if each.startswith("--"))
+    return on_line.removeprefix("--").replace("-", "_")
+
+
+def fitting(action: argparse.Action) -> list[str]:
+    """Values that an option would take from the line."""
+    if action.nargs == 0:
+        return ["true", "false"]
+    if action.choices is not None:
+        return [str(each) for each in action.choices]
+    return ["1h" if action.dest == "max_time" else "1"]
+
+
+OPTIONS = {(words, name_of(action)): action for words, action in every_option()}
+
+
+def said(tmp_path: Path, words: str, table: str, name: str, value: str) -> object:
+    """What a command's option is where its working directory says `value`."""
+    text = value if value in ("true", "false") else json.dumps(value)
+    (tmp_path / "interlock.toml").write_text(f"{table}{name} = {text}")
+    command, _, part = words.partition(" ")
+    args = Namespace(command=command, part=part or None, typed=frozenset())
+    apply_settings(PARSER, args, environ={}, directory=tmp_path)
+    return getattr(args, OPTIONS[words, name].dest)
+
+
+class TestWalk:
+    """Every setting there is, and whether a working directory may say it."""
+
+    def test_every_option_has_an_answer(self) -> None:
+        """An option that is new is decided about here before anybody can set it in a directory."""
+        unanswered = [
+            f"{words} --{name}"
+            for words, name in OPTIONS
+            if words not in CHOICES.get(name, ((), (), ()))[0] and name not in NEVER
+        ]
+        assert unanswered == [], "may a working directory say it? Add it to CHOICES or to NEVER"
+        gone = {*CHOICES, *NEVER} - {name for _, name in OPTIONS}
+        assert gone == set()
+
+    @pytest.mark.parametrize(("words", "name"), sorted(OPTIONS))
+    def test_option(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, name: str) -> None:
+        """What may be said counts; all else is refused with its place, at the top and in the table."""
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+        action = OPTIONS[words, name]
+        commands, may, may_not = CHOICES.get(name, ((), (), ()))
+        if words not in commands:
+            may, may_not = (), tuple(fitting(action))
+        for table in ("", f"[{words.partition(' ')[0]}]\n"):
+            for value in may:
+                assert said(tmp_path, words, table, name, value) is not None
+            for value in may_not:
+                with pytest.raises(SettingsError, match=SAID.format(name)) as caught:
+                    said(tmp_path, words, table, name, value)
+                assert f"say it on the line: --{name.replace('_', '-')}" in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("table", "read", "keys", "may"),
+        [
+            ("approvals", approval_settings, APPROVALS, {"deny_reasons", "expire"}),
+            ("attention", attention_settings, ATTENTION, set()),
+            ("gateway", gateway_settings, GATEWAY, {"rules"}),
+            ("hook", hook_settings, HOOK, {"rules", "wait"}),
+            ("notify", notify_settings, NotifySettings.model_fields, set()),
+        ],
+    )
+    def test_table(
+        self, tmp_path: Path, table: str, read: Callable[..., object], keys: Iterable[str], may: set[str]
+    ) -> None:
+        """Of a table a directory may say these keys; any other is refused by its name."""
+        fits = {"deny_reasons": "['no']", "expire": "'5m'", "rules": "{}", "wait": "'5s'"}
+        fits |= {"rules": "['deploy']"} if table == "hook" else {}
+        environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path / "config")}
+        where = {"project" if table == "hook" else "directory": tmp_path}
+        assert may <= set(keys)
+        for key in keys:
+            (tmp_path / "interlock.toml").write_text(f"[{table}]\n{key} = {fits.get(key, 1)}\n")
+            if key in may:
+                read(**where, environ=environ)
+                continue
+            with pytest.raises(SettingsError, match=rf"\[{table}\]: {key}: may stand in .*config"):
+                read(**where, environ=environ)
+
+    def test_every_table_has_an_answer(self) -> None:
+        """A table that is new is decided about; `keys` has a check of its own."""
+        assert set(TABLES) == {"approvals", "attention", "gateway", "hook", "keys", "notify"}
+
+    def test_an_empty_table_hides_none_of_the_users(self, tmp_path: Path) -> None:
+        """Where a directory may say nothing it may not say that nobody is told either."""
+        (tmp_path / "interlock.toml").write_text("[notify]\n")
+        with pytest.raises(SettingsError, match=r"\[notify\]: may stand in"):
+            notify_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path / "c")}, directory=tmp_path)
+
+
+class TestLooser:
+    @pytest.mark.parametrize(
+        ("line", "name", "value"),
+        [
+            (RUN, "mode", "shadow"),
+            (ACP, "answer", "approve"),
+            (FLOW, "workdir", "sub/../.."),
+            (["serve"], "listen", "0.0.0.0:8737"),
+            (["history", "export", "s"], "out", "/home/me/.bashrc"),
+            (["draw", "a.rules"], "out", "/home/me/.bashrc"),
+        ],
+    )
+    def test_by_whoever_answers_for_it(
+        self, tmp_path: Path, line: list[str], name: str, value: str
+    ) -> None:
+        """The user's own file, a file that is named and the environment may."""
+        named = tmp_path / "named.toml"
+        named.write_text(f"{name} = '{value}'")
+        ways = [
+            settled(tmp_path, line, environ={f"INTERLOCK_{name.upper()}": value}),
+            settled(tmp_path, line, environ={"INTERLOCK_CONFIG": str(named)}),
+            settled(tmp_path, line, user=f"{name} = '{value}'"),
+        ]
+        for args in ways:
+            assert getattr(args, name)
+            assert args.of_directory == {}
+
+    def test_out_of_the_users_sandbox(self, tmp_path: Path) -> None:
+        """Tools run where the user has them run; who chose nothing may be given a sandbox."""
+        with pytest.raises(SettingsError, match="runtime: may stand in"):
+            settled(tmp_path, RUN, here="runtime = 'local'", user="runtime = 'sandbox'")
+        with pytest.raises(SettingsError, match="workdir: may stand in"):
+            settled(tmp_path, RUN, here="workdir = '.'", user="workdir = '/srv/agent'")
+        assert settled(tmp_path, RUN, here="runtime = 'sandbox'", user="").runtime == "sandbox"
+
+    def test_stricter_than_the_user(self, tmp_path: Path) -> None:
+        """It may ask for more than the user does, and that is told."""
+        args = settled(tmp_path, RUN, here="mode = 'enforce'", user="mode = 'shadow'")
+        assert args.mode == "enforce"
+        assert (added(args) or "").startswith(f"mode enforce from {tmp_path}/project/interlock.toml: ")
+
+
+class TestLimits:
+    @pytest.mark.parametrize(
+        ("line", "option", "here", "user", "counts"),
+        [
+            (RUN, "max_cost", "5", "2", 2),
+            (RUN, "max_cost", "1.5", "2", 1.5),
+            (RUN, "max_cost", "1.5", None, 1.5),
+            (RUN, "max_steps", "5", "50", 5),
+            (RUN, "max_steps", "500", "50", 50),
+            (RUN, "max_steps", "500", "400", 400),
+            (RUN, "max_steps", "500", None, 100),
+            (FLOW, "max_steps", "500", None, 500),
+            (FLOW, "max_time", "'2h'", "'90s'", 90),
+            (FLOW, "max_turns", "3", "9", 3),
+        ],
+    )
+    def test_the_lower_one_counts(
+        self, tmp_path: Path, line: list[str], option: str, here: str, user: str | None, counts: float
+    ) -> None:
+        """Of the directory's, the user's and the usual one."""
+        own = "" if user is None else f"{option} = {user}"
+        assert getattr(settled(tmp_path, line, here=f"{option} = {here}", user=own), option) == counts
+
+    def test_masked_fields_are_added(self, tmp_path: Path) -> None:
+        """What the user has masked stays masked."""
+        args = settled(tmp_path, RUN, here="redact = 'salary, iban'", user="redact = ['iban', 'ssn']")
+        assert args.redact == "iban,ssn,salary"
+
+    def test_requests_expire_when_the_first_says_so(self, tmp_path: Path) -> None:
+        """A directory lengthens no waiting time, and gives nobody a say in what they started."""
+        for folder, text in (("project", "deny_reasons = ['here']\nexpire = '2h'"), ("config", "%s")):
+            (tmp_path / folder).mkdir()
+            own = "expire = '5m'\nown_approvals = true\ndeny_reasons = ['mine']"
+            (tmp_path / folder / "interlock.toml").write_text(f"[approvals]\n{text.replace('%s', own)}")
+        environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path / "config")}
+        found = approval_settings(environ=environ, directory=tmp_path / "project")
+        assert found.policy == ApprovalPolicy(expire=300, own_approvals=True)
+        assert found.deny_reasons == ("here",)
+
+
+class TestRules:
+    def test_come_on_top_of_the_users(self, tmp_path: Path) -> None:
+        """What the user's own file names is left out for no directory."""
+        args = settled(
+            tmp_path,
+            ["serve"],
+            here="rules = ['a.rules']",
+            user="rules = ['strict.rules']\n[serve]\nrules = ['mine.rules', '/etc/all.rules']",
+        )
+        assert args.rules == [f"{tmp_path}/config/mine.rules", "/etc/all.rules", "a.rules"]
+
+    @pytest.mark.parametrize(
+        ("added", "refused"),
+        [
+            ("block fetch", False),
+            ("require human-approval before fetch", True),
+            ("limit fetch to 9 per session", True),
+            ("map bash.command ls as listing", True),
+        ],
+    )
+    def test_take_no_call_from_the_users(self, tmp_path: Path, added: str, refused: bool) -> None:
+        """A user's rule on what nothing names counts for as many calls as before."""
+        (tmp_path / "config").mkdir()
+        (tmp_path / "config" / "mine.rules").write_text(
+            "require test before deploy\nblock anything-else\n"
+        )
+        (tmp_path / "project").mkdir()
+        (tmp_path / "project" / "a.rules").write_text(added + "\n")
+        here, user = "rules = ['a.rules']", "rules = ['mine.rules']"
+        if refused:
+            with pytest.raises(SettingsError, match="taken out of 'block anything-else'"):
+                settled(tmp_path, ["serve"], here=here, user=user)
+        else:
+            assert len(settled(tmp_path, ["serve"], here=here, user=user).rules) == 2
+
+    def test_name_no_call_that_the_users_name(self, tmp_path: Path) -> None:
+        """Of two maps that meet a call the first counts, and that is the user's."""
+        (tmp_path / "config").mkdir()
+        (tmp_path / "config" / "mine.rules").write_text("map bash.command rm as delete\nblock delete\n")
+        (tmp_path / "project").mkdir()
+        (tmp_path / "project" / "a.rules").write_text("map bash.command rm as harmless\n")
+        args = settled(tmp_path, ["serve"], here="rules = ['a.rules']", user="rules = ['mine.rules']")
+        rules = load_rules(*(tmp_path / "project" / each for each in args.rules))
+        names = rules.resolve(ToolCall("c", "bash", {"command": "rm -rf x"}))
+        assert "delete" in names
+        assert "harmless" not in names
+
+    def test_of_the_user_begin_beside_the_file(self, tmp_path: Path) -> None:
+        """A file of the same name in the working directory does not stand in for the user's."""
+        args = settled(tmp_path, RUN, user="rules = 'mine.rules'")
+        assert args.rules == [f"{tmp_path}/config/mine.rules"]
+        assert added(args) is None
+        with pytest.raises(SettingsError, match="no-such-user"):
+            settled(tmp_path, RUN, user="rules = '~no-such-user/mine.rules'")
+
+    def test_on_the_line_or_in_the_environment(self, tmp_path: Path) -> None:
+        """Who names rules for this start names all of them."""
+        here, user = "rules = 'a.rules'", "rules = 'mine.rules'"
+        line = ["serve", "--rules", "b.rules"]
+        assert settled(tmp_path, line, here=here, user=user).rules == ["b.rules"]
+        environ = {"INTERLOCK_RULES": "c.rules"}
+        args = settled(tmp_path, ["serve"], environ=environ, here=here, user=user)
+        assert args.rules == ["c.rules"]
+        assert added(args) is None
+
+    def test_beside_the_users_settings(self, tmp_path: Path) -> None:
+        """Started in the config directory, also by another way to it, its file is the user's own."""
+        (tmp_path / "project").mkdir()
+        (tmp_path / "config").symlink_to(tmp_path / "project")
+        args = settled(tmp_path, ["serve"], here="mode = 'shadow'\nrules = 'a.rules'")
+        assert (args.mode, args.rules) == ("shadow", ["a.rules"])
+
+
+class TestTold:
+    def test_with_the_place(self, tmp_path: Path) -> None:
+        """Whoever starts agents reads which rules come from where, whatever the file is called."""
+        args = settled(tmp_path, ["serve"], here='rules = ["a.rules", "b\\u001b[2J.rules"]')
+        where = f"{tmp_path}/project/interlock.toml"
+        assert added(args) == (
+            f"rules a.rules, b\\x1b[2J.rules from {where}: a working directory may add rules, and loosen "
+            "nothing"
+        )
+
+    def test_of_those_that_count(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """An agent file's own rules leave no room for others, which are then not told."""
+        monkeypatch.chdir(tmp_path)
+        args = Namespace(of_directory={"rules": ["a.rules", "b.rules"], "where": "interlock.toml"})
+        assert (added(args, [tmp_path / "a.rules"]) or "").startswith("rules a.rules from interlock.toml")
+        assert added(args, [tmp_path / "c.rules"]) is None
+
+
+class TestGateway:
+    @pytest.mark.parametrize("added", ["limit fetch to 9 per session", "map bash.command ls as listing"])
+    def test_no_set_takes_calls_from_the_servers_rules(self, tmp_path: Path, added: str) -> None:
+        """An agent could choose a set with which it is asked less."""
+        mine, more = tmp_path / "mine.rules", tmp_path / "more.rules"
+        mine.write_text("block anything-else\n")
+        more.write_text(added + "\n")
+        of_user = GatewaySettings({"more": (str(more),)})
+        assert rule_sets((str(mine),), of_user).names == {"more"}
+        with pytest.raises(SettingsError, match=r"rules: more: .* out of 'block anything-else'"):
+            rule_sets((str(mine),), replace(of_user, added=of_user.rules))
+
+    def test_nor_from_a_set_of_the_users(self, tmp_path: Path) -> None:
+        """Whoever chooses both sets, or one with files of both, is asked no less than by the user's."""
+        (tmp_path / "all.rules").write_text("block anything-else\n")
+        (tmp_path / "more.rules").write_text("limit fetch to 9 per session\n")
+        every, more = str(tmp_path / "all.rules"), str(tmp_path / "more.rules")
+        for sets, name in (({"strict": (every,), "more": (more,)}, "more"), ({"x": (every, more)}, "x")):
+            with pytest.raises(SettingsError, match=rf"rules: {name}: .* out of 'block anything-else'"):
+                rule_sets((), GatewaySettings(sets, added={name: (more,)}))
+
+    async def test_as_they_were_at_the_start(self, tmp_path: Path) -> None:
+        """An agent that writes another set before it is first chosen changes nothing."""
+        mine, more = tmp_path / "mine.rules", tmp_path / "more.rules"
+        mine.write_text("block anything-else\n")
+        more.write_text("block fetch\n")
+        sets = {"more": (str(more),)}
+        found = rule_sets((str(mine),), GatewaySettings(sets, added=sets))
+        more.write_text("limit fetch to 9 per session\n")
+        assert set(await found.registry(["more"])) == {"block-anything-else", "block-fetch"}
+
+    def settings(self, tmp_path: Path, here: str, user: str) -> dict[str, tuple[str, ...]]:
+        work, config = tmp_path / "project", tmp_path / "config"
+        for folder, text in ((work, here), (config, user)):
+            folder.mkdir()
+            (folder / "interlock.toml").write_text(text)
+        found = gateway_settings(environ={"INTERLOCK_CONFIG_DIR": str(config)}, directory=work)
+        assert found.limits.rate == 9
+        return dict(found.rules)
+
+    def test_sets_are_added_to_the_users(self, tmp_path: Path) -> None:
+        """A directory's table takes no limit and no rule out of the user's."""
+        here = "[gateway.rules]\nstrict = 'none.rules'\nmore = 'more.rules'\n"
+        user = "[gateway]\nlimits = {rate = 9}\n[gateway.rules]\nstrict = ['all.rules']\n"
+        assert self.settings(tmp_path, here, user) == {
+            "strict": (f"{tmp_path}/config/all.rules", "none.rules"),
+            "more": ("more.rules",),
+        }
+
+    def test_the_users_alone(self, tmp_path: Path) -> None:
+        """Without one in the directory the user's counts, and its files begin beside it."""
+        user = "[gateway]\nlimits = {rate = 9}\n[gateway.rules]\nstrict = 'all.rules'\n"
+        assert self.settings(tmp_path, "", user) == {"strict": (f"{tmp_path}/config/all.rules",)}

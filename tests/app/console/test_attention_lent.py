@@ -1,0 +1,93 @@
+"""Calling an operator whose terminal an editor has meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from interlock.app.console.app import InterlockConsole
+from interlock.app.console.attention import BELL, Attention, AttentionSettings
+
+from ...support.fake_hub import FakeHub
+from ..support.scenes import NOW, deploy_request
+from .test_attention import Recorder
+
+QUIET = AttentionSettings(every=timedelta(seconds=30))
+
+
+class Lent(Recorder):
+    """A terminal with the focus that another program may have."""
+
+    def __init__(self) -> None:
+        super().__init__(focused=True)
+        self.lent = False
+
+    def attention(self) -> Attention:
+        attention = Attention(replace(self.terminal(), lent=lambda: self.lent), QUIET)
+        attention.begin()
+        return attention
+
+
+class TestLent:
+    """Nothing written then arrives: it is kept for when the terminal is back."""
+
+    def test_called_once_it_is_back(self) -> None:
+        """Attention: what came while an editor had the terminal is called for afterwards."""
+        on = Lent()
+        attention = on.attention()
+        on.lent = True
+        for number in (1, 2):
+            attention.count(number)
+            attention.asked(deploy_request(id=f"q{number}"))
+        assert on.calls == []
+        on.lent = False
+        attention.back()
+        assert on.written[-3:] == [
+            "\x1b]0;Interlock (2 waiting)\x1b\\",
+            BELL,
+            "\x1b]9;Interlock: 2 requests wait\x1b\\",
+        ]
+        attention.back()
+        assert on.calls.count(BELL) == 1
+
+    def test_not_for_what_is_over(self) -> None:
+        """Attention: what was decided elsewhere meanwhile calls nobody, and the title is right."""
+        on = Lent()
+        attention = on.attention()
+        on.lent = True
+        attention.count(1)
+        attention.asked(deploy_request())
+        attention.count(0)
+        on.lent = False
+        attention.back()
+        assert on.calls == []
+        assert on.written[-1] == "\x1b]0;Interlock\x1b\\"
+
+    def test_what_was_owed_falls_due_meanwhile(self) -> None:
+        """Attention: a call that was put off until the terminal was lent comes when it is back."""
+        on = Lent()
+        on.focused = False
+        attention = on.attention()
+        for number in (1, 2):
+            attention.count(number)
+            attention.asked(deploy_request(id=f"q{number}"))
+        assert on.calls.count(BELL) == 1
+        on.lent = True
+        on.due[0][1]()
+        assert on.calls.count(BELL) == 1
+        on.lent, on.focused = False, True
+        attention.back()
+        assert on.calls.count(BELL) == 2
+
+    async def test_the_console_says_when(self) -> None:
+        """Attention: the console tells when its terminal is back from an editor."""
+        on = Lent()
+        hub = FakeHub(now=NOW)
+        app = InterlockConsole(hub, operator="maria", clock=lambda: NOW)
+        app._terminal = replace(on.terminal(), lent=lambda: on.lent)
+        async with app.run_test() as pilot:
+            await pilot.pause()
+            before = len(on.written)
+            app.app_resume_signal.publish(app)
+            await pilot.pause()
+            assert on.written[before:] == ["\x1b]0;Interlock\x1b\\"]

@@ -1,0 +1,190 @@
+"""The app around the screens: starting, routing, help and palette, quitting."""
+
+from __future__ import annotations
+
+import asyncio
+
+from interlock.app.screens.common.confirm import Confirm
+from interlock.app.screens.common.detail import Detail
+from interlock.app.screens.history.screen import HistoryScreen
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.screens.replay.screen import ReplayScreen
+from interlock.engine.history.model.events import SessionOpened
+from interlock.engine.hub.hub import Hub
+
+from ..support.scenes import cleanup, docs_writer, release_bot
+from ..support.stage import stage
+
+
+class TestStart:
+    async def test_a_start_that_fails_is_shown_and_stays(self) -> None:
+        """An error while opening sessions is a line that stays, never the end of the console."""
+
+        async def start(_hub: Hub) -> None:
+            raise ValueError("deploy.rules:3:9: expected 'before', found 'after'")
+
+        async with stage(docs_writer(), start=start) as on:
+            await on.until("Could not start: ValueError: deploy.rules:3:9")
+            await on.press("1")
+            await on.settle()
+            assert "Could not start: ValueError: deploy.rules:3:9" in on.painted()
+
+    async def test_agents_run_in_workers_of_the_app(self) -> None:
+        """A session's run is a worker; one that crashes leaves the console alone."""
+        ran = asyncio.Event()
+
+        async def crash() -> None:
+            ran.set()
+            raise RuntimeError("an agent's bug")
+
+        async with stage(docs_writer()) as on:
+            on.hub.spawn(crash(), "docs-writer")
+            await asyncio.wait_for(ran.wait(), 5)
+            await on.settle()
+            assert isinstance(on.app.screen, LiveScreen)
+            assert "docs-writer" in on.painted()
+
+    async def test_a_run_that_has_already_begun_goes_on(self) -> None:
+        """A session may hand over a coroutine that is under way."""
+        done = asyncio.Event()
+
+        async def begun() -> None:
+            await asyncio.sleep(0)
+            done.set()
+
+        async with stage(docs_writer()) as on:
+            coroutine = begun()
+            coroutine.send(None)
+            on.hub.spawn(coroutine, "begun")
+            await asyncio.wait_for(done.wait(), 5)
+
+
+class TestHelp:
+    async def test_help_is_made_from_the_bindings(self) -> None:
+        """`?` and F1 list what works here with its explanation, the focused part first."""
+        async with stage() as on:
+            await on.press("f1")
+            await on.settle()
+            assert isinstance(on.app.screen, Detail)
+            await on.press("escape", "question_mark")
+            await on.settle()
+            shown = on.painted()
+        for part in ("HERE", "THIS SCREEN", "EVERYWHERE", "Interrupt the agent with a message", "^x"):
+            assert part in shown
+
+    async def test_help_works_over_a_dialog(self) -> None:
+        """The dialog's own keys are explained there."""
+        async with stage() as on:
+            await on.open_dialog()
+            await on.press("question_mark")
+            await on.settle()
+            assert "Let this one call run" in on.painted()
+
+    async def test_every_binding_is_named_and_explained(self) -> None:
+        """Each key has an id, a tooltip, and is in the palette by name."""
+        async with stage() as on:
+            active = on.app.screen.active_bindings.values()
+            ours = [a.binding for a in active if type(a.node).__module__.startswith("interlock.")]
+            palette = [c.title.lower() for c in on.app.get_system_commands(on.app.screen)]
+            assert len(ours) > 20
+            for binding in ours:
+                if binding.action == "app.command_palette":
+                    continue
+                assert binding.id
+                assert binding.tooltip
+                assert binding.description.lower() in palette
+
+    async def test_the_palette_acts(self) -> None:
+        """A command of the palette does what its key does."""
+        async with stage() as on:
+            await on.press("ctrl+p")
+            await on.settle()
+            await on.pilot.press(*"interr")
+            await on.pilot.pause(0.3)
+            await on.pilot.press("enter")
+            await on.pilot.pause(0.3)
+            assert "To release-bot ▸" in on.painted()
+
+    async def test_keys_below_can_be_clicked(self) -> None:
+        """The bar's keys work by mouse."""
+        async with stage() as on:
+            at = on.painted().splitlines()[-1].index("i interrupt")
+            await on.pilot.click("KeyBar", offset=(at, 0))
+            await on.settle()
+            assert "To release-bot ▸" in on.painted()
+
+
+class TestRouting:
+    async def test_history_and_back(self) -> None:
+        """`h`, or a click on its name, opens the history; escape comes back."""
+        async with stage() as on:
+            await on.press("h")
+            await on.settle()
+            assert isinstance(on.app.screen, HistoryScreen)
+            await on.press("escape")
+            await on.settle()
+            assert isinstance(on.app.screen, LiveScreen)
+            await on.pilot.click("TitleBar", offset=(34, 0))
+            await on.settle()
+            assert isinstance(on.app.screen, HistoryScreen)
+
+    async def test_replay_of_the_selected_session(self) -> None:
+        """`r` opens the replay of what the journal has."""
+        async with stage() as on:
+            on.hub.publish(
+                "release-bot-1f3a", SessionOpened(agent="release-bot", model="scripted", mode="enforce")
+            )
+            await on.press("r")
+            await on.settle()
+            assert isinstance(on.app.screen, ReplayScreen)
+
+    async def test_a_replay_that_cannot_be_read_is_told(self) -> None:
+        """What the hub raises becomes a notice."""
+        async with stage() as on:
+
+            async def broken(_session: str) -> list[object]:
+                raise OSError("disk read error")
+
+            on.hub.recorded = broken
+            await on.press("r")
+            await on.settle()
+            assert "disk read error" in on.painted()
+
+
+class TestQuit:
+    async def test_it_asks_while_something_runs_or_waits(self) -> None:
+        """Quitting counts what runs and what waits; escape stays, `y` leaves."""
+        async with stage() as on:
+            await on.press("q")
+            await on.settle()
+            assert isinstance(on.app.screen, Confirm)
+            assert "3 sessions are running, 1 request waits. Quit?" in on.painted()
+            await on.press("escape")
+            await on.settle()
+            assert isinstance(on.app.screen, LiveScreen)
+            await on.press("ctrl+q", "y")
+            await on.settle()
+            assert not on.app._exit, "the key came before the question could be read"
+            await on.wake()
+            await on.press("y")
+            await on.settle()
+            assert on.app._exit
+
+    async def test_it_leaves_at_once_when_nothing_runs(self) -> None:
+        """With every session at rest there is nothing to ask."""
+        async with stage(cleanup()) as on:
+            await on.press("q")
+            await on.settle()
+            assert on.app._exit
+
+    async def test_ctrl_q_works_over_a_dialog(self) -> None:
+        """Leaving is possible from everywhere, and decides nothing."""
+        async with stage(release_bot()) as on:
+            await on.open_dialog()
+            await on.press("ctrl+q")
+            await on.settle()
+            assert isinstance(on.app.screen, Confirm)
+            await on.wake()
+            await on.press("y")
+            await on.settle()
+            assert on.decisions() == []

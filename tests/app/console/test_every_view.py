@@ -1,0 +1,49 @@
+"""Every view of the console, with colours and without: what it has to show and to leave out.
+
+One visit answers several questions, since to bring a console up costs more than to look at it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ..support.views import BY_NAME, NAMES, showing
+from ..terminal.test_charset import ASCII, check_ascii
+from ..terminal.test_keymap import check_keys, mark_keys
+from ..terminal.test_no_color import check_focus, check_grey
+from ..terminal.test_theme import check_contrast
+from .test_palette import check_palette
+from .test_sizes import check_size
+
+
+@pytest.mark.parametrize("name", NAMES)
+class TestEveryView:
+    async def test_shows_acts_and_can_be_read(
+        self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """At 80 columns nothing essential is cut off, each action is a command, and no word is faint."""
+        monkeypatch.chdir(tmp_path)
+        async with showing(BY_NAME[name], tmp_path, (80, 24)) as on:
+            check_size(on, name)
+            # The palette does not list itself.
+            if not name.startswith("palette"):
+                check_palette(on)
+            await check_contrast(on)
+
+    async def test_in_ascii_and_grey(
+        self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A terminal of few characters and no colours gets neither; no key is named but by the keymap."""
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("NO_COLOR", "1")
+        mark_keys(monkeypatch)
+        async with showing(BY_NAME[name], tmp_path, (120, 40), ASCII) as on:
+            check_keys(on)
+            check_ascii(on)
+            check_grey(on)
+            await on.pilot.resize_terminal(80, 24)
+            check_ascii(on)
+            check_grey(on)
+            await check_focus(on)

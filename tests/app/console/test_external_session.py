@@ -1,0 +1,195 @@
+"""The console with a session whose loop runs elsewhere: every screen shows what it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from interlock.app.console.app import InterlockConsole
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.screens.common.confirm import Confirm
+from interlock.app.screens.common.guarded_keys import ASLEEP
+from interlock.app.screens.decisions.screen import DecisionsScreen
+from interlock.app.screens.history.backtest import BacktestScreen
+from interlock.app.screens.history.screen import HistoryScreen
+from interlock.app.screens.live.loosen import Loosen
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.screens.live.switch_nets import SwitchNets
+from interlock.app.screens.replay.screen import ReplayScreen
+from interlock.engine.history.model.events import CallDecided
+from interlock.engine.hub.hub import CallAnswer, Hub
+
+from ...engine.support.external_agent import opened, ran, recorded
+
+
+class Console:
+    """A console on a hub with one session of an agent elsewhere that wants to deploy."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self.seconds = 0.0
+        self.app = InterlockConsole(
+            hub, operator="mia", start=self._start, monotonic=lambda: self.seconds
+        )
+        self.pilot: Pilot[None]
+        self.deploy: asyncio.Task[CallAnswer]
+        self.asked = asyncio.Event()
+
+    async def _start(self, hub: Hub) -> None:
+        await opened(hub)
+        await hub.said("robin-1", "user", "Ship it.")
+        await hub.said("robin-1", "assistant", "Testing, then deploying.")
+        await ran(hub, "robin-1", "t1", "test")
+        self.deploy = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", {"env": "prod"}))
+        self.asked.set()
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        for _ in range(1500):
+            if holds():
+                return
+            await self.pilot.pause(0.01)
+        raise AssertionError(f"it did not happen:\n{self.painted()}")
+
+    async def shows(self, *texts: str) -> None:
+        await self.until(lambda: all(text in self.painted() for text in texts))
+
+    async def at(self, screen: type) -> None:
+        await self.until(lambda: isinstance(self.app.screen, screen))
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.pilot.pause(0.01)
+
+    async def dialog(self) -> None:
+        """The request's dialog, awake."""
+        await self.at(ApprovalScreen)
+        screen = self.app.screen
+        assert isinstance(screen, ApprovalScreen)
+        await self.until(lambda: screen.sleeps_for() < 1 and screen._shown_at is not None)
+        self.seconds += 1.0
+
+    async def confirm(self) -> None:
+        """Say yes, once the question listens."""
+        await self.at(Confirm)
+        self.seconds += 2 * ASLEEP
+        await self.pilot.pause(0.05)
+        self.seconds += 2 * ASLEEP
+        await self.press("y")
+        await self.until(lambda: not isinstance(self.app.screen, Confirm))
+
+    async def answer(self) -> CallAnswer:
+        """What the agent is told."""
+        return await asyncio.wait_for(self.deploy, 10)
+
+    def painted(self) -> str:
+        return "\n".join(strip.text for strip in self.app.screen._compositor.render_strips())
+
+
+@asynccontextmanager
+async def console(tmp_path: Path) -> AsyncIterator[Console]:
+    hub = Hub.open(tmp_path / "console.db")
+    made = Console(hub)
+    try:
+        async with made.app.run_test(size=(120, 40), notifications=True) as pilot:
+            made.pilot = pilot
+            await asyncio.wait_for(made.asked.wait(), 15)
+            yield made
+    finally:
+        made.deploy.cancel()
+        await hub.close()
+
+
+class TestLive:
+    async def test_is_shown_and_decided(self, tmp_path: Path) -> None:
+        """The dialog has the agent's last words; what is decided there is the agent's answer."""
+        async with console(tmp_path) as on:
+            await on.dialog()
+            await on.shows("Testing, then deploying.", "prod")
+            await on.press("a")
+            assert (await on.answer()).outcome == "allow"
+            await on.at(LiveScreen)
+            await on.shows("robin", "runs elsewhere", "Ship it.", "approved by mia", "enforce")
+
+    async def test_keys_that_speak_to_a_loop_say_why_not(self, tmp_path: Path) -> None:
+        """`i` and `ctrl+k` do nothing but say that the loop runs elsewhere."""
+        async with console(tmp_path) as on:
+            await on.dialog()
+            await on.press("escape")
+            await on.at(LiveScreen)
+            for key in ("i", "ctrl+k"):
+                await on.press(key)
+                await on.shows("Not from here")
+                on.app.clear_notifications()
+                await on.until(lambda: "Not from here" not in on.painted())
+
+    async def test_stopping_denies_what_waits(self, tmp_path: Path) -> None:
+        """`ctrl+x` says what it does here, and then denies the call."""
+        async with console(tmp_path) as on:
+            await on.dialog()
+            await on.press("escape")
+            await on.at(LiveScreen)
+            await on.press("ctrl+x")
+            await on.at(Confirm)
+            await on.shows("what waits for a person is denied")
+            await on.confirm()
+            answer = await on.answer()
+            assert (answer.outcome, "stopped by mia" in (answer.reason or "")) == ("block", True)
+
+    async def test_nets_and_mode_are_switched(self, tmp_path: Path) -> None:
+        """`n` opens its nets, `m` its mode, as for any session."""
+        async with console(tmp_path) as on:
+            await on.dialog()
+            await on.press("escape")
+            await on.at(LiveScreen)
+            await on.press("n")
+            await on.at(SwitchNets)
+            await on.press("escape")
+            await on.at(LiveScreen)
+            await on.press("m")
+            await on.at(Loosen)
+            await on.press("o", "k", "enter")
+            await on.shows("shadow", "1 waiting")
+            assert not on.deploy.done()
+
+
+class TestRecord:
+    async def test_replay(self, tmp_path: Path) -> None:
+        """`r` steps through its events, from its opening to the request."""
+        async with console(tmp_path) as on:
+            await on.dialog()
+            await on.press("escape", "r")
+            await on.at(ReplayScreen)
+            await on.shows("event 1 of", "robin")
+            await on.press("end")
+            await on.shows("approval.requested")
+
+    async def test_history_and_going_on(self, tmp_path: Path) -> None:
+        """The history says where its loop was; going on with it from here says why that cannot be."""
+        async with console(tmp_path) as on:
+            await on.dialog()
+            await on.press("escape")
+            await on.at(LiveScreen)
+            await on.press("h")
+            await on.at(HistoryScreen)
+            await on.shows("robin-1", "its loop ran elsewhere", "elsewhere")
+            await on.press("c")
+            await on.confirm()
+            await on.shows("Cannot continue")
+
+    async def test_decisions_and_backtest(self, tmp_path: Path) -> None:
+        """Its calls stand among the decisions and can be judged by other rules."""
+        async with console(tmp_path) as on:
+            await on.dialog()
+            await on.press("escape", "v")
+            await on.at(DecisionsScreen)
+            await on.shows("test")
+            await on.press("escape")
+            await on.at(LiveScreen)
+            await on.press("b")
+            await on.at(BacktestScreen)
+            await on.shows("robin-1")
+            assert [d.tool for d in recorded(on.hub.database, CallDecided)] == ["test"]

@@ -1,0 +1,234 @@
+"""Everything by mouse: keys in the bars and in frames can be clicked, rows chosen and opened."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.screens.common.detail import Detail
+from interlock.app.screens.common.guarded_keys import ASLEEP
+from interlock.app.screens.common.help import Help
+from interlock.app.screens.decisions.detail import DecisionDetail
+from interlock.app.screens.decisions.screen import DecisionsScreen
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.screens.replay.screen import ReplayScreen
+
+from ..support.stage import Stage, stage
+from ..support.views import BY_NAME, Shown, showing
+
+
+async def click(on: Shown | Stage, text: str, *, times: int = 1) -> None:
+    """Click on a text, the lowest and rightmost of its kind."""
+    lines = on.painted().split("\n")
+    rows = [row for row, line in enumerate(lines) if text in line]
+    assert rows, f"{text!r} is not on screen:\n{on.painted()}"
+    at = (lines[rows[-1]].rindex(text), rows[-1])
+    await on.pilot.click(offset=at, times=times)
+    await on.pilot.pause(0.05)
+
+
+class TestApproval:
+    async def test_approving(self) -> None:
+        """The queue's request is opened and approved with clicks alone."""
+        async with stage() as on:
+            await click(on, "a approve")
+            assert isinstance(on.app.screen, ApprovalScreen)
+            await on.wake()
+            await click(on, "a approve once")
+            await on.settle()
+            assert on.decisions() == [("decide", "ap1", True, "maria", None)]
+
+    async def test_a_click_waits_as_a_key_does(self) -> None:
+        """For the first 400 ms a click on a decision does nothing but say so."""
+        async with stage() as on:
+            dialog = await on.open_dialog(awake=False)
+            on.seconds += ASLEEP - 0.1
+            await click(on, "a approve once")
+            await click(on, "d deny  s")
+            await on.settle()
+            assert on.decisions() == []
+            assert on.app.screen is dialog
+            assert not isinstance(on.app.focused, Input)
+            assert "keys wake in 0.4 s" in on.painted()
+            on.seconds += ASLEEP
+            await click(on, "a approve once")
+            await on.settle()
+            assert len(on.decisions()) == 1
+
+    async def test_two_clicks_decide_once(self) -> None:
+        """A double click is one decision."""
+        async with stage() as on:
+            await on.open_dialog()
+            await click(on, "a approve once", times=2)
+            await on.settle()
+            assert len(on.decisions()) == 1
+
+    async def test_clicking_elsewhere_decides_nothing(self) -> None:
+        """The text, the frame and what is behind it are not buttons."""
+        async with stage() as on:
+            dialog = await on.open_dialog()
+            for text in (
+                "WHAT WILL RUN",
+                "release-bot (release-bot-1f3a)",
+                "Approve: deploy",
+                "Sessions",
+            ):
+                await click(on, text)
+            assert on.decisions() == []
+            assert on.app.screen is dialog
+
+    async def test_denying_and_going_back(self) -> None:
+        """Deny opens the line for the reason; the frame's words deny, or go back."""
+        async with stage() as on:
+            await on.open_dialog()
+            await click(on, "d deny  s")
+            assert isinstance(on.app.focused, Input)
+            await click(on, "esc goes back")
+            assert "enter denies" not in on.painted()
+            await on.wake()
+            await click(on, "d deny  s")
+            await on.press(*"no")
+            await on.wake()
+            await click(on, "enter denies")
+            await on.settle()
+            assert on.decisions() == [("decide", "ap1", False, "maria", "no")]
+
+    async def test_explaining_folding_and_leaving(self, tmp_path: Path) -> None:
+        """The other keys of the dialog can be clicked, and the panel that they open closed."""
+        async with showing(BY_NAME["approval-hard"], tmp_path, (120, 40)) as on:
+            dialog = on.app.screen
+            await click(on, "space show all")
+            assert "lines hidden" not in on.painted()
+            await click(on, "x explain")
+            assert isinstance(on.app.screen, Detail)
+            await click(on, "esc close")
+            assert on.app.screen is dialog
+            await click(on, "esc decide later")
+            assert isinstance(on.app.screen, LiveScreen)
+
+
+class TestLive:
+    async def test_rows(self) -> None:
+        """A click chooses a session, a double click opens a request or a net."""
+        async with stage() as on:
+            await click(on, "● docs-writer")
+            await on.until("Check the handbook's examples.")
+            await click(on, "◐ release-bot")
+            await on.until("limit-deploy-2")
+            await click(on, "limit-deploy-2", times=2)
+            await on.until("Net: limit-deploy-2")
+            await click(on, "esc close")
+            await click(on, "./deploy --env prod --…", times=2)
+            await on.until("WHAT WILL RUN")
+
+    async def test_panes_of_a_narrow_screen(self, tmp_path: Path) -> None:
+        """The tabs bring panes forward."""
+        async with showing(BY_NAME["live"], tmp_path) as on:
+            await click(on, "3 Nets")
+            assert "limit-deploy-2" in on.painted()
+            await click(on, "5 Waiting")
+            assert "./deploy --env prod --commit 9f31c02" in on.painted()
+
+    async def test_what_does_not_fit_is_behind_the_ellipsis(self, tmp_path: Path) -> None:
+        """The ellipsis among the keys opens the commands, where every action can be clicked."""
+        async with showing(BY_NAME["live"], tmp_path) as on:
+            assert "r replay" not in on.painted().split("\n")[-1]
+            await click(on, "…  ? help")
+            await on.until("Decisions")
+            await on.pilot.pause(0.3)
+            await click(on, "Decisions")
+            for _ in range(100):
+                await on.pilot.pause(0.02)
+                if isinstance(on.app.screen, DecisionsScreen):
+                    break
+            assert isinstance(on.app.screen, DecisionsScreen)
+
+    async def test_help_and_titles(self, tmp_path: Path) -> None:
+        """Help opens from the bar; the title's names lead to the other screens and back."""
+        async with showing(BY_NAME["live"], tmp_path) as on:
+            await click(on, "? help")
+            assert isinstance(on.app.screen, Help)
+            await click(on, "esc close")
+            await click(on, "decisions")
+            await on.until("decisions")
+            assert isinstance(on.app.screen, DecisionsScreen)
+
+    async def test_questions(self, tmp_path: Path) -> None:
+        """Yes and no are in the frame."""
+        async with showing(BY_NAME["confirm"], tmp_path) as on:
+            await click(on, "n no")
+            assert isinstance(on.app.screen, LiveScreen)
+            await click(on, "m mode")
+            await on.until("stop blocking calls")
+            await click(on, "esc leaves it")
+            assert isinstance(on.app.screen, LiveScreen)
+
+    async def test_switching_a_net(self, tmp_path: Path) -> None:
+        """A row is chosen with a click and switched with a double click, or by the frame's words."""
+        async with showing(BY_NAME["switch-nets"], tmp_path) as on:
+            await click(on, "block-rm")
+            await click(on, "space switches")
+            await on.until("Turn off block-rm")
+            await on.pilot.press("x", "enter")
+            await on.pilot.pause(0.05)
+            [asked] = on.app.hub.asked  # type: ignore[attr-defined]
+            assert asked == ("toggle", "release-bot-1f3a", "block-rm", False, "maria", "x", None)
+            await click(on, "esc closes")
+            assert isinstance(on.app.screen, LiveScreen)
+
+
+class TestDecisions:
+    async def test_rows_keys_and_panels(self, tmp_path: Path) -> None:
+        """Rows, grouping, the panel of a decision and the way back."""
+        async with showing(BY_NAME["decisions"], tmp_path) as on:
+            await click(on, "13:25:30     release-")
+            await on.until("row 9")
+            await click(on, "13:25:30     release-", times=2)
+            await on.until("decided by")
+            assert isinstance(on.app.screen, DecisionDetail)
+            await click(on, "esc close")
+            await click(on, "g group")
+            await on.until("by rule")
+            await click(on, "s shadow")
+            await on.until("Shadow mode: what enforce would have done")
+
+
+class TestReplay:
+    @pytest.fixture(autouse=True)
+    def here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+
+    async def test_stepping_and_the_line(self, tmp_path: Path) -> None:
+        """Steps, jumps to decisions, the marks on the line, and the panes."""
+        async with showing(BY_NAME["replay"], tmp_path) as on:
+            screen = on.app.screen
+            assert isinstance(screen, ReplayScreen)
+            await click(on, "] step")
+            assert screen.position == 4
+            await click(on, "[ back")
+            assert screen.position == 3
+            await click(on, "} next decision")
+            assert screen.position == 7
+            line = next(row for row in on.painted().split("\n") if re.match(r" ├", row))
+            await on.pilot.click(offset=(line.index("■"), 2))
+            await on.pilot.pause(0.05)
+            assert screen.position == 2
+            await click(on, "3 Nets")
+            await on.until("require-test-before")
+
+    async def test_leaving_a_dialog(self, tmp_path: Path) -> None:
+        """What a frame says of its keys can be clicked."""
+        async with showing(BY_NAME["go-to"], tmp_path) as on:
+            await click(on, "esc stays")
+            assert isinstance(on.app.screen, ReplayScreen)
+
+    async def test_what_if(self, tmp_path: Path) -> None:
+        """Nets are switched and judged by clicks."""
+        async with showing(BY_NAME["what-if"], tmp_path) as on:
+            await click(on, "space switches")
+            await click(on, "^s judges")
+            await on.until("nothing would have gone differently")

@@ -1,0 +1,611 @@
+"""G-67: a walk over every key of the console, and every method of its wire, as one operator.
+
+A deploy waits for two people in a session that somebody else started. Whatever one operator presses or
+calls, it never runs, and no decision allows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import pkgutil
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+from textual import events
+from textual.binding import ActiveBinding, Binding
+from textual.pilot import Pilot
+from textual.screen import Screen
+
+from interlock.app import screens
+from interlock.app.console.app import InterlockConsole
+from interlock.app.hosting.server import HubStarter
+from interlock.app.screens.common.guarded_keys import ASLEEP
+from interlock.app.sources.api import Door
+from interlock.app.sources.read_only import READING
+from interlock.engine.agents import C, T
+from interlock.engine.gateway.client.connection import GatewayError
+from interlock.engine.gateway.protocol.console_methods import CONSOLE_METHODS
+from interlock.engine.gateway.protocol.method import Method
+from interlock.engine.history.model.events import (
+    ApprovalGiven,
+    ApprovalRequested,
+    CallDecided,
+    ChangeDropped,
+    ChangeProposed,
+    SessionOpened,
+    SessionResumed,
+)
+from interlock.engine.hub.hub import Hub
+from interlock.rules import compile_rules
+
+from ...engine.gateway.served import Served
+from ...engine.support.shop import Shop, bot, until
+from ..connect.seats import served
+
+RULES = "require 2 human-approvals before deploy risk high no grants\nblock rm"
+NET = "approve-before-deploy"
+LEAVES = {"ctrl+q", "ctrl+c", "ctrl+z", "ctrl+backslash", "Q", "q"}
+"""Keys that would end the walk, or the process, rather than do something in it."""
+CHARACTERS = {"space": " ", "enter": "\r", "question_mark": "?", "dollar_sign": "$", "plus": "+"}
+PATHS: dict[str, tuple[str, ...]] = {
+    "ApprovalScreen": ("a",),
+    "EditInput": ("a", "e"),
+    "SwitchNets": ("n",),
+    "Loosen": ("n", "space"),
+    "ProposedChange": ("m",),
+    "LiveScreen": (),
+    "Help": ("question_mark",),
+    "StartScreen": ("s",),
+    "DecisionsScreen": ("v",),
+    "DecisionDetail": ("v", "enter"),
+    "FatigueScreen": ("v", "f"),
+    "HistoryScreen": ("h",),
+    "RulesScreen": ("R",),
+    "ReplayScreen": ("r",),
+    "Detail": ("r", "enter"),
+    "RecordedDecision": ("r", "o"),
+    "GoToScreen": ("r", "g"),
+    "WhatIfDialog": ("r", "w"),
+    "JudgedScreen": ("r", "w", "ctrl+s"),
+    "BacktestScreen": ("r", "b"),
+    "Confirm": ("ctrl+x",),
+}
+"""Keys from the live screen to the others; where keys lead that are not here, the walk goes, too."""
+BASES = {
+    *("AboutRequest", "GrowingScreen", "Panel", "QueueScreen", "RecordedScreen", "SettledScreen"),
+    "Wakeful",
+}
+WALKED = {
+    *("LiveScreen", "ApprovalScreen", "SwitchNets", "Loosen", "HistoryScreen", "ReplayScreen"),
+    *("RulesScreen", "DecisionsScreen", "StartScreen", "BacktestScreen", "WhatIfDialog"),
+}
+NOT_WALKED: dict[str, tuple[str, set[str]]] = {
+    "AnswerForm": ("a flow's question, which runs nothing by itself", {"send_answer"}),
+    "BatchScreen": ("sends what the dialog sends, once a request", {"close", "deny_all", "approve_all"}),
+    "ByCommand": ("copies a command", {"copy"}),
+    "Detail": ("shows a row", set()),
+    "DecisionDetail": ("shows a row, or opens its replay", {"replay"}),
+    "FlowPanel": ("shows a flow", set()),
+    "GrantScreen": ("is not offered where a rule says 'no grants'", {"give", "page(1)", "page(-1)"}),
+    "ProposedChange": ("confirms or takes back through the hub", {"drop"}),
+    "RaiseLimit": ("is offered where costs are limited", set()),
+    "RecordedDecision": ("shows a decision", set()),
+    "ReviewEdit": ("decides with an edited input, as the hub is asked to below", {"approve_edited"}),
+    "ShadowPanel": ("is offered for sessions in shadow mode; only enforces", {"enforce"}),
+}
+"""Screens that the walk may miss, why, and the actions they declare: a new one needs a look."""
+
+
+async def waiting(hub: Hub, shop: Shop, by: str, session: str = "s1") -> None:
+    """A session in which a deploy waits for two people."""
+    events = hub.subscribe()
+    agent = bot(shop, C(deploy={"env": "prod"}), T("done"))
+    registry = compile_rules(RULES).registry
+    await hub.open_session(agent, registry=registry, by=by, session_id=session)
+    await hub.send(session, "ship it", by=by)
+    await until(events, ApprovalRequested)
+    events.close()
+
+
+async def held(hub: Hub, *shops: Shop) -> None:
+    """Nothing ran, nothing was allowed, and the rule is in force in every session there is."""
+    assert [shop.ran for shop in shops] == [[] for _ in shops]
+    for summary in await hub.history():
+        for event in await hub.recorded(summary.id):
+            assert not (isinstance(event.body, CallDecided) and event.body.outcome == "allow")
+    for state in await hub.sessions():
+        assert (state.mode, NET in state.active) == ("enforce", True)
+
+
+class Walk:
+    """One operator at a console, whose clock the walk moves: nothing sleeps for long."""
+
+    def __init__(self, hub: Hub, operator: str) -> None:
+        self.seconds = 0.0
+        self.app = InterlockConsole(hub, operator=operator, quiet=0, monotonic=lambda: self.seconds)
+        self.pilot: Pilot[None]
+
+    @property
+    def here(self) -> str:
+        return type(self.app.screen).__name__
+
+    async def press(self, *keys: str) -> None:
+        """Unlike the pilot's own it does not wait for an idle processor after every key."""
+        for key in keys:
+            self.seconds += ASLEEP + 1
+            character = CHARACTERS.get(key, key if len(key) == 1 else None)
+            self.app.post_message(events.Key(key, character))
+            await self.pilot.pause(0)
+        await self.settle()
+
+    async def settle(self, turns: int = 2) -> None:
+        for _ in range(turns):
+            await self.pilot.pause(0.002)
+
+    def painted(self) -> str:
+        """Every line on screen, as an operator reads it."""
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join(strip.text.rstrip() for strip in strips)
+
+    async def back(self) -> None:
+        """To the live screen, with no line open."""
+        while len(self.app.screen_stack) > 1:
+            await self.settle()
+            if len(self.app.screen_stack) > 1:
+                await self.app.pop_screen()
+        await self.press("escape")
+
+    async def go(self, *path: str) -> None:
+        """From the live screen by keys, each once what the one before it opens is there."""
+        await self.back()
+        for key in path:
+            before = self.app.screen
+            await self.press(key)
+            for _ in range(60):
+                if self.app.screen is not before:
+                    break
+                await self.settle(1)
+
+    async def reach(self, screen: str, path: tuple[str, ...]) -> bool:
+        """Tell whether `path` leads to `screen`, also where its rows take a while."""
+        for patience in (0, 20) if screen in NOT_WALKED else (0, 20, 100):
+            await self.go(*path[:-1])
+            await self.settle(patience)
+            if path:
+                await self.press(path[-1])
+            for _ in range(20 + patience):
+                if self.here == screen:
+                    await self.settle()
+                    return True
+                await self.settle(1)
+        return False
+
+    def bound(self) -> list[tuple[str, tuple[str, str]]]:
+        """Every key of ours that is bound where the walk is now, shown or not, and what it does where.
+
+        What the console does on all screens is one and the same.
+        """
+        found = self.app.screen.active_bindings.items()
+        own = [(key, each) for key, each in found if key not in LEAVES and _is_ours(each)]
+        return [
+            (key, ("everywhere" if each.node is self.app else self.here, each.binding.action))
+            for key, each in own
+            if _stays(each.binding)
+        ]
+
+
+def _stays(binding: Binding) -> bool:
+    return not binding.action.startswith(("app.quit", "app.suspend"))
+
+
+def _is_ours(active: ActiveBinding) -> bool:
+    """Tell whether a binding is declared by the console, and not by a widget it is made of."""
+    for each in type(active.node).__mro__:
+        declared = each.__dict__.get("BINDINGS", [])
+        if any(getattr(binding, "action", None) == active.binding.action for binding in declared):
+            return each.__module__.startswith("interlock")
+    return True
+
+
+def all_screens() -> dict[str, type[Screen[object]]]:
+    """Every screen and dialog of the console, but for those that others are made from."""
+    for module in pkgutil.walk_packages(screens.__path__, f"{screens.__name__}."):
+        importlib.import_module(module.name)
+    found: dict[str, type[Screen[object]]] = {}
+    left: list[type[Screen[object]]] = [Screen]
+    while left:
+        each = left.pop()
+        left += each.__subclasses__()
+        if each.__module__.startswith("interlock"):
+            found[each.__name__] = each
+    return found
+
+
+@asynccontextmanager
+async def walking(
+    hub: Hub, operator: str, size: tuple[int, int] = (80, 24)
+) -> AsyncGenerator[Walk, None]:
+    walk = Walk(hub, operator)
+    async with walk.app.run_test(size=size, notifications=True) as pilot:
+        walk.pilot = pilot
+        yield walk
+
+
+class TestEveryKey:
+    """`carl` started the session, `ada` did not."""
+
+    async def test_each_binding(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Every binding of every screen that can be reached, each with a reason and yes.
+
+        Takes seconds: screens are found by walking, as an operator does.
+        """
+        monkeypatch.chdir(tmp_path)
+        hub, shops = Hub.open(tmp_path / "w.db"), list[Shop]()
+
+        async def ask() -> None:
+            """Have a deploy wait in the only session there is, where none waits any more."""
+            if await hub.approvals():
+                return
+            for state in await hub.sessions():
+                await held(hub, *shops)
+                await hub.close_session(state.id, by="carl")
+            shops.append(Shop())
+            await waiting(hub, shops[-1], "carl", f"s{len(shops)}")
+
+        try:
+            await ask()
+            async with walking(hub, "ada") as walk:
+                await walk.settle(20)
+                pressed = await self.explore(walk, ask)
+            await held(hub, *shops)
+        finally:
+            await hub.close()
+        walked = {screen for screen, _ in pressed}
+        every = all_screens().keys() - BASES
+        assert sorted(every - walked - NOT_WALKED.keys()) == [], "the walk does not know how to get there"
+        assert every >= NOT_WALKED.keys(), "a screen that is no more"
+        assert walked >= WALKED
+        for screen, action in (("LiveScreen", "mode"), ("LiveScreen", "switch_nets")):
+            assert (screen, action) in pressed
+        assert [shop.ran for shop in shops] == [[] for _ in shops]
+
+    async def explore(self, walk: Walk, ask: Callable[[], Awaitable[None]]) -> set[tuple[str, str]]:
+        """Press each key of each screen once, and go on with the screens that appear."""
+        paths, pressed = dict(PATHS), set[tuple[str, str]]()
+        todo = list(paths)
+        for here in todo:
+            await ask()
+            if not await walk.reach(here, paths[here]):
+                continue
+            focused = walk.app.focused
+            for key, does in walk.bound():
+                if key == "escape" or does in pressed:
+                    continue
+                if walk.here != here or walk.app.focused is not focused:
+                    await ask()
+                    if not await walk.reach(here, paths[here]):
+                        break
+                    focused = walk.app.focused
+                pressed.add(does)
+                await walk.press(key)
+                there = walk.here
+                if there == here:
+                    continue
+                if there not in paths:
+                    paths[there] = (*paths[here], key)
+                    todo.append(there)
+                await walk.press("x", "enter", "y")
+        return pressed
+
+    def test_screens_that_are_not_walked(self) -> None:
+        """What these can do is what they declare here, and each of it goes through the hub or nowhere."""
+        found = all_screens()
+        for name, (_, actions) in NOT_WALKED.items():
+            declared = found[name].__dict__.get("BINDINGS", [])
+            assert {binding.action for binding in declared} == actions, name
+
+    @pytest.mark.parametrize("operator", ["ada", "carl"])
+    async def test_at_random(
+        self, tmp_path: Path, operator: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A hundred and fifty keys, most of them bound where they are pressed; two seconds' worth."""
+        monkeypatch.chdir(tmp_path)
+        hub, shop, chance = Hub.open(tmp_path / "w.db"), Shop(), random.Random(17)
+        common = ["y", "x", "enter", "space", "j", "n", "m", "a", "tab", "escape", "ctrl+g", "ctrl+s"]
+        try:
+            await waiting(hub, shop, "carl")
+            async with walking(hub, operator) as walk:
+                for _ in range(150):
+                    bound = [key for key, _ in walk.bound()] or common
+                    await walk.press(chance.choice(chance.choice([bound, common])))
+                await held(hub, shop)
+        finally:
+            await hub.close()
+        assert shop.ran == []
+
+
+class TestProposal:
+    async def test_taken_back_by_a_key(self, tmp_path: Path) -> None:
+        """A proposal of shadow mode is on screen with who, why and who has agreed; `x` takes it back."""
+        hub, shop = Hub.open(tmp_path / "w.db"), Shop()
+        try:
+            await waiting(hub, shop, "carl")
+            assert (await hub.set_mode("s1", "shadow", by="ben", reason="too much noise")).ok
+            async with walking(hub, "ada", (120, 40)) as walk:
+                for _ in range(200):
+                    if "ben proposes: shadow mode; confirmed by 1 of 2 (ben): too much" in walk.painted():
+                        break
+                    await walk.pilot.pause(0.02)
+                else:
+                    raise AssertionError(walk.painted())
+                assert await walk.reach("ProposedChange", ("m",))
+                await walk.press("x")
+                for _ in range(200):
+                    if not (await hub.session("s1")).changes:
+                        break
+                    await walk.pilot.pause(0.02)
+            state = await hub.session("s1")
+            assert (state.changes, state.mode) == ({}, "enforce")
+            dropped = [e.body for e in await hub.recorded("s1") if isinstance(e.body, ChangeDropped)]
+            assert [body.by for body in dropped] == ["ada"]
+        finally:
+            await hub.close()
+
+
+class Server:
+    """A server whose session `carl` started, from what its record says: a deploy waits for two people."""
+
+    def __init__(self, served: Served, ran: Path) -> None:
+        self.served, self.hub, self.ran = served, served.hub, ran
+        self.session = ""
+
+    async def begin(self, starter: HubStarter, spec: dict[str, JsonValue]) -> None:
+        events = self.hub.subscribe()
+        self.session = await starter.start(spec, by="carl")
+        await until(events, ApprovalRequested)
+        events.close()
+
+    async def held(self) -> None:
+        """Nothing ran, no decision allowed a deploy, and each session that is live has the rule."""
+        assert not self.ran.exists()
+        for summary in await self.hub.history():
+            for event in await self.hub.recorded(summary.id):
+                body = event.body
+                assert not (isinstance(body, CallDecided) and body.outcome == "allow"), body
+        for state in await self.hub.sessions():
+            assert (state.mode, NET in state.active) == ("enforce", True)
+
+
+AGENT = """
+from pathlib import Path
+from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
+
+@tool
+async def deploy(ctx: ToolContext, env: str = "prod") -> str:
+    Path({ran!r}).write_text(env)
+    return "deployed"
+
+def make():
+    replies = [C(deploy={{"env": "prod"}}) if n % 2 == 0 else T("done") for n in range(200)]
+    return Agent(ScriptedModel(replies, name="m"), name="bot", tools=[deploy])
+"""
+LAX = "block rm\n"
+OTHER = "require human-approval before deploy\nblock rm\n"
+
+Attempts = AsyncGenerator[dict[str, JsonValue], None]
+
+
+class TestEveryMethod:
+    """Over real sockets, with the token of `ada`; `carl` is who started the session."""
+
+    async def test_over_the_wire(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Every method of a console's connection, with one operator's token, in many ways.
+
+        The rules that the session was started with are replaced by laxer ones on the way.
+        """
+        monkeypatch.chdir(tmp_path)
+        ran, rules = tmp_path / "ran", tmp_path / "deploy.rules"
+        (tmp_path / "walked_agent.py").write_text(AGENT.format(ran=str(ran)))
+        for name in ("server.rules", "deploy.rules"):
+            (tmp_path / name).write_text(RULES)
+        (tmp_path / "lax.rules").write_text(LAX)
+        spec: dict[str, JsonValue] = {
+            "agent": "walked_agent:make",
+            "import_from": [str(tmp_path)],
+            "rules": [str(rules)],
+            "task": "ship it",
+        }
+        methods: dict[str, Method[Any, Any]] = {method.name: method for method in CONSOLE_METHODS}
+        assert methods.keys() == ATTEMPTS.keys(), "a method that this walk has no attempts for"
+        async with served(tmp_path, server_rules=["server.rules"]) as found:
+            server = Server(found, ran)
+            starter = HubStarter(found.hub, ["server.rules"])
+            await server.begin(starter, spec)
+            console = found.console()
+            await console.open()
+            try:
+                for files in (RULES, OTHER, LAX):
+                    if files != RULES:
+                        rules.write_text(files)
+                    for name, attempts in ATTEMPTS.items():
+                        async for params in attempts(server, spec):
+                            asked = methods[name].params.model_validate(params)
+                            with suppress(GatewayError, asyncio.TimeoutError):
+                                await asyncio.wait_for(console.link.request(methods[name], asked), 5)
+                        if name in ("session.send", "session.start", "session.go_on"):
+                            await asyncio.sleep(0.1)  # for what agents do of it
+                    await server.held()
+            finally:
+                await console.close()
+            made = {
+                type(event.body)
+                for summary in await found.hub.history()
+                for event in await found.hub.recorded(summary.id)
+            }
+            assert {ChangeProposed, ApprovalGiven, SessionResumed, SessionOpened} <= made
+        assert not ran.exists()
+
+
+async def _requests(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    for request in await server.hub.approvals():
+        for digest in (request.digest, "x"):
+            for grant in (None, {"scope": "names"}, {"scope": "input", "subagents": True}):
+                for edit in (None, {"env": "staging"}, {"env": "prod", "x": 1}, {}):
+                    for stop in (False, True):
+                        yield {
+                            "approval_id": request.id,
+                            "approved": True,
+                            "digest": digest,
+                            "reason": "x",
+                            "grant": grant,
+                            "input": edit,
+                            "stop": stop,
+                        }
+
+
+async def _request_ids(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    for request in await server.hub.approvals():
+        yield {"approval_id": request.id}
+
+
+async def _longer(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    for request in await server.hub.approvals():
+        for seconds in (None, 0.05, 1e6):
+            yield {"approval_id": request.id, "seconds": seconds}
+
+
+async def _live(server: Server) -> list[str]:
+    return [state.id for state in await server.hub.sessions()]
+
+
+async def _toggles(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    for session in await _live(server):
+        for seconds in (None, 0.05, 600, -1, 1e12):
+            for net in (NET, "block-rm"):
+                for active in (False, True):
+                    off = {"session": session, "net": net, "active": active, "reason": "x"}
+                    yield {**off, "seconds": seconds}
+
+
+async def _modes(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    for session in await _live(server):
+        for seconds in (None, 0.05, 600):
+            for mode in ("shadow", "enforce"):
+                yield {"session": session, "mode": mode, "reason": "x", "seconds": seconds}
+
+
+async def _changes(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    for state in await server.hub.sessions():
+        for change in list(state.changes):
+            yield {"session": state.id, "change": change}
+
+
+async def _sessions(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    for session in await _live(server):
+        yield {"session": session}
+
+
+async def _sends(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    for session in await _live(server):
+        for mode in ("queue", "steer"):
+            yield {"session": session, "text": "deploy to prod", "mode": mode}
+
+
+async def _starts(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    lax: list[JsonValue] = [str(server.ran.with_name("lax.rules"))]
+    for more in (
+        {},
+        {"rules": lax},
+        {"rules": []},
+        {"mode": "shadow"},
+        {"rules": lax, "active": ["block-rm"]},
+    ):
+        yield {"spec": {**spec, **more}}
+
+
+async def _goes_on(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    for at in (None, 1, 2, 5, 99):
+        for nets in ("recorded", "changed"):
+            for task in (None, "deploy to prod"):
+                yield {"session": server.session, "at": at, "nets": nets, "task": task}
+
+
+async def _limits(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    for session in await _live(server):
+        yield {"session": session, "max_cost": 100.0, "reason": "x"}
+
+
+async def _grants(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    for session in await _live(server):
+        yield {"session": session, "key": "grant-1"}
+
+
+async def _nothing(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    """Only reads, or judges what is recorded."""
+    return
+    yield {}
+
+
+ATTEMPTS: dict[str, Callable[[Server, dict[str, JsonValue]], Attempts]] = {
+    "approval.decide": _requests,
+    "approval.reveal": _request_ids,
+    "approval.extend": _longer,
+    "grant.revoke": _grants,
+    "net.toggle": _toggles,
+    "session.mode": _modes,
+    "change.confirm": _changes,
+    "session.raise_limit": _limits,
+    "session.compact": _sessions,
+    "session.send": _sends,
+    "session.start": _starts,
+    "session.abort": _sessions,
+    "change.drop": _changes,
+    "session.end": _sessions,
+    "session.go_on": _goes_on,
+    **dict.fromkeys(
+        (
+            *("hub.listed", "hub.queue", "hub.session", "hub.subscribe", "call.explain"),
+            *("history.sessions", "history.events", "history.started_from"),
+            *("decisions.scan", "decisions.read", "decisions.event", "decisions.count"),
+            *("decisions.shadow", "judging.backtest", "judging.what_if", "judging.approvals"),
+            *("judging.next", "judging.end"),
+        ),
+        _nothing,
+    ),
+}
+"""What one operator asks of each method, in the order in which it does most."""
+
+
+class TestEveryDoor:
+    """What keys do is done through the hub: whatever it is asked by a console is in the walk above."""
+
+    def test_each_method_of_the_hub(self) -> None:
+        """A method that a console can call, and that may change something, has a method of the wire."""
+        asked = {name for name in vars(Door) if not name.startswith("_")} - READING
+        assert asked - WIRED.keys() == HERE
+        assert {name for name in WIRED.values() if ATTEMPTS[name] is _nothing} == set()
+
+
+WIRED = {
+    "decide": "approval.decide",
+    "reveal": "approval.reveal",
+    "extend": "approval.extend",
+    "revoke_grant": "grant.revoke",
+    "toggle_net": "net.toggle",
+    "set_mode": "session.mode",
+    "confirm_change": "change.confirm",
+    "drop_change": "change.drop",
+    "raise_limit": "session.raise_limit",
+    "compact": "session.compact",
+    "send": "session.send",
+    "abort": "session.abort",
+    "close_session": "session.end",
+}
+HERE = {"spawn_in"}
+"""Where agents run in this process; nothing of theirs."""

@@ -1,0 +1,98 @@
+"""The garbage collector while a request is on its way to the screen."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from interlock.app.console.navigation import Presenter
+from interlock.app.terminal.gc import PaintFirst, bulk_load
+from interlock.engine.history.model.events import ApprovalRequested
+
+from ..support.scenes import deploy_request
+from ..support.stage import stage
+
+
+@pytest.fixture(autouse=True)
+def unfrozen():
+    """What a load keeps from collections goes back to them."""
+    yield
+    gc.unfreeze()
+
+
+class TestHolding:
+    """Held from a request to its paint, whatever else holds it."""
+
+    def test_held_and_let_go(self) -> None:
+        """Off from the beginning to the end, of which there may be several."""
+        paint = PaintFirst()
+        paint.begin()
+        paint.begin()
+        assert not gc.isenabled()
+        paint.end()
+        assert gc.isenabled()
+        paint.end()
+        assert gc.isenabled()
+
+    @pytest.mark.parametrize("load_first", [True, False])
+    def test_a_load_meanwhile(self, load_first: bool) -> None:
+        """Off until both a load and a paint have ended, whichever began first."""
+        paint, load = PaintFirst(), bulk_load()
+        begin = [load.__enter__, paint.begin]
+        end = [paint.end, lambda: load.__exit__(None, None, None)]
+        for each in begin if load_first else begin[::-1]:
+            each()
+        end[0]()
+        assert not gc.isenabled()
+        end[1]()
+        assert gc.isenabled()
+
+    def test_off_before(self) -> None:
+        """Whoever had switched it off keeps it off."""
+        gc.disable()
+        try:
+            paint = PaintFirst()
+            paint.begin()
+            paint.end()
+            assert not gc.isenabled()
+        finally:
+            gc.enable()
+
+
+class TestConsole:
+    async def test_from_the_request_to_after_its_paint(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Approvals: off while a new request's dialog comes up, on again once the panes follow."""
+        seen: list[bool] = []
+        present = Presenter.present
+
+        async def watched(self: Presenter, body: ApprovalRequested) -> bool:
+            seen.append(gc.isenabled())
+            return await present(self, body)
+
+        monkeypatch.setattr(Presenter, "present", watched)
+        async with stage() as on:
+            assert gc.isenabled()
+            on.hub.request(deploy_request(id="new", call_id="new", tool="migrate"))
+            await on.until("Approve: deploy")
+            assert seen == [False]
+            for _ in range(100):
+                if gc.isenabled():
+                    break
+                await on.pilot.pause(0.02)
+            assert gc.isenabled()
+
+    async def test_where_nothing_is_shown(self) -> None:
+        """Approvals: on again at once when what came does not open a dialog."""
+        async with stage() as on:
+            await on.open_dialog()
+            on.hub.request(deploy_request(id="new", call_id="new"))
+            await on.settle()
+            assert gc.isenabled()
+
+    async def test_a_console_that_ends_meanwhile(self) -> None:
+        """Approvals: a console that ends before the paint does not leave it off."""
+        async with stage() as on:
+            on.app._paint_first.begin()
+            assert not gc.isenabled()
+        assert gc.isenabled()

@@ -1,0 +1,150 @@
+"""The command palette has every action, and help every key with its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.app import App
+
+from interlock.app.console.base import binding_commands
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.screens.common.guarded_keys import ASLEEP
+from interlock.app.screens.common.help import Help, help_for
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.terminal.keymap import bindings_of
+from interlock.app.widgets.base.blocks import BlockList
+
+from ..support.scenes import deploy_request, docs_writer, release_bot
+from ..support.stage import stage
+from ..support.views import BY_NAME, Shown, showing
+
+HIDDEN = {
+    # What leads here, and what only a part of a screen can do that these views do not show.
+    "app.command_palette",
+}
+
+
+def check_palette(on: Shown) -> None:
+    """Each binding of the screen and its app that does something now is a command with its key."""
+    screen = on.app.screen
+    commands = {c.title.lower(): c.help for c in binding_commands(on.app, screen)}
+    usable = [a for a in screen.active_bindings.values() if a.enabled]
+    # A key may be called otherwise where it does something else for what is shown.
+    active = {a.binding.action: a.binding.description.lower() for a in usable}
+    missing = [
+        binding.id
+        for binding in bindings_of(type(screen))
+        if binding.action not in HIDDEN
+        and binding.action in active
+        and active[binding.action] not in commands
+    ]
+    assert missing == []
+    for active_binding in usable:
+        binding = active_binding.binding
+        if binding.action in HIDDEN or binding.system or not binding.id:
+            continue
+        told = commands[binding.description.lower()]
+        assert on.app.get_key_display(binding) in told.replace("\\", "").split(" · ")[0]
+        assert active_binding.tooltip or binding.tooltip in told
+
+
+class TestEveryAction:
+    async def test_the_app_s_own(self) -> None:
+        """What the app can do is there from its first screen."""
+        async with stage() as on:
+            titles = {c.title.lower() for c in on.app.get_system_commands(on.app.screen)}
+            own = {b.description for b in bindings_of(type(on.app)) if not b.system and b.id}
+            assert own - {"commands"} <= titles
+            assert "theme" in titles
+
+
+class TestDeciding:
+    async def choose(self, app: App[None], title: str) -> None:
+        """Run a command as the palette does after it has closed."""
+        command = next(c for c in binding_commands(app, app.screen) if c.title == title)
+        app.call_later(command.callback)
+
+    async def test_a_decision_waits_until_the_dialog_is_awake(self) -> None:
+        """Choosing is deliberate, but the request must have been in view: it happens after the wait."""
+        async with stage() as on:
+            dialog = await on.open_dialog(awake=False)
+            assert dialog.sleeps_for() > 0
+            await self.choose(on.app, "Approve once")
+            await on.settle()
+            assert on.decisions() == []
+            on.seconds += ASLEEP
+            for _ in range(100):
+                await on.pilot.pause(0.02)
+                if on.decisions():
+                    break
+            assert on.decisions() == [("decide", "ap1", True, "maria", None)]
+
+    async def test_it_is_for_the_request_it_was_chosen_for(self) -> None:
+        """Another request that came into the dialog meanwhile is not decided by it."""
+        async with stage(release_bot(), docs_writer()) as on:
+            dialog = await on.open_dialog(awake=False)
+            await self.choose(on.app, "Approve once")
+            await on.settle()
+            dialog.request = deploy_request(id="ap2")
+            on.seconds += 2 * ASLEEP
+            await on.pilot.pause(ASLEEP + 0.3)
+            assert on.decisions() == []
+
+    async def test_nor_after_the_dialog_was_left(self) -> None:
+        """Closing the dialog takes the command back."""
+        async with stage() as on:
+            await on.open_dialog(awake=False)
+            await self.choose(on.app, "Approve once")
+            await on.press("escape")
+            await on.settle()
+            on.seconds += 2 * ASLEEP
+            await on.pilot.pause(ASLEEP + 0.3)
+            assert isinstance(on.app.screen, LiveScreen)
+            assert on.decisions() == []
+
+
+class TestHelp:
+    async def test_every_key_with_the_name_to_write(self) -> None:
+        """`?` gives each binding's keys, name, id and explanation, so that a keymap can be written."""
+        async with stage() as on:
+            rows = "\n".join(line.plain for b in help_for(on.app.screen)._blocks for line in b.lines(110))
+            for active in on.app.screen.active_bindings.values():
+                binding = active.binding
+                if binding.id and not binding.system:
+                    line = next(row for row in rows.split("\n") if f" {binding.id} " in f"{row} ")
+                    assert on.app.get_key_display(binding) in line
+                    assert binding.description[:16] in line
+
+    async def test_it_scrolls_at_80_columns(self, tmp_path: Path) -> None:
+        """Everything can be reached where it does not fit."""
+        async with showing(BY_NAME["help"], tmp_path, (80, 24)) as on:
+            assert "EVERYWHERE" not in on.painted()
+            await on.pilot.press("end")
+            await on.pilot.pause(0.05)
+            assert "app.quit-anywhere" in on.painted()
+            assert "Other keys: in interlock.toml, the table [keys]" in on.painted()
+
+    async def test_it_is_not_shown_over_itself(self) -> None:
+        """`?` in the help opens no second one."""
+        async with stage() as on:
+            await on.press("question_mark")
+            await on.settle()
+            await on.press("question_mark")
+            await on.settle()
+            assert sum(isinstance(screen, Help) for screen in on.app.screen_stack) == 1
+            await on.press("escape")
+            await on.settle()
+            assert isinstance(on.app.screen, LiveScreen)
+
+    async def test_the_focused_part_comes_first(self) -> None:
+        """Here, this screen, everywhere."""
+        async with stage() as on:
+            assert isinstance(on.app.focused, BlockList)
+            assert [b.key for b in help_for(on.app.screen)._blocks[:3]] == [
+                "Here",
+                "This screen",
+                "Everywhere",
+            ]
+            dialog = await on.open_dialog()
+            assert isinstance(dialog, ApprovalScreen)
+            assert "Everywhere" in [b.key for b in help_for(dialog)._blocks]

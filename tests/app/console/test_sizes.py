@@ -1,0 +1,179 @@
+"""A terminal of 80 columns and 24 lines shows on every screen what its user has to know."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ..support.views import BY_NAME, NAMES, Shown, showing
+
+ESSENTIAL: dict[str, tuple[str, ...]] = {
+    "live": ("1 waiting", "as maria", "5 Waiting 1", "◐ deploy", "waiting 0:42", "a approve", "d deny"),
+    "live-sessions": ("◐ release-bot", "● docs-writer", "S nightly-sync", "✓ cleanup", "shadow"),
+    "live-nets": ("[x] limit-deploy-2", "budget ●●", "deploy asks a person", "[ ] require-freeze"),
+    "live-waiting": ("◐ deploy", "0:42", "release-bot", "./deploy --env prod --commit 9f31c02"),
+    "say": ("To release-bot", "what it should", "enter sends"),
+    "approval": (
+        "WHAT WILL RUN",
+        "./deploy --env prod --commit 9f31c02",
+        "require human-approval before deploy",
+        "✓ lint",
+        "“Checks are green, deploying now.”",
+        "a approve once",
+        "d deny",
+    ),
+    "approval-hard": (
+        "UNINSPECTABLE",
+        "git push --force origin main",
+        "lines hidden",
+        "-for i in range(n):",
+        "+for i in range(n + 1):",
+        "a next page",
+        "a shows the next page",
+    ),
+    "edit": (
+        "Edit bash, then approve",
+        "command  text  changed",
+        "^s shows what was changed",
+        "esc goes",
+    ),
+    "edit-review": ("- │", "+ │", "judged from the start", "a approves it like this", "esc goes back"),
+    "answer": (
+        "WHAT IS ASKED",
+        "good enough to publish?",
+        "step 2 of flow Release",
+        "TO FILL IN",
+        "a answer",
+        "d deny",
+        "esc decide later",
+    ),
+    "answer-form": (
+        "Answer: Notes",
+        "good enough to publish?",
+        "by  text  required",
+        "Your name",
+        "( ) 1 true   ( ) 2 false",
+        "^s sends the answer",
+        "esc goes back",
+    ),
+    "answer-refused": (
+        "by  text  required",
+        "Not yet. by: it has to be filled in",
+        "^s sends the answer",
+    ),
+    "flow-nets": ("[~] flow Release", "step 2 · at Notes", "Commit ○ → Notes ● → SignOff ○"),
+    "flow-graph": ("Δ worked last", "◐  Notes", "suspend   waits for an answer", "SignOff", "esc close"),
+    "grant": ("(●) so many times", "( ) for a time", "the next 3 calls", "^g approves and grants"),
+    "grant-once": ("(●) exactly this input", "as long as this session lasts", "^g approves and grants"),
+    "grant-given": ("lets pass     bash as deploy", "2 left, 12 min", "given by      maria", "esc close"),
+    "revoke": ("Revoke grant-1?", "asked about again", "y yes", "n no"),
+    "limit": ("has cost $1.25 of at most $1.00", "US dollars", "enter raises it", "esc leaves it"),
+    "limit-mistake": ("✗ Expected more than $1.00", "enter raises it"),
+    "batch": (
+        "Decide 3 requests together",
+        "deploy ×1, git push --force ×1",
+        "1 of 3 may do more",
+        "A shows the next page · 2 of 2",
+        "D deny all",
+        "esc decide later",
+    ),
+    "batch-read": ("END, 3 REQUESTS", "A approve all once", "D deny all", "esc decide later"),
+    "batch-deny": ("Reason for all", "enter denies all", "esc goes back"),
+    "fatigue": ("60 requests", "93 % approved", "approve-before-deploy", "denied", "always", "Could ask"),
+    "deny": ("Reason", "enter denies", "goes back", "./deploy --env prod"),
+    "explain": ("■ blocked", "test → deploy", "require-test-before-deploy", "esc close"),
+    "confirm": ("Stop what release-bot is doing?", "y yes", "n no"),
+    "loosen": ("only recorded", "go on waiting", "reason", "enter does it", "esc leaves it"),
+    "start": ("Agent", "Rules", "Tools", "Task", "Shadow mode", "^s starts", "esc cancels"),
+    "switch-nets": ("[x] block-rm", "[ ] require-freeze-before-deploy", "space switches"),
+    "net": ("( ) ready", "(●) gate", "▸ do-deploy  enabled", "esc close"),
+    "call": ("✓ done", "./test", "2 of 2 passed", "esc close"),
+    "decisions": (
+        "12 decisions",
+        "S would block",
+        "◐ approved",
+        "■ denied by jo",
+        "S Shadow",
+        "/ filter",
+    ),
+    "decision-groups": ("by rule", "block-rm", "■ 3", "? help"),
+    "decision": ("denied by jo", "enough for", "deploy.rules:5", "r replay"),
+    "decision-mistake": ("verdict:no", "use ask, shadow, allow"),
+    "shadow": ("would block  3", "would ask    1", "enter lists them", "esc close"),
+    "history": ("docs-writer-77c0", "nightly-sync-02", "blocked", "/ filter", "enter open"),
+    "replay": ("event 3 of 13", "call.decided", "■ 2 blocked", "◐ 1 asked", "[ back", "] step"),
+    "replay-nets": ("before", "after", "budget ●●", "gate ○", "Δ require-test"),
+    "picture": ("(●) ready", "Δ fired", "enabled"),
+    "go-to": ("event number or time", "1 to 13", "enter goes"),
+    "what-if": ("[ ] approve-before-deploy", "[x] block-rm", "space switches", "^s judges"),
+    "what-if-problem": ("✗ faulty.rules:1:14", "write: require", "^^^^^"),
+    "judged": ("2 newly blocked", "▸ allowed → ■ blocked", "hypothetical", "esc back"),
+    "backtest": ("1 with a divergence", "By rule", "first at event 3", "enter open"),
+    "recorded-decision": ("approved by maria", "deploy.rules:2", "esc close"),
+    "event": ("Event 8", "running → done", "esc close"),
+}
+
+
+NARROW: dict[str, tuple[str, ...]] = {
+    "edit": ("Edit bash, then approve", "changed", "^s shows what was changed", "esc goes back"),
+    "edit-review": ("- │", "+ │", "judged from the start", "a approves it like this", "esc goes back"),
+    "grant": (
+        "so many times",
+        "( ) for a time",
+        "the next 3 calls",
+        "^g approves and grants",
+        "esc goes",
+    ),
+    "grant-given": ("lets pass", "2 left, 12 min", "given by", "esc close"),
+    "answer-form": ("by  text  required", "Your name", "^s sends the answer", "esc goes back"),
+    "answer-refused": ("Not yet. by: it has to be filled in", "^s sends the answer"),
+    "revoke": ("Revoke grant-1?", "y yes", "n no"),
+    "limit": ("has cost $1.25 of at most $1.00", "enter raises it", "esc leaves it"),
+    "batch": (
+        "Decide 3 requests together",
+        "A shows the next page · 2 of 2",
+        "D deny all",
+        "esc decide later",
+    ),
+    "batch-read": ("END, 3 REQUESTS", "A approve all once", "D deny all", "esc decide later"),
+    "batch-deny": ("Reason for all", "enter denies all", "esc goes back"),
+    "fatigue": ("60 requests", "93 % approved", "edited denied", "? help"),
+}
+"""What panels that decide say on 60 columns, and what stands in a table's last one."""
+
+
+class TestAt60Columns:
+    @pytest.mark.parametrize("name", NARROW)
+    async def test_nothing_essential_is_cut_off(
+        self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What is decided, and the ways to decide it or to leave, are in view."""
+        monkeypatch.chdir(tmp_path)
+        async with showing(BY_NAME[name], tmp_path, (60, 24)) as on:
+            text = on.painted()
+            assert [part for part in NARROW[name] if part not in text] == [], text
+            assert max(map(len, text.split("\n"))) <= 60
+            for frame in on.app.screen.query(".frame"):
+                assert on.app.screen.region.contains_region(frame.region)
+
+
+def check_size(on: Shown, name: str) -> None:
+    """What a screen is for, and the way to act and to leave, is in view on 80 columns and 24 lines."""
+    text = on.painted()
+    lines = text.split("\n")
+    assert [part for part in ESSENTIAL.get(name, ()) if part not in text] == [], text
+    assert len(lines) == 24
+    assert max(map(len, lines)) <= 80
+    frames = list(on.app.screen.query(".frame"))
+    for frame in frames:
+        assert on.app.screen.region.contains_region(frame.region), name
+    if not frames and not name.startswith("palette"):
+        assert re.search(r"(\?|f1) help$", lines[-1]), lines[-1]
+
+
+class TestAt80By24:
+    def test_the_list_is_of_views(self) -> None:
+        """Every name above is one of a view."""
+        assert set(ESSENTIAL) <= set(NAMES)

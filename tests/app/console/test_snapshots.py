@@ -1,0 +1,62 @@
+"""What the console looks like, with fixed sessions and a clock that stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from textual.app import App
+from textual.pilot import Pilot
+
+from interlock.app.console.app import InterlockConsole
+
+from ...support.fake_hub import FakeHub
+from ..support.scenes import NOW, deploy_request, release_bot
+from ..support.stage import everyone
+
+Compare = Callable[..., bool]
+SIZES = [(120, 40), (80, 24), (60, 24)]
+NAMES = ["120x40", "80x24", "60x24"]
+
+
+def console(*, long_command: bool = False) -> App[None]:
+    states = everyone()
+    if long_command:
+        command = "\n".join(f"echo step {n}" for n in range(60)) + "\ngit push --force origin main"
+        states[0] = release_bot()
+        states[0].approvals["ap1"] = deploy_request(input={"command": command, "timeout": 30})
+    hub = FakeHub(*states, now=NOW)
+    return InterlockConsole(hub, operator="maria", clock=lambda: NOW, monotonic=lambda: 0.0)
+
+
+def keys(*pressed: str) -> Callable[[Pilot[None]], object]:
+    """Type and let the screen settle."""
+
+    async def run(pilot: Pilot[None]) -> None:
+        await pilot.pause()
+        await pilot.press(*pressed)
+        await pilot.pause(0.05)
+        await pilot.pause()
+
+    return run
+
+
+@pytest.mark.parametrize("size", SIZES, ids=NAMES)
+class TestLooks:
+    def test_live(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """The live screen, wide and in panes."""
+        assert snap_compare(console(), terminal_size=size, run_before=keys())
+
+    def test_approval(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """The dialog over it, keys asleep, a long command folded in its middle."""
+        app = console(long_command=True)
+        assert snap_compare(app, terminal_size=size, run_before=keys("a"))
+
+    def test_nets(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """The nets with their places, tokens and what comes next."""
+        assert snap_compare(console(), terminal_size=size, run_before=keys("3"))
+
+
+def test_picture_of_a_net(snap_compare: Compare) -> None:
+    """Places as circles, transitions as bars, the enabled ones bright."""
+    assert snap_compare(console(), terminal_size=(80, 24), run_before=keys("3", "down", "enter"))

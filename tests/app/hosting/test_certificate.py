@@ -1,0 +1,199 @@
+"""Certificates that servers show: which are refused, and how a renewed one is taken without an end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from interlock.app.cli.main import main
+from interlock.app.hosting.certificate import Certificate
+
+from ...support.certificates import certified
+from ..cli.server.test_serve import serving, surroundings
+from ..console.test_driver import Terminal
+from ..web.fronts import OBEYS, client, fronted, program
+from ..web.test_web_command import CLI
+
+
+async def shown(where: str, *, name: str | None = None) -> bytes:
+    """The certificate that a new connection is shown, where the client says `name` or none."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    host, _, port = where.rpartition(":")
+    _, writer = await asyncio.open_connection(host, int(port), ssl=context, server_hostname=name or host)
+    found = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.transport.abort()
+    return found
+
+
+def der(certificate: Path) -> bytes:
+    return ssl.PEM_cert_to_DER_cert(certificate.read_text())
+
+
+@asynccontextmanager
+async def echoing(certificate: Certificate) -> AsyncGenerator[str, None]:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            writer.write(line)
+        writer.close()
+
+    async with await asyncio.start_server(echo, "127.0.0.1", 0, ssl=certificate.tls) as server:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def said(stream: asyncio.StreamReader | None, text: str) -> str:
+    """The next line of a stream that has `text` in it."""
+    assert stream is not None
+    async with asyncio.timeout(30):
+        while True:
+            line = (await stream.readline()).decode()
+            assert line, f"{text!r} was not said"
+            if text in line:
+                return line
+
+
+class TestRenewal:
+    async def test_shown_to_whoever_connects(self, tmp_path: Path) -> None:
+        """New connections see the new one, with and without a name; open ones go on as they are."""
+        certificate = Certificate(*certified(tmp_path))
+        async with echoing(certificate) as where:
+            context = ssl.create_default_context(cafile=tmp_path / "cert.pem")
+            reader, writer = await asyncio.open_connection(*where.split(":"), ssl=context)
+            old = der(tmp_path / "cert.pem")
+            assert await shown(where) == old
+            certified(tmp_path, "hub.example")
+            assert await shown(where) == old
+            assert "valid until" in certificate.renew()
+            assert certificate.names == ("hub.example", "127.0.0.1")
+            for name in (None, "hub.example"):
+                assert await shown(where, name=name) == der(tmp_path / "cert.pem") != old
+            writer.write(b"still here\n")
+            assert await reader.readline() == b"still here\n"
+            writer.close()
+
+    @pytest.mark.parametrize("spoilt", ["cert.pem", "key.pem", "gone", "another key", "no names"])
+    async def test_that_fails(self, tmp_path: Path, spoilt: str) -> None:
+        """What cannot be used changes nothing, and is named."""
+        certificate = Certificate(*certified(tmp_path))
+        old = der(tmp_path / "cert.pem")
+        async with echoing(certificate) as where:
+            match spoilt:
+                case "gone":
+                    (tmp_path / "cert.pem").unlink()
+                case "another key":
+                    before = (tmp_path / "key.pem").read_bytes()
+                    certified(tmp_path)
+                    (tmp_path / "key.pem").write_bytes(before)
+                case "no names":
+                    certified(tmp_path, alternative=False)
+                case file:
+                    (tmp_path / file).write_text("half of it")
+            told = certificate.renew()
+            assert f"--certificate {tmp_path / 'cert.pem'}: " in told
+            assert "stays in use" in told
+            assert await shown(where) == old
+
+    async def test_names_of_a_page(self, tmp_path: Path) -> None:
+        """A page is reached by the names of the certificate that is shown, and by no others."""
+        certificate = Certificate(*certified(tmp_path))
+        async with fronted(program(OBEYS), tls=certificate.tls) as front:
+            host = f"hub.example:{front.url.rpartition(':')[2]}"
+            async with client(front, logged_in=False, trusts=tmp_path / "cert.pem") as session:
+                for names, status in (((), 421), (("hub.example",), 200)):
+                    front.certify(names)
+                    async with session.get(f"{front.url}/login", headers={"Host": host}) as answer:
+                        assert answer.status == status
+
+
+class TestHangup:
+    """SIGHUP, which tools that renew certificates send."""
+
+    async def test_server(self, tmp_path: Path) -> None:
+        """It shows the renewed certificate, says so and goes on; a connected agent stays."""
+        certificate, key = certified(tmp_path)
+        line = ("--listen", "127.0.0.1:0", "--certificate", str(certificate), "--key", str(key))
+        async with serving(tmp_path, *line) as server:
+            async with server.agent(f"wss://{server.where}", ca=certificate) as client:
+                gate = await client.open("bot")
+                certified(tmp_path)
+                server.process.send_signal(signal.SIGHUP)
+                await said(server.process.stderr, f"read {certificate} again; it is valid until")
+                assert await shown(server.where) == der(certificate)
+                assert (await gate.call("ls", {})).outcome == "allow"
+            key.write_text("half of it")
+            server.process.send_signal(signal.SIGHUP)
+            await said(server.process.stderr, "stays in use")
+            async with server.agent(f"wss://{server.where}", ca=certificate) as client:
+                assert (await (await client.open("bot")).call("ls", {})).outcome == "allow"
+            assert (await server.ended())[0] == 0
+
+    async def test_server_without_a_certificate(self, tmp_path: Path) -> None:
+        """It goes on, too."""
+        async with serving(tmp_path, "--listen", "127.0.0.1:0") as server:
+            server.process.send_signal(signal.SIGHUP)
+            await said(server.process.stderr, "no certificate to read again")
+            async with server.agent() as client:
+                assert (await (await client.open("bot")).call("ls", {})).outcome == "allow"
+            assert (await server.ended())[0] == 0
+
+    async def test_page(self, tmp_path: Path) -> None:
+        """The console's page does the same."""
+        certificate, key = certified(tmp_path)
+        process = await asyncio.create_subprocess_exec(
+            *CLI,
+            *("web", "--listen", "127.0.0.1:0", "--agents", f"unix:{tmp_path / 's'}"),
+            *("--certificate", str(certificate), "--key", str(key)),
+            cwd=tmp_path,
+            env=surroundings(tmp_path),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            link = (await said(process.stdout, "Open https://")).split()[1]
+            where = link.removeprefix("https://").partition("/")[0]
+            assert await shown(where) == der(certificate)
+            certified(tmp_path, "hub.example")
+            process.send_signal(signal.SIGHUP)
+            await said(process.stderr, "valid until")
+            assert await shown(where) == der(certificate)
+        finally:
+            process.terminate()
+            await process.communicate()
+        assert process.returncode == 0
+
+    def test_closed_terminal(self, tmp_path: Path) -> None:
+        """A server in a terminal ends with it, in order: nobody is there to end it later."""
+        terminal = Terminal(tmp_path, "serve", "--listen", f"unix:{tmp_path / 's'}", controlling=True)
+        try:
+            terminal.until(b"Ctrl+C ends it.\r\n")
+            terminal.close()
+            assert terminal.ends() == 0
+        finally:
+            terminal.end_by_force()
+        assert not (tmp_path / "s").exists()
+
+
+class TestRefused:
+    @pytest.mark.parametrize("command", ["serve", "web"])
+    def test_without_alternative_names(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+        command: str,
+    ) -> None:
+        """No client would take it, so it is said at the start, with what to do."""
+        certificate, key = certified(tmp_path, alternative=False)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
+        line = [command, "--listen", "127.0.0.1:0", "--certificate", str(certificate), "--key", str(key)]
+        assert main(line) == 2
+        told = capsys.readouterr().err
+        assert f"--certificate {certificate}: has no subject alternative names" in told
+        assert "subjectAltName" in told

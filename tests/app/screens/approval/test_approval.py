@@ -1,0 +1,335 @@
+"""The approval dialog: what it shows, and that only a deliberate key decides."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from textual import events
+from textual.widgets import Input
+
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.widgets.approval.frame import RequestFrame
+
+from ...support.scenes import NOW, before, deploy_request, docs_writer, release_bot
+from ...support.stage import stage
+
+
+class TestContent:
+    async def test_it_says_all_an_operator_needs(self) -> None:
+        """What will run, why it asks, what has happened so far, and only then the agent's words."""
+        async with stage() as on:
+            await on.open_dialog()
+            shown = on.painted()
+        shown = shown[shown.index("Approve: deploy") :]
+        order = [
+            "Approve: deploy — release-bot · waiting 0:42",
+            "WHAT WILL RUN",
+            "effects: deploy",
+            "bash",
+            '"./deploy --env prod --commit 9f31c02"',
+            "WHY IT ASKS",
+            "deploy.rules:5",
+            "require human-approval before deploy",
+            "ready ●",
+            "deploy asks a person",
+            "SO FAR",
+            "✓ lint",
+            "✓ test 70 s ago",
+            "deploy: 2 of 2 left",
+            "WORKING DIRECTORY",
+            "~/projects/shop",
+            "THE AGENT SAYS",
+            "“Checks are green, deploying now.”",
+            "release-bot-1f3a",
+            "a approve once",
+        ]
+        at = 0
+        for part in order:
+            at = shown.index(part, at)
+
+    @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)])
+    async def test_the_end_of_a_long_command_is_on_screen(self, size: tuple[int, int]) -> None:
+        """A command longer than the dialog shows its end; space unfolds it and `end` scrolls there."""
+        command = "\n".join(f"echo {n}" for n in range(200)) + "\nrm -rf / # tail"
+        state = release_bot()
+        state.approvals["ap1"] = deploy_request(input={"command": command})
+        async with stage(state, size=size) as on:
+            await on.open_dialog()
+            folded = on.painted()
+            assert "echo 0" in folded
+            assert "rm -rf / # tail" in folded
+            assert "lines hidden · space shows all 201" in folded
+            await on.press("space")
+            await on.settle()
+            assert "lines hidden" not in on.painted()
+            assert "a shows the next page · " in on.painted()
+            await on.press("end")
+            await on.settle()
+            assert "THE AGENT SAYS" in on.painted()
+
+    async def test_a_request_without_rule_or_session_is_still_shown(self) -> None:
+        """A hand-built net has no rule; a bare marking stands in for the picture of the net."""
+        state = release_bot()
+        state.nets.clear()
+        state.transcript.clear()
+        state.calls.clear()
+        state.approvals["ap1"] = deploy_request(rule=None, input={})
+        async with stage(state) as on:
+            await on.open_dialog()
+            shown = on.painted()
+        assert "no input" in shown
+        assert "ready:1" in shown
+        assert "no call has succeeded yet" in shown
+
+
+class TestDeciding:
+    async def test_a_approves_once(self) -> None:
+        """`a` sends one approval in the operator's name and the dialog closes with it."""
+        async with stage() as on:
+            await on.open_dialog()
+            await on.press("a")
+            await on.settle()
+            assert on.decisions() == [("decide", "ap1", True, "maria", None)]
+            assert isinstance(on.app.screen, LiveScreen)
+
+    async def test_d_denies_with_the_reason_typed(self) -> None:
+        """`d` opens the reason line, where letters are letters; enter denies with it."""
+        async with stage() as on:
+            await on.open_dialog()
+            await on.press("d")
+            assert isinstance(on.app.focused, Input)
+            await on.press(*"add a d")
+            await on.wake()
+            await on.press("enter")
+            await on.settle()
+            assert on.decisions() == [("decide", "ap1", False, "maria", "add a d")]
+            assert isinstance(on.app.screen, LiveScreen)
+
+    async def test_a_reason_is_optional(self) -> None:
+        """Enter in the empty line denies without a reason."""
+        async with stage() as on:
+            await on.open_dialog()
+            await on.press("d")
+            await on.wake()
+            await on.press("enter")
+            await on.settle()
+            assert on.decisions() == [("decide", "ap1", False, "maria", None)]
+
+    async def test_escape_leaves_the_reason_line_then_the_dialog(self) -> None:
+        """Escape goes one step back each time and decides nothing; the request stays in the queue."""
+        async with stage() as on:
+            dialog = await on.open_dialog()
+            await on.press("d", "escape")
+            assert on.app.screen is dialog
+            await on.press("escape")
+            await on.settle()
+            assert isinstance(on.app.screen, LiveScreen)
+            assert on.decisions() == []
+            assert "1 waiting" in on.painted()
+
+    async def test_no_other_key_decides(self) -> None:
+        """There is no default button: enter, space and the like decide nothing."""
+        async with stage() as on:
+            dialog = await on.open_dialog()
+            await on.press("enter", "enter", "space", "y", "tab", "enter", "q", "n", "space")
+            await on.settle()
+            assert on.decisions() == []
+            assert on.app.screen is dialog
+
+    async def test_a_paste_decides_nothing(self) -> None:
+        """Pasted text is no decision, in the dialog or in the reason line."""
+        async with stage() as on:
+            dialog = await on.open_dialog()
+            dialog.post_message(events.Paste("a\nd\n\n"))
+            await on.settle()
+            await on.press("d")
+            on.app.screen.query_one("#reason", Input).post_message(events.Paste("no\nand more\n"))
+            await on.settle()
+            assert on.decisions() == []
+            assert on.app.screen is dialog
+
+    async def test_focus_starts_on_the_text(self) -> None:
+        """Nothing that decides has the focus when the dialog comes up."""
+        async with stage() as on:
+            await on.open_dialog()
+            assert on.app.focused is on.app.screen.query_one("#request")
+
+
+class TestReopening:
+    async def test_nothing_of_the_last_time_is_left(self) -> None:
+        """A dialog that comes up again has an empty reason, folded input and keys asleep."""
+        command = "\n".join(f"echo {n}" for n in range(99))
+        state = release_bot()
+        state.approvals["ap1"] = deploy_request(input={"command": command})
+        async with stage(state) as on:
+            await on.open_dialog()
+            await on.press("space", "d", *"half a reason", "escape", "escape")
+            await on.settle()
+            dialog = await on.open_dialog(awake=False)
+            assert dialog.query_one("#reason", Input).value == ""
+            assert not dialog.query_one("#reason-line").display
+            assert "lines hidden" in on.painted()
+            await on.press("a")
+            await on.settle()
+            assert on.decisions() == []
+
+
+class TestInertKeys:
+    async def test_keys_sleep_until_the_request_was_shown_long_enough(self) -> None:
+        """Type-ahead decides nothing for 400 ms, the border says so and flashes; then keys work.
+
+        Each key that comes too early starts the time anew.
+        """
+        async with stage() as on:
+            dialog = await on.open_dialog(awake=False)
+            assert "keys wake in 0.4 s" in on.painted()
+            await on.press("a", "d", "enter")
+            on.seconds = 0.39
+            await on.press("a")
+            await on.settle()
+            assert on.decisions() == []
+            assert dialog.query_one(".frame").has_class("-early")
+            on.seconds = 0.80
+            await on.press("a")
+            await on.settle()
+            assert on.decisions() == [("decide", "ap1", True, "maria", None)]
+
+    async def test_coming_back_into_view_puts_keys_to_sleep_again(self) -> None:
+        """After help or the palette covered the dialog its keys sleep anew."""
+        async with stage() as on:
+            dialog = await on.open_dialog()
+            await on.press("question_mark")
+            assert on.app.screen is not dialog
+            await on.press("escape")
+            await on.settle()
+            await on.press("a")
+            await on.settle()
+            assert on.app.screen is dialog
+            assert on.decisions() == []
+
+
+class TestElsewhere:
+    async def test_decided_elsewhere(self) -> None:
+        """Somebody else's decision is told, keys stop deciding, escape closes."""
+        async with stage() as on:
+            dialog = await on.open_dialog()
+            on.hub.decided_elsewhere("ap1", approved=False, by="jo")
+            await on.settle()
+            assert "Already denied by jo" in on.painted()
+            await on.press("a", "d", "enter")
+            await on.settle()
+            assert on.decisions() == []
+            assert on.app.screen is dialog
+            await on.press("escape")
+            await on.settle()
+            assert isinstance(on.app.screen, LiveScreen)
+
+    async def test_withdrawn_while_the_reason_is_typed(self) -> None:
+        """A withdrawn request says why and takes no reason any more."""
+        async with stage() as on:
+            await on.open_dialog()
+            await on.press("d", *"too late")
+            on.hub.withdraw("ap1", "the agent was interrupted")
+            await on.settle()
+            await on.press("enter")
+            await on.settle()
+            assert "Withdrawn: the agent was interrupted" in on.painted()
+            assert on.decisions() == []
+
+    async def test_a_refused_decision_is_shown_and_the_dialog_stays(self) -> None:
+        """What the hub refuses is said; the operator can try again."""
+        async with stage() as on:
+            dialog = await on.open_dialog()
+            on.hub.refuse = "Not decided, the journal refused it: disk full"
+            await on.press("a")
+            await on.settle()
+            assert on.app.screen is dialog
+            assert "disk full" in on.painted()
+            on.hub.refuse = None
+            await on.press("a")
+            await on.settle()
+            assert isinstance(on.app.screen, LiveScreen)
+            assert len(on.decisions()) == 2
+
+    async def test_a_decision_under_way_is_not_cut_off(self) -> None:
+        """While the hub records a decision, a second key and escape do nothing."""
+        async with stage() as on:
+            dialog = await on.open_dialog()
+            on.hub.held = asyncio.Event()
+            await on.press("a")
+            await on.settle()
+            await on.press("a", "escape")
+            await on.settle()
+            assert on.app.screen is dialog
+            on.hub.held.set()
+            await on.settle()
+            assert on.decisions() == [("decide", "ap1", True, "maria", None)]
+            assert isinstance(on.app.screen, LiveScreen)
+
+
+class TestNewRequests:
+    async def test_a_new_request_comes_up_by_itself(self) -> None:
+        """On the live screen the dialog appears at once, with its keys asleep."""
+        async with stage(release_bot(waiting=False)) as on:
+            on.hub.request(deploy_request(since=NOW))
+            await on.settle()
+            assert isinstance(on.app.screen, ApprovalScreen)
+            await on.press("a")
+            await on.settle()
+            assert on.decisions() == []
+
+    async def test_typing_is_not_interrupted(self) -> None:
+        """While the operator types, only the queue and a notice change."""
+        async with stage(release_bot(waiting=False)) as on:
+            await on.press("i", *"wa")
+            on.hub.request(deploy_request(since=NOW))
+            await on.settle()
+            assert isinstance(on.app.screen, LiveScreen)
+            await on.press(*"it")
+            assert on.app.screen.query_one("#say", Input).value == "wait"
+            assert "1 waiting" in on.painted()
+
+    async def test_a_second_request_waits_its_turn(self) -> None:
+        """An open dialog stays on its own request while another one comes."""
+        async with stage(release_bot(), docs_writer()) as on:
+            dialog = await on.open_dialog()
+            on.hub.request(deploy_request(id="ap2", session="docs-writer-77c0", agent="docs-writer"))
+            await on.settle()
+            assert on.app.screen is dialog
+            assert dialog.request.id == "ap1"
+            assert "1 more waiting" in on.painted()
+            await on.press("a")
+            await on.settle()
+            assert on.decisions() == [("decide", "ap1", True, "maria", None)]
+            assert isinstance(on.app.screen, LiveScreen)
+
+    async def test_one_that_comes_while_a_decision_is_recorded_is_next(self) -> None:
+        """An agent that asks again at once gets its dialog when the decided one has closed."""
+        async with stage() as on:
+            await on.open_dialog()
+            on.hub.held = asyncio.Event()
+            await on.press("a")
+            on.hub.request(deploy_request(id="ap2", since=before(0)))
+            await on.settle()
+            on.hub.held.set()
+            await on.settle()
+            assert isinstance(on.app.screen, ApprovalScreen)
+            assert on.app.screen.request.id == "ap2"
+            await on.press("a")
+            await on.settle()
+            assert len(on.decisions()) == 1
+
+
+class TestClosing:
+    async def test_time_that_passes_while_it_is_taken_apart(self) -> None:
+        """A console that ends removes the dialog's parts one by one; its clock paints none of them."""
+        async with stage() as on:
+            dialog = await on.open_dialog()
+            frame = dialog.query_one(RequestFrame)
+            asked = frame._asked
+            assert asked is not None
+            await frame.remove()
+            frame.show(asked)
+            dialog.tick()

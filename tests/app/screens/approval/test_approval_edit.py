@@ -1,0 +1,301 @@
+"""Approving with edited input: a form that keeps JSON types, what was changed, and a deliberate key."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.widgets import TextArea
+
+from interlock.app.screens.approval.forms.edit_input import EditInput
+from interlock.app.screens.approval.forms.review_edit import ReviewEdit
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.widgets.base.blocks import BlockList
+from interlock.app.widgets.inputs.choice import Choice
+from interlock.app.widgets.inputs.field_editor import FieldEditor
+from interlock.app.widgets.inputs.safe_input import TypedLine, TypedText
+
+from ...support.scenes import deploy_request, release_bot
+from ...support.stage import Stage, stage
+
+INPUT = {
+    "env": "prod",
+    "count": 2,
+    "dry": False,
+    "labels": {"team": "shop"},
+    "note": None,
+}
+
+
+def asking(**more: object):
+    """A session that asks to run a call of several fields."""
+    state = release_bot()
+    state.approvals["ap1"] = deploy_request(**{"input": INPUT, "digest": "shown", **more})
+    return state
+
+
+async def open_form(on: Stage) -> EditInput:
+    await on.open_dialog()
+    await on.press("e")
+    await on.settle()
+    assert isinstance(on.app.screen, EditInput)
+    return on.app.screen
+
+
+def editor(on: Stage, name: str) -> FieldEditor:
+    return next(e for e in on.app.screen.query(FieldEditor) if e.field.name == name)
+
+
+async def open_long_form(on: Stage) -> EditInput:
+    """The form of a request that is read to its end first."""
+    await on.open_dialog()
+    assert await on.read_on("e") > 0
+    await on.press("e")
+    await on.settle()
+    assert isinstance(on.app.screen, EditInput)
+    return on.app.screen
+
+
+async def type_over(on: Stage, name: str, text: str) -> None:
+    """Put `text` into a field, as typing does in the end."""
+    where = editor(on, name)
+    areas = where.query(TypedText)
+    if areas:
+        areas.first().text = text
+    elif where.query(TypedLine):
+        where.query_one(TypedLine).value = text
+    else:
+        where.query_one(Choice).chosen = text
+    await on.settle()
+
+
+async def review(on: Stage, *, awake: bool = True) -> None:
+    await on.press("ctrl+s")
+    await on.settle()
+    if awake:
+        await on.wake()
+
+
+class TestForm:
+    async def test_every_field_keeps_its_type(self) -> None:
+        """Section 1: texts, numbers, booleans, null and objects come back as what they are in JSON."""
+        async with stage(asking()) as on:
+            await open_form(on)
+            for name, text in (
+                ("env", 'a "b"\nc'),
+                ("count", "3"),
+                ("dry", "true"),
+                ("labels", '{"team": "ops", "n": [1, 1.0]}'),
+            ):
+                await type_over(on, name, text)
+            await review(on)
+            assert isinstance(on.app.screen, ReviewEdit)
+            await on.press("a")
+            await on.settle()
+            [answer] = on.hub.answers
+            assert (answer.approved, answer.digest, answer.by) == (True, "shown", "maria")
+            assert answer.input == {
+                "env": 'a "b"\nc',
+                "count": 3,
+                "dry": True,
+                "labels": {"team": "ops", "n": [1, 1.0]},
+                "note": None,
+            }
+            assert isinstance(answer.input["count"], int)
+            assert answer.input["dry"] is True
+            assert isinstance(on.app.screen, LiveScreen)
+
+    async def test_what_is_wrong_is_said_where_it_is(self) -> None:
+        """A number that is none, JSON that breaks off: the field says it, and nothing is reviewed."""
+        async with stage(asking()) as on:
+            form = await open_form(on)
+            await type_over(on, "labels", '{"team":\n  oops}')
+            assert "line 2, column 3" in on.painted()
+            await type_over(on, "count", "two")
+            assert "expected a number, found 'two'" in on.painted()
+            await review(on)
+            assert on.app.screen is form
+            assert "Not yet. count: expected a number" in on.painted()
+            assert on.hub.asked == []
+
+    async def test_letters_are_letters(self) -> None:
+        """The keys of the dialog below do nothing while somebody types."""
+        async with stage(asking()) as on:
+            form = await open_form(on)
+            await on.press(*"adsgx")
+            await on.settle()
+            assert on.app.screen is form
+            assert editor(on, "env").text == "adsgxprod"
+            assert on.hub.asked == []
+
+    async def test_nothing_typed_is_lost(self) -> None:
+        """Escape goes back without deciding; the form comes back as it was, also after the dialog."""
+        async with stage(asking()) as on:
+            await open_form(on)
+            await type_over(on, "env", "staging")
+            await on.press("escape")
+            await on.settle()
+            assert isinstance(on.app.screen, ApprovalScreen)
+            await on.press("escape")
+            await on.settle()
+            assert on.hub.asked == []
+            await open_form(on)
+            assert editor(on, "env").text == "staging"
+
+    async def test_nothing_changed_is_no_edit(self) -> None:
+        """There is nothing to review then; the form says so."""
+        async with stage(asking()) as on:
+            form = await open_form(on)
+            await review(on)
+            assert on.app.screen is form
+            assert "Nothing is changed yet" in on.painted()
+
+    async def test_a_call_without_input_has_no_form(self) -> None:
+        """Fields cannot be added, so there is nothing to edit."""
+        async with stage(asking(input={})) as on:
+            dialog = await on.open_dialog()
+            assert "e edit" not in on.painted()
+            await on.press("e")
+            await on.settle()
+            assert on.app.screen is dialog
+
+    async def test_what_nobody_sees_is_edited_as_json(self) -> None:
+        """Characters that a terminal obeys or hides stand as escapes, and stay what they are."""
+        async with stage(asking(input={"env": "a\u202eb\x1b[2J", "n": 1})) as on:
+            await open_form(on)
+            assert '"a\\u202eb\\u001b[2J"' in on.painted()
+            await type_over(on, "n", "2")
+            await review(on)
+            await on.press("a")
+            await on.settle()
+            assert on.hub.answers[0].input == {"env": "a\u202eb\x1b[2J", "n": 2}
+
+    async def test_a_paste_hides_nothing(self) -> None:
+        """What is pasted becomes visible as it is typed in, and decides nothing."""
+        async with stage(asking()) as on:
+            await open_form(on)
+            on.app.screen.query(TextArea).first().post_message(events.Paste("x\u202e\x1b[31m\r\ny "))
+            await on.settle()
+            assert editor(on, "env").text == "x\\u202e\\x1b[31m\ny prod"
+            assert on.hub.asked == []
+
+    async def test_many_fields_are_one_object(self) -> None:
+        """An input of more fields than anybody goes through is edited as JSON."""
+        values = {f"f{n}": n for n in range(100)}
+        async with stage(asking(input=values)) as on:
+            await open_long_form(on)
+            [only] = on.app.screen.query(FieldEditor)
+            await type_over(on, only.field.name, only.text.replace('"f7": 7', '"f7": 8'))
+            await review(on)
+            await on.press("a")
+            await on.settle()
+            assert on.hub.answers[0].input == {**values, "f7": 8}
+
+
+class TestReview:
+    async def test_it_shows_before_and_after(self) -> None:
+        """Field by field, only what differs; long texts as a diff."""
+        script = "".join(f"echo {n}\n" for n in range(50))
+        async with stage(asking(input={"env": "prod", "script": script, "same": 1})) as on:
+            await open_long_form(on)
+            await type_over(on, "env", "staging")
+            await type_over(on, "script", script.replace("echo 20\n", "echo two\n"))
+            await review(on)
+            shown = [line.strip(" │") for line in on.painted().splitlines()]
+            text = on.painted()
+            # Without what the dialog behind shows of the script.
+            blocks = on.app.screen.query_one(BlockList).blocks
+            listed = [line.plain for block in blocks for line in block.lines(100)]
+        assert '- │ "prod"' in text
+        assert '+ │ "staging"' in text
+        assert "- │ echo 20" in text
+        assert "+ │ echo two" in text
+        assert not any("echo 40" in line for line in listed)
+        assert not any(line.startswith("same") for line in shown)
+        assert "judged from the start" in text
+
+    async def test_keys_sleep_there_too(self) -> None:
+        """What was changed is read before it is approved: 400 ms of nothing, then one key."""
+        async with stage(asking()) as on:
+            await open_form(on)
+            await type_over(on, "env", "staging")
+            await review(on, awake=False)
+            await on.press("a", "enter", "space", "y")
+            await on.settle()
+            assert on.hub.asked == []
+            on.seconds += 0.41
+            await on.press("a")
+            await on.settle()
+            assert len(on.hub.answers) == 1
+
+    async def test_escape_goes_back_to_the_form(self) -> None:
+        """One step at a time, and what was typed is there."""
+        async with stage(asking()) as on:
+            form = await open_form(on)
+            await type_over(on, "env", "staging")
+            await review(on)
+            await on.press("escape")
+            await on.settle()
+            assert on.app.screen is form
+            assert editor(on, "env").text == "staging"
+            assert on.hub.asked == []
+
+    async def test_a_refused_edit_can_be_mended(self) -> None:
+        """The hub says what is wrong; the form still has everything."""
+        async with stage(asking()) as on:
+            await open_form(on)
+            await type_over(on, "env", "staging")
+            await review(on)
+            on.hub.refuse = "Not decided: 'password' still holds the mask"
+            await on.press("a")
+            await on.settle()
+            assert isinstance(on.app.screen, ApprovalScreen)
+            assert "still holds the mask" in on.painted()
+            await on.wake()
+            await on.press("e")
+            await on.settle()
+            assert editor(on, "env").text == "staging"
+
+
+class TestMeanwhile:
+    async def test_decided_elsewhere(self) -> None:
+        """Both panels say by whom, and approve nothing any more."""
+        async with stage(asking()) as on:
+            await open_form(on)
+            await type_over(on, "env", "staging")
+            await review(on)
+            on.hub.decided_elsewhere("ap1", approved=False, by="jo")
+            await on.settle()
+            assert "Already denied by jo" in on.painted()
+            await on.wake()
+            await on.press("a")
+            await on.settle()
+            await on.press("escape")
+            await on.settle()
+            assert "Already denied by jo" in on.painted()
+            await review(on)
+            assert isinstance(on.app.screen, EditInput)
+            assert on.hub.asked == []
+
+    async def test_asked_again_keeps_what_was_typed(self) -> None:
+        """What was shown has changed: the edit is not sent, and is there when it is asked again."""
+        async with stage(asking()) as on:
+            await open_form(on)
+            await type_over(on, "env", "staging")
+            await review(on)
+            on.hub.asked_again("ap1", digest="other")
+            await on.settle()
+            await on.wake()
+            await on.press("a")
+            await on.settle()
+            assert on.hub.asked == []
+            await on.press("escape", "escape")
+            await on.settle()
+            await on.wake()
+            await on.press("e")
+            await on.settle()
+            assert editor(on, "env").text == "staging"
+            await review(on)
+            await on.press("a")
+            await on.settle()
+            [answer] = on.hub.answers
+            assert (answer.approval_id, answer.digest) == ("ap1+", "other")

@@ -1,0 +1,245 @@
+"""Grants from the dialog: always of something shown, for a bound, by a deliberate key."""
+
+from __future__ import annotations
+
+import pytest
+from textual.widgets import Static
+
+from interlock.app.screens.approval.grant import GrantScreen
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.viewmodels.grant_terms import TermsError, limits, sentence, terms
+from interlock.engine.gate.types import GrantScope, GrantTerms
+
+from ...support.scenes import deploy_request, release_bot
+from ...support.stage import Stage, stage
+
+
+def asking(**more: object):
+    state = release_bot()
+    state.approvals["ap1"] = deploy_request(**{"may_grant": True, "digest": "shown", **more})
+    return state
+
+
+async def open_menu(on: Stage) -> GrantScreen:
+    await on.open_dialog()
+    await on.press("g")
+    await on.settle()
+    assert isinstance(on.app.screen, GrantScreen)
+    await on.wake()
+    return on.app.screen
+
+
+async def say_why(on: Stage, reason: str = "often") -> None:
+    """Type the reason, as an operator who has chosen the rest does."""
+    on.app.screen.query_one("#reason").focus()
+    await keys(on, *reason)
+    await on.wake()
+
+
+async def keys(on: Stage, *pressed: str) -> None:
+    """One after the other, each with its effect."""
+    for key in pressed:
+        await on.press(key)
+        await on.settle()
+
+
+def text(on: Stage, part: str) -> str:
+    """What a part of the menu says, however it is folded."""
+    return str(on.app.screen.query_one(part, Static).content)
+
+
+class TestMenu:
+    @pytest.mark.parametrize(
+        ("pressed", "expected", "said"),
+        [
+            ((), GrantTerms("names"), "every call of bash for deploy and nothing else passes"),
+            (
+                ("tab", "tab", "right"),
+                GrantTerms("names", subagents=True),
+                "nothing else, also by subagents, passes",
+            ),
+            (("right",), GrantTerms("input"), "every call of bash with exactly this input passes"),
+            (("tab", "right"), GrantTerms("names", uses=3), "the next 3 calls of bash"),
+            (("tab", "left"), GrantTerms("names", seconds=1800.0), "for 30 min, every call of bash"),
+        ],
+    )
+    async def test_scope_and_bound(
+        self, pressed: tuple[str, ...], expected: GrantTerms, said: str
+    ) -> None:
+        """Section 1: this session, so many times or for a time; by its effects or its exact input."""
+        async with stage(asking()) as on:
+            await open_menu(on)
+            await keys(on, *pressed)
+            assert said in text(on, "#sentence")
+            await say_why(on)
+            await on.press("ctrl+g")
+            await on.settle()
+            [answer] = on.hub.answers
+            assert (answer.approved, answer.grant, answer.digest) == (True, expected, "shown")
+            assert answer.reason == "often"
+            assert isinstance(on.app.screen, LiveScreen)
+
+    async def test_times_are_typed(self) -> None:
+        """A number in place of the one that stands there; what is none is said and gives nothing."""
+        async with stage(asking()) as on:
+            await open_menu(on)
+            await keys(on, "tab", "right", "tab", "1", "2")
+            assert "the next 12 calls" in on.painted()
+            await keys(on, "x")
+            assert "A number from 1 to" in on.painted()
+            await on.wake()
+            await keys(on, "ctrl+g", "enter")
+            assert on.hub.answers == []
+            await keys(on, "backspace")
+            await say_why(on)
+            await keys(on, "ctrl+g")
+            assert on.hub.answers[0].grant == GrantTerms("names", uses=12)
+
+    async def test_another_sentence_has_to_be_read(self) -> None:
+        """The time starts anew whenever what would pass is something else."""
+        async with stage(asking()) as on:
+            await open_menu(on)
+            await say_why(on)
+            on.app.screen.query_one("#scope").focus()
+            await keys(on, "right", "ctrl+g")
+            assert on.hub.answers == []
+            await on.wake()
+            await keys(on, "ctrl+g")
+            assert on.hub.answers[0].grant == GrantTerms("input")
+
+    async def test_takes_a_reason(self) -> None:
+        """G-67: without one nothing is granted; the line for it has the focus, and says so."""
+        async with stage(asking()) as on:
+            await open_menu(on)
+            for typed in ("", "space"):
+                await keys(on, *filter(None, [typed]))
+                await on.wake()
+                await keys(on, "ctrl+g")
+                assert on.hub.answers == []
+                assert "Type a reason" in on.painted()
+                assert on.app.focused is on.app.screen.query_one("#reason")
+
+    async def test_of_a_subagents_call(self) -> None:
+        """G-74: it says before the key that only a grant for subagents comes with a subagent's call."""
+        async with stage(asking(via="reviewer-1", call_id="reviewer-1/c9")) as on:
+            await open_menu(on)
+            assert "A subagent made this call" in text(on, "#sentence")
+            assert text(on, "#limits") == ""
+            await say_why(on)
+            await on.wake()
+            await keys(on, "ctrl+g")
+            assert on.hub.answers == []
+            on.app.screen.query_one("#whom").focus()
+            await keys(on, "right")
+            assert "also by subagents" in text(on, "#sentence")
+            await on.wake()
+            await keys(on, "ctrl+g")
+            assert on.hub.answers[0].grant == GrantTerms("names", subagents=True)
+
+    async def test_all_of_it_on_a_low_terminal(self) -> None:
+        """With every line that there can be, 60 columns and 20 lines show what decides; pages scroll."""
+        async with stage(asking(), size=(60, 20)) as on:
+            await open_menu(on)
+            await keys(on, "tab", "right")
+            await on.wake()
+            await keys(on, "ctrl+g")
+            seen = on.painted()
+            for each in ("What", "How long", "so many times", "Whose", "Type a reason", "asks again."):
+                assert each in seen
+            frame = on.app.screen.query_one(".frame")
+            on.app.screen.query_one("#said", Static).update("a\n" * 30)
+            await on.settle()
+            await keys(on, "pagedown")
+            assert frame.scroll_y > 0
+            await keys(on, "pageup", "pageup")
+            assert frame.scroll_y == 0
+
+    async def test_no_other_key_grants(self) -> None:
+        """Enter, space and letters choose or do nothing; escape goes back to the request."""
+        async with stage(asking()) as on:
+            menu = await open_menu(on)
+            await keys(on, "enter", "a", "g", "y", "enter")
+            assert on.app.screen is menu
+            await keys(on, "escape")
+            assert isinstance(on.app.screen, ApprovalScreen)
+            assert on.hub.asked == []
+
+
+class TestRefused:
+    async def test_a_rule_that_allows_none(self) -> None:
+        """High-risk rules can forbid grants: the dialog says so."""
+        async with stage(asking(may_grant=False)) as on:
+            dialog = await on.open_dialog()
+            await keys(on, "g")
+            assert on.app.screen is dialog
+            assert "No grants: the rule allows none" in on.painted()
+
+    async def test_several_people(self) -> None:
+        """What several must approve each time nobody grants."""
+        async with stage(asking(may_grant=False, people=2)) as on:
+            await on.open_dialog()
+            await keys(on, "g")
+            assert "No grants: 2 people must approve each call" in on.painted()
+
+    async def test_an_uninspectable_command_only_as_it_is(self) -> None:
+        """G-51: what may do more than its names tell is granted with exactly its input."""
+        async with stage(asking(exact_only="command: it reads a file")) as on:
+            await open_menu(on)
+            assert "not bash → deploy: only exactly this input can be granted" in text(on, "#narrowed")
+            await keys(on, "right", "left")
+            await say_why(on)
+            await keys(on, "ctrl+g")
+            assert on.hub.answers[0].grant == GrantTerms("input")
+
+    async def test_gone_meanwhile(self) -> None:
+        """Decided elsewhere while the menu is open: it says so and gives nothing."""
+        async with stage(asking()) as on:
+            await open_menu(on)
+            on.hub.decided_elsewhere("ap1", approved=True, by="jo")
+            await on.settle()
+            assert "Already approved by jo" in on.painted()
+            await on.wake()
+            await keys(on, "ctrl+g")
+            assert on.hub.asked == []
+
+
+class TestTerms:
+    @pytest.mark.parametrize(
+        ("bound", "typed"),
+        [
+            *(("uses", typed) for typed in ("", "0", "-1", "1e3", "9999999", "²")),
+            *(("time", typed) for typed in ("", "0s", "5", "999999d", "soon")),
+        ],
+    )
+    def test_what_bounds_nothing(self, bound: str, typed: str) -> None:
+        """A number from one on, a time that is one: anything else is said to be none."""
+        with pytest.raises(TermsError):
+            terms("names", bound, typed)
+
+    @pytest.mark.parametrize(
+        ("more", "scope", "said"),
+        [
+            (
+                {"commands": 1},
+                "names",
+                "Arguments may differ; programs and all other fields must be the same.",
+            ),
+            ({"commands": 1}, "names", "variables, files, substitutions, groups, loops, !, & or another"),
+            ({}, "names", "Only fields that a map reads may differ."),
+            ({"called": "deploy", "names": ("deploy",)}, "names", "Where no map reads a field"),
+            ({}, "input", "Another value in any field asks again."),
+        ],
+    )
+    def test_what_asks_again(self, more: dict[str, object], scope: GrantScope, said: str) -> None:
+        """G-74: under each scope the dialog says what a grant covers and what it does not."""
+        assert said in limits(deploy_request(**more), scope)
+
+    def test_the_sentence_names_no_more_than_was_shown(self) -> None:
+        """G-74: a call without other names is granted with the values that no map reads."""
+        request = deploy_request(called="deploy", names=("deploy",))
+        said = sentence(request, GrantTerms("names", uses=1))
+        assert said == (
+            "This call runs. After it, the next call of deploy with the same values wherever no map "
+            "reads them passes without being asked about."
+        )

@@ -1,0 +1,281 @@
+"""What the dialog's keys do besides approving once, and that no accident is a decision."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from textual import events
+from textual.widgets import Input
+
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.widgets.approval.frame import RequestList
+
+from ...support.scenes import NOW, deploy_request, release_bot
+from ...support.stage import Stage, stage
+
+PRESETS = ["wrong environment", "not now"]
+
+
+def asking(*, opened_by: str | None = None, **more: object):
+    state = release_bot()
+    state.starters = {} if opened_by is None else {opened_by: "opened"}
+    state.approvals["ap1"] = deploy_request(**{"digest": "shown", **more})
+    return state
+
+
+async def deny(on: Stage, *typed: str) -> None:
+    await on.press(*typed)
+    await on.wake()
+    await on.press("enter")
+    await on.settle()
+
+
+class TestDenying:
+    @pytest.mark.parametrize(
+        ("typed", "reason"),
+        [
+            ("2", "not now"),
+            ("", None),
+            ("3", "3"),
+            ("2 tests failed", "2 tests failed"),
+            (" 1 ", PRESETS[0]),
+        ],
+    )
+    async def test_a_number_stands_for_a_reason(self, typed: str, reason: str | None) -> None:
+        """Section 1: presets of the configuration by their number, any other text as it is."""
+        async with stage(asking(), deny_reasons=PRESETS) as on:
+            await on.open_dialog()
+            await on.press("d")
+            await on.settle()
+            assert "2 not now" in on.painted()
+            await deny(on, *typed)
+            [answer] = on.hub.answers
+            assert (answer.approved, answer.reason, answer.stop, answer.digest) == (
+                False,
+                reason,
+                False,
+                "shown",
+            )
+
+    async def test_what_is_chosen_is_marked(self) -> None:
+        """Before enter is pressed it is seen which reason a number means."""
+        async with stage(asking(), deny_reasons=PRESETS) as on:
+            await on.open_dialog()
+            await on.press("d", "2")
+            await on.settle()
+            assert "▸2 not now" in on.painted()
+
+    async def test_s_denies_and_stops(self) -> None:
+        """It says what it will do, takes a reason, and stops with the denial."""
+        async with stage(asking()) as on:
+            await on.open_dialog()
+            await on.press("s")
+            await on.settle()
+            assert "Enter denies it and stops what release-bot is doing" in on.painted()
+            await deny(on, *"enough")
+            [answer] = on.hub.answers
+            assert (answer.approved, answer.reason, answer.stop) == (False, "enough", True)
+
+    async def test_after_stop_deny_only_denies(self) -> None:
+        """Going back and choosing the other one forgets the first."""
+        async with stage(asking()) as on:
+            await on.open_dialog()
+            await on.press("s", "escape")
+            await on.wake()
+            await on.press("d")
+            await on.settle()
+            assert "stops what" not in on.painted()
+            await deny(on)
+            assert not on.hub.answers[0].stop
+
+
+class TestAccidents:
+    async def test_a_held_key_never_decides(self) -> None:
+        """A key that repeats from before the dialog on: each repetition starts the time anew."""
+        async with stage(asking()) as on:
+            await on.open_dialog(awake=False)
+            for _ in range(40):
+                await on.press("a")
+                on.seconds += 0.1
+            await on.settle()
+            assert on.hub.asked == []
+
+    async def test_several_keys_at_once_decide_nothing(self) -> None:
+        """A held key, or text pasted into a terminal that does not say so: one key alone decides."""
+        async with stage(asking(), quiet=0.05) as on:
+            dialog = await on.open_dialog()
+            await on.press("a", "a", "a")
+            await on.pilot.pause(0.1)
+            assert on.hub.asked == []
+            assert on.app.screen is dialog
+            await on.settle()
+            assert "Several keys at once" in on.painted()
+            await on.wake()
+            await on.press("a")
+            await on.pilot.pause(0.1)
+            await on.settle()
+            assert len(on.hub.answers) == 1
+
+    async def test_text_that_comes_as_keys_does_not_deny(self) -> None:
+        """`dno` and a line break at once: the line for the reason opens, and that is all."""
+        async with stage(asking()) as on:
+            dialog = await on.open_dialog()
+            await on.press("d", "n", "o", "enter", "enter")
+            await on.settle()
+            assert on.hub.asked == []
+            assert on.app.screen is dialog
+
+    async def test_a_paste_is_told(self) -> None:
+        """What is pasted decides nothing, and the dialog says so."""
+        async with stage(asking()) as on:
+            await on.open_dialog()
+            on.app.post_message(events.Paste("a"))
+            await on.settle()
+            assert on.hub.asked == []
+            assert "What is pasted decides nothing" in on.painted()
+
+    async def test_a_pasted_reason_hides_nothing(self) -> None:
+        """Characters that a terminal obeys come in as escapes."""
+        async with stage(asking()) as on:
+            await on.open_dialog()
+            await on.press("d")
+            await on.settle()
+            on.app.screen.query_one("#reason", Input).post_message(events.Paste("a\x1b[2Jb\nc"))
+            await on.settle()
+            assert on.app.screen.query_one("#reason", Input).value == "a\\x1b[2Jb"
+
+
+class TestTime:
+    async def test_it_counts_down(self) -> None:
+        """How long it has waited, and how long there is."""
+        async with stage(asking(expires=NOW + timedelta(seconds=858))) as on:
+            await on.open_dialog()
+            assert "Approve: deploy — release-bot · waiting 0:42 · expires in 14:18" in on.painted()
+
+    async def test_at_its_end_nothing_is_decided(self) -> None:
+        """The dialog says so at once, whether or not the hub has told already."""
+        async with stage(asking(expires=NOW)) as on:
+            await on.open_dialog()
+            await on.press("a")
+            await on.settle()
+            assert "The time for this request is over" in on.painted()
+            on.hub.expire("ap1", "nobody decided within 15 min (deploy.rules:5)")
+            await on.settle()
+            assert "Too late: nobody decided within 15 min (deploy.rules:5)" in on.painted()
+            assert on.hub.asked == []
+
+    async def test_plus_gives_it_more(self) -> None:
+        """A quarter of an hour beyond what it has."""
+        async with stage(asking(expires=NOW + timedelta(seconds=858))) as on:
+            await on.open_dialog()
+            await on.press("plus")
+            await on.settle()
+            assert on.hub.asked == [("extend", "ap1", 1758.0, "maria")]
+            await on.settle()
+            assert "expires in 29:18" in on.painted()
+            await on.press("a")
+            await on.settle()
+            assert len(on.hub.answers) == 1
+
+    async def test_what_waits_for_ever_needs_no_more(self) -> None:
+        """Without an end there is no such key."""
+        async with stage(asking()) as on:
+            await on.open_dialog()
+            assert "more time" not in on.painted()
+            await on.press("plus")
+            await on.settle()
+            assert on.hub.asked == []
+
+
+class TestSeveralPeople:
+    async def test_the_first_is_told_who_is_missing(self) -> None:
+        """Approving as the first one says how far it is, and the request stays open."""
+        async with stage(asking(people=2)) as on:
+            await on.open_dialog()
+            assert "0 of 2: two people must approve" in on.painted()
+            await on.press("a")
+            await on.settle()
+            assert isinstance(on.app.screen, LiveScreen)
+            await on.until("approved by maria (1 of 2)")
+            await on.open_dialog()
+            assert "maria just now ✓ — 1 more needed, not you: you have approved" in on.painted()
+
+    async def test_the_other_one_s_dialog_follows(self) -> None:
+        """Somebody approves while the dialog is open: it says who, and keys sleep anew."""
+        async with stage(asking(people=2)) as on:
+            await on.open_dialog()
+            on.hub.given("ap1", "ada")
+            await on.settle()
+            assert "1 of 2: ada just now ✓ — 1 more needed" in on.painted()
+            await on.press("a")
+            await on.settle()
+            assert on.hub.asked == []
+            await on.wake()
+            await on.press("a")
+            await on.settle()
+            assert len(on.hub.answers) == 1
+
+    async def test_how_long_ago_it_was_grows(self) -> None:
+        """As time passes an open dialog says how long ago somebody approved, and stays in place."""
+        text = "\n".join(f"echo {number}" for number in range(99))
+        state = asking(people=2, given=("ada",), given_at=(NOW,), input={"command": text})
+        async with stage(state, size=(100, 24)) as on:
+            dialog = await on.open_dialog()
+            assert "1 of 2: ada just now ✓ — 1 more needed" in on.painted()
+            await on.press("down", "down")
+            await on.settle()
+            body = dialog.query_one(RequestList)
+            read = body.scroll_offset.y
+            dialog._clock = dialog._frame._clock = lambda: NOW + timedelta(minutes=4)
+            await on.until("ada 4 min ago ✓ — 1 more needed")
+            assert body.scroll_offset.y == read
+
+    async def test_whoever_started_it_sees_why_it_waits(self) -> None:
+        """One's own session is for others to approve, and the dialog says so."""
+        async with stage(asking(people=2, opened_by="maria")) as on:
+            await on.open_dialog()
+            assert "two people must approve, not you: you started this session" in on.painted()
+
+
+class TestChanged:
+    async def test_what_is_asked_in_its_place_comes_up(self) -> None:
+        """The dialog goes over to the new request, keys asleep, and decides nothing by itself."""
+        async with stage(asking()) as on:
+            dialog = await on.open_dialog()
+            on.hub.asked_again("ap1", digest="other", input={"command": "./deploy --env moon"})
+            await on.settle()
+            assert on.app.screen is dialog
+            assert "what was shown has changed; asked again. This is asked now" in on.painted()
+            assert "--env moon" in on.painted()
+            await on.press("a")
+            await on.settle()
+            assert on.hub.asked == []
+            await on.wake()
+            await on.press("a")
+            await on.settle()
+            [answer] = on.hub.answers
+            assert (answer.approval_id, answer.digest) == ("ap1+", "other")
+            assert isinstance(on.app.screen, LiveScreen)
+
+    async def test_a_decision_about_what_is_no_more(self) -> None:
+        """The hub refuses what was shown before: the dialog says so and stays."""
+        async with stage(asking()) as on:
+            dialog = await on.open_dialog()
+            on.hub._change("ap1", digest="other")
+            await on.press("a")
+            await on.settle()
+            assert on.app.screen is dialog
+            assert "This is not the request that was shown" in on.painted()
+
+    async def test_another_call_does_not_take_its_place(self) -> None:
+        """Only the same call of the same session; any other waits in the queue."""
+        async with stage(asking()) as on:
+            dialog = await on.open_dialog()
+            on.hub.withdraw("ap1", "the agent was interrupted")
+            on.hub.request(deploy_request(id="ap2", call_id="c10"))
+            await on.settle()
+            assert isinstance(on.app.screen, ApprovalScreen)
+            assert dialog.request.id == "ap1"
+            assert "Withdrawn: the agent was interrupted" in on.painted()

@@ -1,0 +1,202 @@
+"""What the approval dialog and the panels over it look like, wide and at 80 columns."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from textual.app import App
+from textual.pilot import Pilot
+from textual.widgets import Input, TextArea
+
+from interlock.app.console.app import InterlockConsole
+from interlock.engine.history.redaction.hidden_text import HiddenText
+from tests.support.fake_hub import FakeHub
+
+from ...support.scenes import NOW, before, deploy_request, release_bot
+
+Compare = Callable[..., bool]
+REASONS = ("wrong environment", "not now", "ask the release manager first")
+
+
+def console(**more: object) -> App[None]:
+    """A request with everything that a rule can say of it."""
+    state = release_bot()
+    state.starters = {"maria": "opened"}
+    state.approvals["ap1"] = deploy_request(
+        **{
+            "input": {
+                "command": "cd infra && ./deploy --env prod; git push --force origin main",
+                "timeout": 30,
+                "dry": False,
+                "labels": {"team": "shop"},
+            },
+            "names": ("deploy", "push", "bash"),
+            "risk": "high",
+            "expires": NOW + timedelta(seconds=858),
+            "note": "the call has no input.path",
+            **more,
+        }
+    )
+    passing = itertools.count()
+    return InterlockConsole(
+        FakeHub(state, now=NOW),
+        operator="maria",
+        deny_reasons=REASONS,
+        clock=lambda: NOW,
+        monotonic=lambda: float(next(passing)),
+    )
+
+
+def keys(*pressed: str) -> Callable[[Pilot[None]], object]:
+    """Type, each key with its effect; no cursor blinks."""
+
+    async def run(pilot: Pilot[None]) -> None:
+        await pilot.pause()
+        for key in pressed:
+            await pilot.press(key)
+            await pilot.pause(0.02)
+            for each in pilot.app.screen.query("Input, TextArea").results(Input | TextArea):
+                each.cursor_blink = False
+        await pilot.pause(0.15)
+        await pilot.pause()
+
+    return run
+
+
+def read_with(key: str, size: tuple[int, int]) -> list[str]:
+    """The key as often as it takes to see all of the request; a narrow terminal has a second page."""
+    return [key] if size[0] < 80 else []
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)], ids=["120x40", "80x24"])
+class TestLooks:
+    def test_dialog(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """Effects, risk, commands, the rule and why it applies, people, expiry."""
+        app = console(people=2, given=("ada",), given_at=(before(120),))
+        assert snap_compare(app, terminal_size=size, run_before=keys("a"))
+
+    def test_deny_and_stop(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """The line for the reason, the reasons by number, and what enter will do."""
+        assert snap_compare(console(), terminal_size=size, run_before=keys("a", "s", "2"))
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)], ids=["120x40", "80x24", "60x24"])
+class TestPanels:
+    """Over the dialog, but for the last, which lies over the live screen."""
+
+    def test_edit(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """Each field as what it is, what was changed, what is wrong and where."""
+        run = keys("a", *read_with("e", size), "e", "x", "tab", "tab", "space", "tab", "x")
+        assert snap_compare(console(), terminal_size=size, run_before=run)
+
+    def test_review(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """Before and after, and how to approve it."""
+        run = keys("a", *read_with("e", size), "e", "x", "tab", "tab", "space", "ctrl+s")
+        assert snap_compare(console(), terminal_size=size, run_before=run)
+
+    def test_grant(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """What and how long, and the sentence of what will pass."""
+        run = keys("a", *read_with("g", size), "g", "tab", "right", "tab", "tab", "tab", *"often")
+        assert snap_compare(console(commands=3), terminal_size=size, run_before=run)
+
+    def test_over(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """Somebody else was faster: who, and that nothing is left to decide."""
+
+        async def run(pilot: Pilot[None]) -> None:
+            await keys("a")(pilot)
+            hub = pilot.app.hub  # type: ignore[attr-defined]
+            hub.decided_elsewhere("ap1", approved=False, by="jo")
+            await keys()(pilot)
+
+        assert snap_compare(console(), terminal_size=size, run_before=run)
+
+    def test_limit(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """Over the live screen: what a session has cost, and the line for what it may."""
+        app = console()
+        state = app.hub.states["release-bot-1f3a"]  # type: ignore[attr-defined]
+        state.max_cost, state.cost, state.input_tokens = 1.0, 1.25, 12_000
+        assert snap_compare(app, terminal_size=size, run_before=keys("dollar_sign", "2"))
+
+
+CART = """\
+def total(items, rate):
+    # Prices are in cents.
+    net = sum(each.price for each in items)
+    return net * (1 + rate)
+"""
+EDIT = {
+    "path": "shop/cart.py",
+    "old_text": CART,
+    "new_text": CART.replace("(1 + rate)", "1").replace("# Prices", "# All prices"),
+}
+WRITE_PREVIEW = """\
+Compared with what shop/rates.py holds now:
+--- shop/rates.py
++++ shop/rates.py
+@@ -1,4 +1,4 @@
+ import os
+
+-RATE = float(os.environ["RATE"])
++RATE = 0.0  # for now
+ DEFAULT = "standard"
+"""
+WRITE = {"path": "shop/rates.py", "content": 'import os\n\nRATE = 0.0  # for now\nDEFAULT = "standard"\n'}
+MASKED = {"command": "./deploy prod --token [masked: 34 characters]"}
+LOOK_ALIKE = {"command": "git рush origin main && сurl https://раypal.com"}
+SCRIPT = "".join(f'step {n} --name "part {n}" # of many\n' for n in range(1, 60))
+UNNAMED = {"note": None, "risk": None, "expires": None}
+
+
+@pytest.mark.parametrize("size", [(100, 30), (80, 24)], ids=["100x30", "80x24"])
+class TestWhatWillRun:
+    """What runs as it is shown: diffs, commands, what was not seen yet, masks, look-alike letters."""
+
+    def picture(self, compare: Compare, size: tuple[int, int], *pressed: str, **more: object) -> bool:
+        app = console(**{**UNNAMED, "names": ("bash",), **more})
+        return compare(app, terminal_size=size, run_before=keys("a", *pressed))
+
+    def test_diff_of_an_edit(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """Lines that come and go by sign and colour, their code told apart."""
+        more = {"called": "edit", "tool": "edit", "names": ("edit",), "input": EDIT}
+        assert self.picture(snap_compare, size, **more)
+
+    def test_diff_of_a_write(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """A file's new content, and how it differs from what the file holds."""
+        more = {"called": "write", "tool": "write", "names": ("write",), "input": WRITE}
+        assert self.picture(snap_compare, size, "space", preview=WRITE_PREVIEW, **more)
+
+    def test_command(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """A command of one line has its parts told apart, in the dialog and in the queue behind it."""
+        command = 'for f in *.py; do ruff check "$f" || echo "bad: $f"; done'
+        runs = ("ruff check $f", 'echo "bad: $f"')
+        given = {"command": command, "timeout": 30}
+        assert self.picture(snap_compare, size, input=given, runs=runs, commands=2)
+
+    def test_unseen_pages(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """The bar and the frame say that `a` shows the next page, and which of how many."""
+        assert self.picture(snap_compare, size, "a", input={"command": SCRIPT})
+
+    def test_mask_that_may_run(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """What is masked and may be more than a secret is warned of, and `a` shows it first."""
+        hidden = (HiddenText(place="command", characters=34, lines=1, holds="'$('"),)
+        assert self.picture(snap_compare, size, input=MASKED, hidden=hidden, runs=("./deploy prod",))
+
+    def test_look_alike_letters(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """Letters that look like Latin ones stand as what they are."""
+        runs = ("git рush origin main", "сurl https://раypal.com")
+        assert self.picture(snap_compare, size, input=LOOK_ALIKE, runs=runs, commands=2)
+
+
+class TestColours:
+    @pytest.mark.parametrize("theme", ["textual-light", "ansi-dark", "no-colour"])
+    def test_diff(self, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch, theme: str) -> None:
+        """A diff can be read in a light theme, in the terminal's own colours, and without any."""
+        if theme == "no-colour":
+            monkeypatch.setenv("NO_COLOR", "1")
+        app = console(**{**UNNAMED, "called": "edit", "tool": "edit", "names": ("edit",), "input": EDIT})
+        if theme != "no-colour":
+            app.theme = theme
+        assert snap_compare(app, terminal_size=(100, 30), run_before=keys("a"))

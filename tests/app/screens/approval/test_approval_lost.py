@@ -1,0 +1,122 @@
+"""The approval dialog of a request that somebody else decided first."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.widgets.base.bars import KeyBar
+
+from ...support.scenes import deploy_request, docs_writer, release_bot
+from ...support.stage import stage
+
+
+class TestLosing:
+    """Somebody else decided while this operator's decision was under way."""
+
+    @pytest.mark.parametrize("told", [True, False])
+    async def test_the_dialog_is_over(self, told: bool) -> None:
+        """It says who decided, told by an event or only by the answer, and decides nothing more."""
+        async with stage() as on:
+            dialog = await on.open_dialog()
+            on.hub.held = asyncio.Event()
+            await on.press("a")
+            await on.settle()
+            if told:
+                on.hub.decided_elsewhere("ap1", approved=False, by="jo")
+                await on.settle()
+            else:
+                on.hub.settle("ap1")
+            on.hub.refuse = "Already denied by jo"
+            on.hub.held.set()
+            await on.settle()
+            assert on.app.screen is dialog
+            assert "Already denied by jo" in on.painted()
+            offered = dialog.query_one(KeyBar).render().plain
+            assert "explain" in offered
+            assert "nothing to decide any more · esc closes" in on.painted()
+            for name in ("approve", "edit", "grant", "deny", "more", "later"):
+                assert name not in offered
+            await on.wake()
+            await on.press("a", "d", "enter", "g", "e", "s", "enter", "plus")
+            await on.settle()
+            assert on.app.screen is dialog
+            assert [asked[0] for asked in on.hub.asked] == ["decide"]
+            await on.press("escape")
+            await on.settle()
+            assert isinstance(on.app.screen, LiveScreen)
+
+    async def test_ones_own_decision_is_not_somebody_elses(self) -> None:
+        """Where the answer is lost and the record has it, it is told as one's own."""
+        async with stage() as on:
+            dialog = await on.open_dialog()
+            on.hub.held = asyncio.Event()
+            await on.press("a")
+            await on.settle()
+            on.hub.decided_elsewhere("ap1", approved=True, by="maria")
+            on.hub.refuse = "Not decided: the connection was lost"
+            on.hub.held.set()
+            await on.settle()
+            assert on.app.screen is dialog
+            assert "You have approved this: it is recorded" in on.painted()
+            assert "Already" not in on.painted()
+
+    async def test_the_next_request_comes_up_after_it(self) -> None:
+        """One that came meanwhile is shown when the lost one is closed."""
+        async with stage() as on:
+            await on.open_dialog()
+            on.hub.held = asyncio.Event()
+            await on.press("a")
+            await on.settle()
+            on.hub.decided_elsewhere("ap1", approved=True, by="jo")
+            on.hub.request(deploy_request(id="ap2", call_id="c9"))
+            await on.settle()
+            on.hub.refuse = "Already approved by jo"
+            on.hub.held.set()
+            await on.settle()
+            await on.press("escape")
+            await on.settle()
+            assert isinstance(on.app.screen, ApprovalScreen)
+            assert on.app.screen.request.id == "ap2"
+
+    async def test_or_without_going_back(self) -> None:
+        """Where others wait, a key goes on to the most pressing of them, with its keys asleep."""
+        async with stage(release_bot(), docs_writer()) as on:
+            state = on.hub.states["docs-writer-77c0"]
+            for name, risk in (("ap2", "low"), ("ap3", "high")):
+                state.approvals[name] = deploy_request(id=name, session=state.id, call_id=name, risk=risk)
+            dialog = await on.open_dialog()
+            first = dialog.request.id
+            await on.press("n")
+            assert dialog.request.id == first
+            on.hub.decided_elsewhere(first, approved=True, by="jo")
+            await on.settle()
+            rest = [name for name in ("ap3", "ap1", "ap2") if name != first]
+            assert "n goes on" in on.painted()
+            await on.press("n")
+            await on.settle()
+            assert dialog.request.id == rest[0]
+            assert "1 more waiting" in on.painted()
+            assert dialog.active_bindings["escape"].binding.description == "decide later"
+            assert "Already approved" not in on.painted()
+            await on.press("a")
+            await on.settle()
+            assert on.decisions() == []
+            await on.wake()
+            await on.press("a")
+            await on.settle()
+            assert [asked[1] for asked in on.decisions()] == [rest[0]]
+
+    async def test_what_is_still_open_can_be_decided(self) -> None:
+        """A decision that fails by itself leaves the request, and the keys, as they were."""
+        async with stage() as on:
+            dialog = await on.open_dialog()
+            on.hub.refuse = "Not decided: the connection was lost"
+            await on.press("a")
+            await on.settle()
+            assert on.app.screen is dialog
+            assert "approve once" in on.painted()
+            assert "nothing to decide any more" not in on.painted()

@@ -1,0 +1,328 @@
+"""Several requests decided together: what is compared, what is decided, what is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from interlock.app.console.app import InterlockConsole
+from interlock.app.console.base import binding_commands
+from interlock.app.screens.approval.batch import BatchScreen
+from interlock.app.screens.common.guarded_keys import ASLEEP
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.terminal.keymap import decides
+from interlock.app.widgets.base.blocks import BlockList
+from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import ApprovalDecided, ApprovalExpired
+from interlock.engine.history.model.state import ApprovalState
+from interlock.engine.hub.hub import Hub, Outcome
+from interlock.rules import compile_rules
+
+from ...support.queue_scenes import asking, asks
+from ...support.scenes import NOW
+from ...support.stage import Stage, stage
+
+
+@asynccontextmanager
+async def batch(
+    *requests: ApprovalState,
+    size: tuple[int, int] = (120, 40),
+    awake: bool = True,
+    quiet: float = 0.0,
+) -> AsyncIterator[tuple[Stage, BatchScreen]]:
+    """A console on which all `requests` are marked and shown together."""
+    async with stage(asking(*requests), size=size, quiet=quiet) as on:
+        await on.press("5")
+        for _ in requests:
+            await on.press("space", "j")
+        await on.press("B")
+        await on.settle()
+        screen = on.app.screen
+        assert isinstance(screen, BatchScreen)
+        if awake:
+            await on.wake()
+            await on.until("decide later")
+            screen.tick()
+        yield on, screen
+
+
+def answered(on: Stage) -> list[tuple[str, bool, str, str | None]]:
+    """What the hub was told, with the digest it was bound to."""
+    return [(a.approval_id, a.approved, a.by, a.digest) for a in on.hub.answers]
+
+
+THREE = (asks(1), asks(2), asks(3))
+
+
+class TestDeciding:
+    async def test_all_are_approved_each_by_its_digest(self) -> None:
+        """Batch: `A` approves every request in the operator's name, bound to what the table showed."""
+        async with batch(*THREE) as (on, _):
+            await on.press("A")
+            await on.until("3 requests decided")
+            assert sorted(answered(on)) == [(f"q{n}", True, "maria", f"digest-{n}") for n in (1, 2, 3)]
+            assert on.painted().count("✓ approved") == 3
+            await on.press("A", "D", "enter")
+            await on.settle()
+            assert len(on.hub.answers) == 3
+            await on.press("escape")
+            await on.settle()
+            assert isinstance(on.app.screen, LiveScreen)
+
+    async def test_all_are_denied_with_one_reason(self) -> None:
+        """Batch: `D` asks for a reason; enter denies all of them with it."""
+        async with batch(*THREE) as (on, _):
+            await on.press("D")
+            await on.until("Reason for all")
+            assert on.hub.answers == []
+            await on.press(*"not now", "enter")
+            await on.until("3 requests decided")
+            assert {(a.approved, a.reason) for a in on.hub.answers} == {(False, "not now")}
+            assert on.painted().count("✓ denied") == 3
+
+    async def test_keys_sleep_at_first(self) -> None:
+        """Never by accident: for 400 ms after the table comes up nothing is decided."""
+        async with batch(*THREE, awake=False) as (on, screen):
+            assert screen.sleeps_for() > 0
+            await on.press("A", "D", *"yes", "enter")
+            await on.settle()
+            assert on.hub.answers == []
+
+    async def test_keys_pressed_together_decide_nothing(self) -> None:
+        """Never by accident: a key among others, held down or pasted, is no decision."""
+        async with batch(*THREE, quiet=0.2) as (on, _):
+            await on.press("A", "j")
+            await on.pilot.pause(0.3)
+            assert on.hub.answers == []
+            assert "nothing was decided" in on.painted()
+
+    @pytest.mark.parametrize("key", ["enter", "space", "escape", "a", "d", "y"])
+    async def test_no_other_key_decides(self, key: str) -> None:
+        """Never by accident: there is no default, and escape only closes."""
+        async with batch(*THREE) as (on, _):
+            await on.press(key)
+            await on.settle()
+            assert on.hub.answers == []
+
+    async def test_escape_leaves_the_reason_first(self) -> None:
+        """Never by accident: escape in the reason goes back to the table and denies nothing."""
+        async with batch(*THREE) as (on, screen):
+            await on.press("D")
+            await on.until("Reason for all")
+            await on.press(*"no", "escape")
+            await on.settle()
+            assert on.app.screen is screen
+            assert "Reason for all" not in on.painted()
+            assert on.hub.answers == []
+
+    async def test_several_people_are_counted(self) -> None:
+        """Batch: where two must approve, the row says that one more is missing."""
+        async with batch(asks(1, people=2), asks(2)) as (on, _):
+            assert "0 of 2: two people must approve" in on.painted()
+            await on.press("A")
+            await on.until("2 requests decided")
+            assert "must approve" in on.painted()
+
+    async def test_what_the_hub_refuses_is_told_per_request(self) -> None:
+        """Batch: each row has what came of it, in the hub's words."""
+        async with batch(*THREE) as (on, _):
+            on.hub.refuse = "Already denied by ben"
+            await on.press("A")
+            await on.until("0 requests decided, 3 not")
+            assert on.painted().count("■ already denied by ben") == 3
+
+    async def test_a_hub_that_breaks_ends_the_batch_in_words(self) -> None:
+        """Batch: an exception decides nothing, is told of its request, and the rest goes on."""
+        async with batch(*THREE) as (on, _):
+
+            async def broken(approval_id: str, **_: object) -> Outcome:
+                if approval_id == "q2":
+                    raise ConnectionError("the journal is gone")
+                return Outcome(ok=True, message="approved")
+
+            on.hub.decide = broken
+            await on.press("A")
+            await on.until("2 requests decided, 1 not")
+            assert "■ not decided: the journal is gone" in on.painted()
+
+    async def test_from_the_palette(self) -> None:
+        """Palette: both decisions are there by name; they wait with the table's keys."""
+        async with batch(*THREE) as (on, screen):
+            named = {c.title: c for c in binding_commands(on.app, screen)}
+            assert {"Approve all once", "Deny all"} <= set(named)
+            assert decides("approval.approve-all")
+            assert decides("approval.deny-all")
+
+
+class TestReading:
+    async def test_every_page_must_have_been_in_view(self) -> None:
+        """Batch: `A` shows page after page, and approves only once all of the table was on screen."""
+        requests = [asks(n) for n in range(20)]
+        async with batch(*requests, size=(80, 24)) as (on, _):
+            assert "A shows the next page · 2 of 3" in on.painted()
+            assert await on.read_on("A") == 2
+            assert on.hub.answers == []
+            await on.press("A")
+            await on.until("20 requests decided")
+            assert len(on.hub.answers) == 20
+
+    async def test_the_end_alone_does_not_count(self) -> None:
+        """Batch: what a jump to the end has passed over was not shown."""
+        requests = [asks(n) for n in range(40)]
+        async with batch(*requests, size=(80, 24)) as (on, screen):
+            screen.query_one(BlockList).action_edge(-1)
+            await on.wake()
+            await on.press("A")
+            await on.wake()
+            assert on.hub.answers == []
+            assert await on.read_on("A") > 0
+            await on.press("A")
+            await on.until("40 requests decided")
+
+    async def test_denying_takes_no_reading(self) -> None:
+        """Batch: what is denied harms nobody."""
+        requests = [asks(n) for n in range(20)]
+        async with batch(*requests, size=(80, 24)) as (on, _):
+            await on.press("D")
+            await on.until("Reason for all")
+            await on.press("enter")
+            await on.until("20 requests decided")
+
+    async def test_what_is_too_long_is_not_approved(self) -> None:
+        """Batch: a request whose input is too long for a table is left for a dialog of its own."""
+        async with batch(asks(1), asks(2, input={"text": "x" * 5_000})) as (on, screen):
+            assert "5,004 characters: open the request to read them" in on.painted()
+            assert "approve it by itself" in on.painted()
+            screen.tick()
+            await on.press("A")
+            await on.until("1 request decided, 1 not")
+            assert [a.approval_id for a in on.hub.answers] == ["q1"]
+
+
+class TestMeanwhile:
+    async def test_decided_elsewhere(self) -> None:
+        """Batch: what somebody else decides is struck out, with by whom, and not decided here."""
+        async with batch(*THREE) as (on, screen):
+            on.hub.decided_elsewhere("q2", approved=False, by="ben")
+            await on.until("✗ not decided: already denied by ben")
+            assert screen.sleeps_for() > 0
+            await on.wake()
+            await on.press("A")
+            await on.until("2 requests decided, 1 not")
+            assert sorted(a.approval_id for a in on.hub.answers) == ["q1", "q3"]
+
+    async def test_withdrawn_and_expired(self) -> None:
+        """Batch: what goes is struck out with the reason; with nothing left, no key decides."""
+        async with batch(*THREE) as (on, _):
+            on.hub.withdraw("q1", "the agent was interrupted")
+            on.hub.settle("q2")
+            reason = "nobody decided within 15 min"
+            on.hub.publish(
+                "release-bot-1f3a", ApprovalExpired(approval_id="q2", call_id="c2", reason=reason)
+            )
+            on.hub.withdraw("q3", "gone")
+            await on.until("withdrawn: gone")
+            assert "withdrawn: the agent was interrupted" in on.painted()
+            assert "too late: nobody decided within 15 min" in on.painted()
+            assert "nothing to decide any more" in on.painted()
+            await on.wake()
+            await on.press("A", "D")
+            await on.settle()
+            assert on.hub.answers == []
+
+    async def test_a_changed_request_is_not_decided(self) -> None:
+        """Batch: a request that is another than the one shown is struck out: look again."""
+        async with batch(*THREE) as (on, _):
+            state = on.hub.states["release-bot-1f3a"]
+            state.approvals["q2"] = asks(2, digest="other", input={"command": "rm -rf /"})
+            on.hub.withdraw("q1", "gone")
+            await on.until("✗ not decided: changed: look again")
+            assert "rm -rf /" not in on.painted()
+            await on.wake()
+            await on.press("A")
+            await on.until("1 request decided, 2 not")
+            assert [a.approval_id for a in on.hub.answers] == ["q3"]
+
+    async def test_progress_of_people_is_shown(self) -> None:
+        """Batch: when one of two approves, the row follows and keys sleep again."""
+        async with batch(asks(1, people=2), asks(2)) as (on, screen):
+            on.hub.given("q1", "ben")
+            await on.until("1 of 2: ben just now ✓ — 1 more needed")
+            assert screen.sleeps_for() > 0
+
+    async def test_a_new_request_does_not_take_the_table_away(self) -> None:
+        """Never by accident: what comes meanwhile is told, and the table stays as it is."""
+        async with batch(*THREE) as (on, screen):
+            on.hub.request(asks(9, tool="rm"))
+            await on.until("waits for a person")
+            assert on.app.screen is screen
+            assert len(screen.rows) == 3
+
+    async def test_a_failing_hub_is_told(self) -> None:
+        """Batch: when the hub does not answer, that is said and nothing struck out."""
+        async with batch(*THREE) as (on, screen):
+
+            async def broken() -> list[ApprovalState]:
+                raise ConnectionError("no journal")
+
+            on.hub.approvals = broken
+            on.hub.publish(
+                "release-bot-1f3a", ApprovalExpired(approval_id="q2", call_id="c2", reason="late")
+            )
+            await on.until("The hub does not answer: no journal")
+            assert all(row.over is None for row in screen.rows)
+
+
+class TestTimes:
+    async def test_what_expires_says_when(self) -> None:
+        """Batch: each request has its age and how long it still may wait."""
+        async with batch(asks(1, expires=NOW + timedelta(seconds=90)), asks(2)) as (on, _):
+            assert "waits 1:00 · 1:30 left" in on.painted()
+
+
+class TestRealHub:
+    async def test_a_batch_of_two_sessions(self, tmp_path: Path) -> None:
+        """Batch: two agents' calls run once both are approved; the journal has each with its digest."""
+        ran: list[str] = []
+
+        @tool
+        async def deploy(ctx: ToolContext, env: str) -> str:
+            """Deploy."""
+            ran.append(env)
+            return "ok"
+
+        hub = Hub(Journal.open(tmp_path / "hub.db"))
+        rules = compile_rules("require human-approval before deploy risk high").registry
+        app = InterlockConsole(hub, operator="maria", quiet=0.0)
+        async with app.run_test(size=(120, 40)) as pilot:
+            sessions: list[str] = []
+            for env in ("a", "b"):
+                model = ScriptedModel([C(deploy={"env": env}), T("done")])
+                agent = Agent(model, name=f"bot-{env}", tools=[deploy])
+                sessions.append(await hub.open_session(agent, registry=rules))
+                await hub.send(sessions[-1], "go")
+            for _ in range(200):
+                if len(await hub.approvals()) == 2:
+                    break
+                await pilot.pause(0.02)
+            while not isinstance(app.screen, LiveScreen):
+                await pilot.press("escape")
+                await pilot.pause(0.05)
+            await pilot.press("5", "space", "j", "space", "B")
+            await pilot.pause(ASLEEP + 0.3)
+            assert isinstance(app.screen, BatchScreen)
+            assert ran == []
+            digests = {row.request.digest for row in app.screen.rows}
+            await pilot.press("A")
+            for session in sessions:
+                await hub.wait(session)
+            assert sorted(ran) == ["a", "b"]
+            decided = [e.body for s in sessions for e in await hub.recorded(s)]
+            found = {b.digest: b.by for b in decided if isinstance(b, ApprovalDecided)}
+            assert found == dict.fromkeys(digests, "maria")
+        await hub.close()

@@ -1,0 +1,190 @@
+"""What an operator on a small terminal has to see, and sees in one place only."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from textual.widgets._toast import Toast
+
+from interlock.app.screens.common.help import help_for
+from interlock.app.screens.decisions.approval_stats import _operators
+from interlock.app.widgets.approval.batch_lines import batch_lines
+from interlock.app.widgets.approval.progress import Viewer
+from interlock.app.widgets.base.bars import KeyBar
+from interlock.engine.history.decisions.approval_stats import Fatigue, OperatorFatigue, Tally
+
+from ...support.queue_scenes import asking, asks, several
+from ...support.scenes import NOW, release_bot
+from ...support.stage import stage
+from ...support.views import BY_NAME, showing
+from ...widgets.test_batch_lines import _row
+from .test_batch import batch
+
+
+class TestOneWayOut:
+    """Escape says what it does on the frame, and nowhere else."""
+
+    async def test_of_the_dialog(self) -> None:
+        """Dialog: `esc decide later` stands once, at every width, beside all keys that decide."""
+        for size in ((80, 24), (120, 40)):
+            async with stage(size=size) as on:
+                await on.open_dialog()
+                await on.until("esc decide later")
+                assert on.painted().count("decide later") == 1
+                bar = on.app.screen.query_one(KeyBar).render().plain
+                assert "s deny and stop" in bar
+                assert "x explain" in bar
+
+    async def test_of_the_line_for_a_reason(self) -> None:
+        """Deny: while a reason is typed, escape goes back and nothing says that it would close."""
+        async with stage(size=(80, 24)) as on:
+            await on.open_dialog()
+            await on.press("d")
+            await on.wake()
+            await on.until("esc goes back")
+            assert "decide later" not in on.painted()
+
+    async def test_of_a_batch(self) -> None:
+        """Batch: once, whether or not the end of the table has been seen."""
+        for size in ((80, 24), (120, 40)):
+            async with batch(asks(1), asks(2, input={"command": "x\n" * 9}), size=size) as (on, _):
+                assert on.painted().count("decide later") == 1
+                await on.press("end")
+                await on.settle()
+                assert on.painted().count("decide later") == 1
+
+    async def test_more_time_goes_before_explanations(self) -> None:
+        """Extend: on 80 columns the key that keeps a request from expiring is in view."""
+        async with stage(several(), size=(80, 24)) as on:
+            await on.open_dialog()
+            assert "+ more time" in on.app.screen.query_one(KeyBar).render().plain
+
+
+class TestPeopleInABatch:
+    def lines(self, viewer: Viewer | None = None) -> str:
+        one, two, _ = several().approvals.values()
+        state = asking(one, two)
+        made = batch_lines([_row(one), _row(two)], {state.id: state}, NOW, 113, viewer)
+        return "\n".join(line.plain for line in made)
+
+    def test_when_each_approved(self) -> None:
+        """Two-person rule: a batch says who has approved and how long ago."""
+        assert "1 of 2: ben 2 min ago ✓ — 1 more needed" in self.lines()
+
+    def test_why_it_is_not_yours(self) -> None:
+        """Two-person rule: who has approved already learns it before approving the batch."""
+        assert "not you: you have approved" in self.lines(Viewer("ben"))
+        assert "not you" not in self.lines(Viewer("maria"))
+
+    def test_one_is_enough(self) -> None:
+        """Batch: of a request that one person decides nothing is said of people."""
+        made = batch_lines([_row(asks(1)), _row(asks(2))], {}, NOW, 113, Viewer("maria"))
+        assert not any("of 1" in line.plain or "people" in line.plain for line in made)
+
+
+class TestNarrow:
+    async def test_whose_transcript_and_what_it_cost(self) -> None:
+        """Narrow screens: the session, its mode, and what it has cost of its limit stand above."""
+        state = release_bot()
+        state.input_tokens, state.output_tokens = 12_345, 678
+        state.cost, state.max_cost = 1.25, 2.0
+        async with stage(state, size=(80, 24)) as on:
+            await on.until("$1.25 of $2.00")
+            lines = on.painted().split("\n")
+            assert lines[2].startswith(" release-bot  ◐ asks  enforce  scripted · $1.25 of $2.00")
+
+    async def test_how_many_are_marked(self) -> None:
+        """Batch: where a pane has no frame, what is marked stands above the queue."""
+        async with stage(several(), size=(80, 24)) as on:
+            await on.press("5", "space", "j", "space")
+            await on.until("Waiting (3) · 2 marked")
+        async with stage(several()) as on:
+            await on.press("5", "space")
+            await on.until("1 marked")
+            assert "Waiting (3) ─" in on.painted()
+
+    async def test_the_panes_keep_their_lines(self) -> None:
+        """Narrow screens: what stands above takes the place of an empty line."""
+        async with stage(size=(80, 24)) as on:
+            await on.press("3")
+            await on.until("Nets of release-bot")
+            assert on.painted().split("\n")[2].strip() == "Nets of release-bot"
+            assert on.painted().split("\n")[3].startswith("▌ [x]")
+
+    async def test_counts_are_not_broken(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What if: on 80 columns the sums go on below between two of them."""
+        monkeypatch.chdir(tmp_path)
+        async with showing(BY_NAME["judged"], tmp_path, (80, 24)) as on:
+            text = on.painted()
+            for kind in ("blocked", "asked", "allowed"):
+                assert re.search(rf"\S [\d,]+ newly {kind}", text), text
+
+
+class TestHelp:
+    async def test_a_dialogs_own_keys_first(self) -> None:
+        """`?`: over the dialog, what decides comes before how its text is scrolled."""
+        async with stage(size=(80, 24)) as on:
+            await on.open_dialog()
+            await on.press("question_mark")
+            await on.until("approval.deny")
+            text = on.painted()
+            assert text.index("approval.approve") < text.index("approval.explain")
+            assert "list.up" not in text
+
+    async def test_elsewhere_what_has_the_focus(self) -> None:
+        """`?`: on a screen the part that has the focus comes first."""
+        async with stage() as on:
+            await on.press("5")
+            titles = [block.key for block in help_for(on.app.screen)._blocks]
+            assert titles.index("Here") < titles.index("This screen")
+
+
+class TestNotices:
+    async def test_several_requests_are_one_notice(self) -> None:
+        """New requests: while a notice is shown, what comes is counted in it and covers no more."""
+        async with batch(asks(1), asks(2), size=(80, 24)) as (on, _):
+            on.hub.request(asks(7, tool="migrate"))
+            await on.until("migrate waits for a person")
+            on.hub.request(asks(8, tool="rm"))
+            await on.until("2 have come; the latest: rm.")
+            assert "migrate waits" not in on.painted()
+            assert len(on.app._notifications) == 1
+            on.seconds += 60
+            on.hub.request(asks(9, tool="push"))
+            await on.until("push waits for a person")
+
+    async def test_requests_that_come_at_once(self) -> None:
+        """New requests: many that come in one go, as after a rule was switched, are one notice, too."""
+        async with batch(asks(1), asks(2), size=(80, 24)) as (on, _):
+            for number in range(3, 11):
+                on.hub.request(asks(number, tool=f"tool{number}"))
+            await on.until("8 have come; the latest: tool10.")
+            await on.settle()
+            assert on.painted().count("have come") == 1
+            assert len(on.app.screen.query(Toast)) == 1
+
+
+class TestFatigue:
+    def test_nobody_has_decided(self) -> None:
+        """Fatigue: a table without rows says why it has none."""
+        found = Fatigue(since=None, total=Tally(requests=1), rules=(), operators=())
+        assert "Nobody has decided anything yet." in [line.plain for line in _operators(found, 78)]
+        some = found.model_copy(
+            update={"operators": (OperatorFatigue(name="ben", tally=Tally(requests=1, approved=1)),)}
+        )
+        assert not any("Nobody" in line.plain for line in _operators(some, 78))
+
+
+class TestGrant:
+    @pytest.mark.parametrize(("width", "told"), [(80, True), (60, False)])
+    async def test_how_it_is_chosen(self, width: int, told: bool) -> None:
+        """Grants: the panel says which keys choose, where there is room."""
+        async with stage(asking(asks(1)), size=(width, 24)) as on:
+            await on.open_dialog()
+            await on.press("g")
+            await on.wake()
+            await on.until("^g approves and grants")
+            assert ("←→ choose · tab goes on" in on.painted()) is told
+            assert "esc goes back" in on.painted()

@@ -1,0 +1,166 @@
+"""Screens are painted when they have settled: once for a change, and never less than that."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import ClassVar
+
+import pytest
+from textual._compositor import Compositor
+from textual.app import App, ComposeResult
+from textual.geometry import Size
+from textual.screen import Screen
+from textual.widgets import Label
+
+from interlock.app.screens.common.deferred_paint import SettledScreen
+from interlock.app.screens.common.panel import Panel
+
+
+class Sized(SettledScreen[None]):
+    """Says which classes it had when its parts were made."""
+
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (100, "-wide")]
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-low"), (20, "-high")]
+
+    def compose(self) -> ComposeResult:
+        self.first = frozenset(self.classes)
+        yield Label("as it is")
+
+    @property
+    def label(self) -> Label:
+        return self.query_one(Label)
+
+
+class OnTop(Panel[None]):
+    def compose(self) -> ComposeResult:
+        yield Label("on top")
+
+
+class Shown(App[None]):
+    def get_default_screen(self) -> Screen[None]:
+        return Sized()
+
+    @property
+    def sized(self) -> Sized:
+        screen = self.screen_stack[0]
+        assert isinstance(screen, Sized)
+        return screen
+
+
+@pytest.fixture
+def paints(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What was painted, one after the other."""
+    painted: list[object] = []
+    render = Compositor.render_update
+
+    def watched(self: Compositor, *args: object, **kwargs: object) -> object:
+        update = render(self, *args, **kwargs)
+        if update is not None:
+            painted.append(update)
+        return update
+
+    monkeypatch.setattr(Compositor, "render_update", watched)
+    return painted
+
+
+def text_of(painted: object) -> str:
+    return "".join(segment.text for strips in painted.strips for strip in strips for segment in strip)
+
+
+async def until(paints: list[object]) -> None:
+    """Wait for a paint without having one done, as a pilot's pause does."""
+    for _ in range(500):
+        if paints:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("nothing was painted")
+
+
+class TestFirst:
+    """Before anything is laid out."""
+
+    @pytest.mark.parametrize(
+        ("size", "classes"),
+        [
+            ((120, 40), {"-wide", "-high"}),
+            ((60, 40), {"-narrow", "-high"}),
+            ((120, 19), {"-wide", "-low"}),
+        ],
+    )
+    async def test_the_classes_of_its_size(self, size: tuple[int, int], classes: set[str]) -> None:
+        """The size's classes are there before its parts are, and no others come with the first layout."""
+        app = Shown()
+        async with app.run_test(size=size):
+            assert app.sized.first == classes
+            assert set(app.sized.classes) == classes
+
+    async def test_another_size(self) -> None:
+        """A terminal that becomes smaller changes the classes."""
+        app = Shown()
+        async with app.run_test(size=(120, 40)) as pilot:
+            await pilot.resize_terminal(60, 10)
+            assert set(app.sized.classes) == {"-narrow", "-low"}
+
+    async def test_all_of_it_is_painted(self, paints: list[object]) -> None:
+        """A screen that nothing happens to is painted, in full."""
+        app = Shown()
+        async with app.run_test(size=(60, 10)) as pilot:
+            await pilot.pause()
+            assert any("as it is" in text_of(each) for each in paints if hasattr(each, "strips"))
+
+
+class TestLayouts:
+    """Laid out at once, painted with what else has changed."""
+
+    async def test_several_are_painted_once(self, paints: list[object]) -> None:
+        """Layouts that follow each other without a pause are one paint, with the changes of widgets."""
+        app = Shown()
+        async with app.run_test(size=(60, 10)) as pilot:
+            await pilot.pause()
+            paints.clear()
+            for width in (40, 50, 60):
+                app.sized._refresh_layout(Size(width, 10))
+            app.sized.label.refresh()
+            assert not paints
+            app.sized._on_timer_update()
+            assert len(paints) == 1
+            assert "as it is" in text_of(paints[0])
+            app.sized._on_timer_update()
+            assert len(paints) == 1
+
+    async def test_it_comes_by_itself(self, paints: list[object]) -> None:
+        """A layout is painted without anything else that would have the screen painted."""
+        app = Shown()
+        async with app.run_test(size=(60, 10)) as pilot:
+            await pilot.pause()
+            paints.clear()
+            # As the end of a layout does, which also sends messages that would do.
+            app.sized._compositor._dirty_regions.add(app.size.region)
+            app.sized._compositor_refresh()
+            assert not paints
+            await until(paints)
+
+    async def test_in_a_batch(self, paints: list[object]) -> None:
+        """In a batch of changes it is left to Textual, which paints at the end of it."""
+        app = Shown()
+        async with app.run_test(size=(60, 10)) as pilot:
+            await pilot.pause()
+            paints.clear()
+            with app.batch_update():
+                app.sized._refresh_layout(Size(50, 10))
+            await until(paints)
+
+    async def test_behind_a_panel(self, paints: list[object]) -> None:
+        """What changes behind a panel is painted too, dimmed."""
+        app = Shown()
+        async with app.run_test(size=(60, 10)) as pilot:
+            await app.push_screen(OnTop())
+            await pilot.pause()
+            paints.clear()
+            app.sized.label.update("as it is now")
+            await pilot.pause()
+            await pilot.pause()
+            shown = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+            assert paints
+            assert "as it is now" in shown
+            assert "on top" in shown

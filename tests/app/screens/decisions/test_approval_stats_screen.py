@@ -1,0 +1,158 @@
+"""The panel of approvals: what it says, how it is reached, and what it looks like."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from interlock.app.console.history_app import HistoryConsole
+from interlock.app.format.approval_stats import percent, saved_lines, seconds
+from interlock.app.screens.decisions.approval_stats import FatigueScreen
+from interlock.app.sources.api import RecordedFile
+from interlock.engine.backtest.savings import Saved
+from interlock.engine.history.decisions.approval_stats import RuleFatigue, Tally
+from interlock.engine.history.model.records import RuleRecord
+from tests.support.approvals import tired
+from tests.support.decisions import NOW, usual
+
+from .decisions_world import recorded_console
+
+Compare = Callable[..., bool]
+SIZES = [(120, 40), (80, 24)]
+NAMES = ["120x40", "80x24"]
+
+
+@pytest.fixture(scope="module")
+def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tired(tmp_path_factory.mktemp("fatigue") / "deploy.db")
+
+
+def painted(app: HistoryConsole) -> str:
+    strips = app.screen._compositor.render_strips()
+    return "\n".join(strip.text.rstrip() for strip in strips)
+
+
+async def until(app: HistoryConsole, pilot: Pilot[None], text: str) -> None:
+    for _ in range(1000):
+        if text in painted(app):
+            return
+        await pilot.pause(0.02)
+    raise AssertionError(f"{text!r} was not painted:\n{painted(app)}")
+
+
+async def opened(pilot: Pilot[None]) -> None:
+    """From the history over the decisions to the panel, all of it found."""
+    app = pilot.app
+    assert isinstance(app, HistoryConsole)
+    await pilot.press("v")
+    await until(app, pilot, "decisions")
+    await pilot.press("f")
+    await until(app, pilot, "60 requests")
+    for _ in range(1000):
+        screen = app.screen
+        assert isinstance(screen, FatigueScreen)
+        if not screen._looking:
+            break
+        await pilot.pause(0.02)
+    await app.workers.wait_for_complete()
+    await pilot.pause(0.05)
+
+
+@asynccontextmanager
+async def panel(
+    path: Path, size: tuple[int, int] = (120, 40)
+) -> AsyncIterator[tuple[HistoryConsole, Pilot[None]]]:
+    app = HistoryConsole(RecordedFile(path), zone=UTC, clock=lambda: NOW)
+    async with app.run_test(size=size) as pilot:
+        await opened(pilot)
+        yield app, pilot
+
+
+class TestPanel:
+    async def test_says_what_it_found(self, journal: Path) -> None:
+        """Rules, operators, and what would have saved questions."""
+        async with panel(journal) as (app, _):
+            text = painted(app)
+            assert "require human-approval before deploy" in text
+            assert "risk high" in text
+            assert "always" in text
+            assert "In this history all 30 answers were yes" in text
+            assert "does not make these calls harmless" in text
+
+    async def test_other_times(self, journal: Path) -> None:
+        """A key counts another length of time; escape goes back."""
+        async with panel(journal) as (app, pilot):
+            await pilot.press("t")
+            await until(app, pilot, "Approvals · all · 60 requests")
+            await pilot.press("t")
+            await until(app, pilot, "Approvals · last 24 h")
+            await pilot.press("escape")
+            await until(app, pilot, "/ filter")
+
+    async def test_nobody_was_asked(self, tmp_path: Path) -> None:
+        """An empty time says so."""
+        app = HistoryConsole(RecordedFile(usual(tmp_path / "deploy.db")), zone=UTC, clock=lambda: NOW)
+        async with app.run_test(size=(80, 24)) as pilot:
+            screen = FatigueScreen(
+                RecordedFile(tmp_path / "deploy.db"), clock=lambda: NOW.replace(year=2030)
+            )
+            app.push_screen(screen)
+            await until(app, pilot, "Nobody was asked in this time.")
+
+    async def test_a_journal_that_cannot_be_read(self, tmp_path: Path) -> None:
+        """What is wrong stands where the numbers would."""
+        app = HistoryConsole(RecordedFile(usual(tmp_path / "deploy.db")), zone=UTC, clock=lambda: NOW)
+        async with app.run_test(size=(80, 24)) as pilot:
+            app.push_screen(FatigueScreen(RecordedFile(tmp_path / "no.db"), clock=lambda: NOW))
+            await until(app, pilot, "✗")
+
+
+@pytest.mark.parametrize("size", SIZES, ids=NAMES)
+def test_looks(journal: Path, snap_compare: Compare, size: tuple[int, int]) -> None:
+    """Wide, and in a small terminal."""
+    assert snap_compare(recorded_console(journal), terminal_size=size, run_before=opened)
+
+
+class TestWords:
+    def test_nearly_all_is_not_all(self) -> None:
+        """Ninety-nine and a half percent are not shown as a hundred."""
+        assert percent(0.999, 1) == "99 %"
+        assert percent(1.0, 0) == "100 %"
+        assert percent(None, 0) == "–"
+
+    @pytest.mark.parametrize(
+        ("value", "text"),
+        [(None, "–"), (1.42, "1.4 s"), (9.96, "10 s"), (89.6, "1 min"), (5_500, "1.5 h")],
+    )
+    def test_times(self, value: float | None, text: str) -> None:
+        """As precise as it matters."""
+        assert seconds(value) == text
+
+    def test_nothing_untrusted_speaks_to_the_terminal(self) -> None:
+        """Operators' names and recorded values are shown, not obeyed."""
+        rule = RuleFatigue(
+            net="n",
+            rule=RuleRecord(file="a.rules", line=1, text="x when input.a = 1"),
+            tally=Tally(requests=20, approved=20, seconds=1.0),
+            by=("ma\x1bria",),
+        )
+        what = Saved(sessions=1, asked=20, alone=20, when='input.a != "\u202e"', by_condition=3)
+        text = "\n".join(saved_lines(rule, what))
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+        assert "With `and input.a" in text
+
+    def test_the_limit_is_told(self) -> None:
+        """Where a rule asked in more sessions than are judged again, it says how many were."""
+        rule = RuleFatigue(
+            net="n", rule=None, tally=Tally(requests=900, approved=900), all_sessions=1_500
+        )
+        what = Saved(sessions=200, asked=300, alone=300, uses=3, by_grant=9)
+        assert "9 of 300 questions in the latest 200 of 1,500 sessions." in "\n".join(
+            saved_lines(rule, what)
+        )

@@ -1,0 +1,173 @@
+"""Decisions as lines: what a terminal of 80 columns must not cut off."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from interlock.app.format.decisions import (
+    course_line,
+    facts,
+    group_lines,
+    line,
+    merged,
+    nothing_found,
+    share_lines,
+    title_line,
+)
+from interlock.engine.history.decisions.counts import Counts, Ended, Group, RuleShare
+from interlock.engine.history.decisions.filter import DecisionFilter
+from interlock.engine.history.decisions.reader import Decision
+
+AT = datetime(2026, 11, 20, 14, 2, 11, tzinfo=UTC)
+LONG = "require-deploy-before-web_fetch"
+COURSE = (1, 0, 3, 2) * 6
+
+
+def decided(**more: object) -> Decision:
+    """A decision of a session with a usual id."""
+    given = {
+        "cursor": 1,
+        "session": "release-bot-a75a451c101b",
+        "seq": 50,
+        "at": AT,
+        "agent": "release-bot",
+        "call_id": "c1",
+        "tool": "deploy",
+        "called": "bash",
+        "input": "./deploy staging",
+        "mode": "enforce",
+        "verdict": "block",
+        **more,
+    }
+    return Decision.model_validate(given)
+
+
+class TestFacts:
+    def test_session_and_time_are_what_is_read_first(self) -> None:
+        """At 80 columns a failed shadow call says how it ended, where it was made, and when."""
+        made = decided(verdict="would-block", mode="shadow", result="failed")
+        first = facts(made, UTC)[0].truncate(78, ellipsis=True).plain
+        for said in ("would block", "✗ failed", "release-bot-a75a451c101b", "11-20 14:02:11"):
+            assert said in first
+
+    def test_the_rest_is_there_where_there_is_room(self) -> None:
+        """The mode, the agent, who made the call for whom, and under which name."""
+        first = facts(decided(via="reader-3c"), UTC)[0].plain
+        assert first.endswith("enforce · made by reader-3c · release-bot · called bash")
+
+
+class TestLine:
+    @pytest.mark.parametrize("width", [77, 117])
+    def test_two_sessions_of_an_agent_are_told_apart(self, width: int) -> None:
+        """An id has the agent's name before what is its own: neither is cut off for the other."""
+        one, other = (
+            line(decided(session=f"release-bot-a75a451c{end}"), width, now=AT, zone=UTC).plain
+            for end in ("101b", "77d0")
+        )
+        assert "release" in one
+        assert "101b" in one
+        assert "77d0" in other
+        assert len(one) == len(other) == width
+
+    @pytest.mark.parametrize("width", [77, 117, 160])
+    @pytest.mark.parametrize(
+        ("more", "expected"),
+        [
+            ({"verdict": "allow"}, "▸ allow, unclear"),
+            ({"verdict": "block"}, "■ block, unclear"),
+            ({"verdict": "approved", "by": "maria"}, "◐ approved, unclear by maria"),
+            ({"verdict": "allow", "mode": "shadow"}, "S allow, unclear"),
+            (
+                {"verdict": "allow", "off": "block-rm was off: maria"},
+                "▸ allowed, unclear (block-rm was off: maria)",
+            ),
+        ],
+    )
+    def test_a_call_that_cannot_be_read_is_marked(
+        self, more: dict[str, str], expected: str, width: int
+    ) -> None:
+        """G-64: verdicts on unclear calls say so in the list and below it, and no other verdict does."""
+        marked = line(decided(unclear=True, **more), width, now=AT, zone=UTC).plain
+        cut = marked[marked.index(expected[0]) :].split("  ")[0].rstrip("…")
+        assert expected.startswith(cut)
+        assert len(cut) > len("▸ allow, un")
+        assert facts(decided(unclear=True, **more), UTC)[0].plain.startswith(expected)
+        assert "unclear" not in line(decided(**more), width, now=AT, zone=UTC).plain
+
+
+class TestTitle:
+    def test_no_row_where_no_row_is_chosen(self) -> None:
+        """Among groups the list's cursor is not what one sees."""
+        assert "row" not in title_line(12, None, 0, some=False, looked=None).plain
+        assert "row 3" in title_line(12, 2, 0, some=False, looked=None).plain
+
+
+class TestGroups:
+    @pytest.mark.parametrize("width", [54, 64, 74, 114])
+    def test_names_are_whole_beside_their_numbers(self, width: int) -> None:
+        """The names by which rules are filtered and talked of are not cut for the sake of blanks."""
+        groups = [
+            Group(name=LONG, rule="require deploy before web_fetch", count=16_623, stopped=352, asked=2),
+            Group(name="block-rm", count=8, stopped=8, course=COURSE),
+            Group(name=None, count=11_940, course=COURSE),
+        ]
+        lines = [line.plain for line in group_lines(groups, "rule", width)]
+        assert all(len(line) <= width for line in lines)
+        assert LONG in lines[0]
+        assert lines[2].startswith("no rule ")
+        assert ["16,623" in lines[0], "■ 352" in lines[0], "◐ 2" in lines[0]] == [True] * 3
+
+    def test_numbers_stand_below_each_other(self) -> None:
+        """Each column is as wide as its longest number, in every line."""
+        groups = [Group(name=name, count=count) for name, count in (("a", 12_000), ("bb", 7))]
+        first, second = (line.plain for line in group_lines(groups, "tool", 60))
+        assert first.index("■") == second.index("■")
+        assert first.index("◐") == second.index("◐")
+        assert second.index("7 ") == first.index("12,000") + len("12,000") - 1
+
+    def test_a_course_with_fewer_steps_loses_no_count(self) -> None:
+        """Where there is little room two steps become one."""
+        assert merged((1, 0, 3, 2, 5), 2) == (1, 5, 5)
+
+    def test_nothing_in_view_has_no_course(self) -> None:
+        """Where nothing matches there is no time over which it did."""
+        nothing = Counts(total=Group(name=None, course=(0,) * 24), start=AT, end=AT)
+        assert course_line(nothing, 80, UTC).plain == ""
+
+
+class TestShares:
+    ROWS = (
+        ("■ would block", RuleShare(net=LONG, ended=Ended(calls=1_204, done=1_100, failed=104))),
+        ("◐ would ask", RuleShare(net="rm", ended=Ended(calls=2))),
+    )
+
+    @pytest.mark.parametrize("width", [65, 74, 100])
+    def test_the_rule_that_would_have_stopped_is_named(self, width: int) -> None:
+        """G-26: by which rule, how often, and how the calls ended, at 80 columns too."""
+        lines = [line.plain for line in share_lines(self.ROWS, width)]
+        assert all(len(line) <= width for line in lines)
+        for said in (LONG, "1,204", "✓ 1,100", "✗ 104"):
+            assert said in lines[0]
+        assert lines[0].index("✓") == lines[1].index("✓")
+        assert lines[0].index("✗") == lines[1].index("✗")
+
+    def test_with_room_it_is_said_in_words(self) -> None:
+        """`done` and `failed` beside their symbols, in every line or in none."""
+        wide = [line.plain for line in share_lines(self.ROWS, 100)]
+        assert [("done" in line, "failed" in line, "would" in line) for line in wide] == [(True,) * 3] * 2
+        narrow = [line.plain for line in share_lines(self.ROWS, 65)]
+        assert not any("done" in line or "failed" in line for line in narrow)
+
+
+class TestNothingFound:
+    def test_several_values_behind_one_comma(self) -> None:
+        """Values with a comma are looked for with it; the hint says how to name several."""
+        found = nothing_found(DecisionFilter(tools=("push,deploy",)), "esc")
+        assert "tool:push tool:deploy" in found
+
+    def test_no_hint_without_reason(self) -> None:
+        """A plain filter is only said to match nothing."""
+        found = nothing_found(DecisionFilter(tools=("push",)), "esc")
+        assert found == "No decision matches. Press esc to see all of them."

@@ -1,0 +1,255 @@
+"""The decisions screen on a real hub: new decisions come in, calls are explained, shadow is ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from interlock.app.console.app import InterlockConsole
+from interlock.app.screens.common.confirm import Confirm
+from interlock.app.screens.common.guarded_keys import ASLEEP
+from interlock.app.screens.decisions.detail import DecisionDetail
+from interlock.app.screens.decisions.screen import DecisionsScreen
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.screens.replay.screen import ReplayScreen
+from interlock.app.widgets.replay.transcript import MomentTranscript
+from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.hub.hub import Hub
+from interlock.rules import compile_rules
+from tests.support.decisions import Ticking, call, opened, write_usual
+
+from ...support.stage import stage
+from .decisions_world import Desk
+
+RULES = "block rm\nrequire human-approval before deploy"
+MODES = ("shadow", "enforce")
+
+
+@tool
+async def rm(ctx: ToolContext, path: str) -> str:
+    """Remove."""
+    return f"removed {path}"
+
+
+@tool
+async def lint(ctx: ToolContext) -> str:
+    """Lint."""
+    return "fine"
+
+
+@dataclass
+class Live(Desk):
+    """The screen, its hub and the journal under it."""
+
+    hub: Hub
+    journal: Journal
+
+    async def work(self, session: str = "night") -> None:
+        """Let the agent of a session do what its model says next."""
+        await self.hub.send(session, "go on")
+        await self.hub.wait(session)
+
+
+@asynccontextmanager
+async def live(path: Path, *, old: int = 0) -> AsyncIterator[Live]:
+    """A console on a hub with two sessions, `old` decisions from before, and the decisions on screen."""
+    clock = Ticking(step=timedelta(seconds=1))
+    journal = Journal.open(path, clock=clock)
+    write_usual(journal)
+    if old:
+        journal.write("old", opened("old"))
+        journal.write("old", *(call(f"o{n}", "bash", f"echo {n}") for n in range(old)))
+    hub = Hub(journal)
+    for mode, name in zip(MODES, ("night", "day"), strict=True):
+        replies = [C(rm={"path": "cache"}), T("done"), *[C(lint={}), T("done")] * 9]
+        agent = Agent(ScriptedModel(replies), name=name, tools=[rm, lint])
+        registry = compile_rules(RULES).registry
+        await hub.open_session(agent, registry=registry, mode=mode, session_id=name)
+    app = InterlockConsole(hub, operator="maria", clock=lambda: clock.now)
+    try:
+        async with app.run_test(size=(120, 40), notifications=True) as pilot:
+            on = Live(app, pilot, hub, journal)
+            await on.press("v")
+            await on.when(lambda: isinstance(app.screen, DecisionsScreen))
+            await on.when(lambda: on.table.current is not None)
+            yield on
+    finally:
+        await hub.close()
+
+
+class TestComingIn:
+    async def test_new_decisions_appear_on_top(self, tmp_path: Path) -> None:
+        """With the cursor on the newest, a new decision takes its place; its result follows."""
+        async with live(tmp_path / "run.db") as on:
+            total = on.table.total
+            await on.work()
+            await on.when(lambda: on.table.total == total + 1)
+            await on.when(lambda: on.table.current is not None and on.table.current.session == "night")
+            assert on.table.row == 0
+            await on.until("S would block", "removed" if False else "night")
+            await on.when(lambda: on.table.current is not None and on.table.current.result == "done")
+
+    async def test_what_is_read_does_not_move(self, tmp_path: Path) -> None:
+        """Further down, the same rows stay where they are, the cursor on its decision."""
+        async with live(tmp_path / "run.db", old=300) as on:
+            await on.press("pagedown", "pagedown", "down")
+            await on.when(lambda: on.table.current is not None)
+            rows, chosen = on.rows(), on.table.current
+            for _ in range(3):
+                await on.work("day")
+            await on.until("↑ 3 newer")
+            assert on.rows() == rows
+            assert on.table.current == chosen
+            await on.press("home")
+            await on.when(lambda: on.table.current is not None and on.table.current.agent == "day")
+            await on.until("row 1", gone="newer")
+
+    async def test_a_filter_holds_for_them_too(self, tmp_path: Path) -> None:
+        """What does not match stays away."""
+        async with live(tmp_path / "run.db") as on:
+            await on.filter("tool:rm session:day")
+            await on.until("0 decisions match")
+            await on.work("night")
+            await on.work("day")
+            await on.until("1 decision match", "■ block")
+
+    async def test_many_at_once(self, tmp_path: Path) -> None:
+        """More new decisions than a part has are all there."""
+        async with live(tmp_path / "run.db", old=30) as on:
+            total = on.table.total
+            await on.hub._journal.append("old", *(call(f"n{n}", "bash", f"ls {n}") for n in range(700)))
+            await on.work("day")
+            await on.when(lambda: on.table.total == total + 701)
+            await on.press("end")
+            await on.when(lambda: on.table.current is not None and on.table.row == total + 700)
+            await on.when(lambda: None not in {on.table.decision(n) for n in range(40)})
+            calls = [d.call_id for n in range(1, 40) if (d := on.table.decision(n)) is not None]
+            assert calls == [f"n{n}" for n in range(699, 660, -1)]
+
+
+class TestExplaining:
+    async def test_a_live_sessions_call(self, tmp_path: Path) -> None:
+        """G-15: below the record stands what the nets said of the call, then what they say of it now."""
+        async with live(tmp_path / "run.db") as on:
+            await on.work("day")
+            await on.filter("session:day")
+            await on.until("1 decision match")
+            await on.press("enter")
+            await on.when(lambda: isinstance(on.app.screen, DecisionDetail))
+            painted = await on.until(
+                "rm is blocked and cannot be called",
+                "AS THINGS STOOD THEN",
+                "block-rm  blocked it",
+                "AS THINGS STAND NOW",
+                "block-rm  blocks it",
+            )
+            assert painted.index("STOOD THEN") < painted.index("blocked it") < painted.index("STAND NOW")
+
+    async def test_of_one_that_is_over(self, tmp_path: Path) -> None:
+        """G-15: of a recorded session's call it is said what each net said then; nothing stands now."""
+        async with live(tmp_path / "run.db") as on:
+            await on.filter("tool:deploy verdict:block session:release-bot")
+            await on.until("1 decision match")
+            await on.press("enter")
+            await on.until(
+                "deploy requires a successful call to test first",
+                "AS THINGS STOOD THEN",
+                "require-test-before-deploy  blocked it",
+                gone="AS THINGS STAND NOW",
+            )
+
+
+class TestReplayOfASessionThatGoesOn:
+    async def test_it_grows_and_the_moment_stays(self, tmp_path: Path) -> None:
+        """What happens meanwhile can be gone to; what is read stays where it is."""
+        async with live(tmp_path / "run.db") as on:
+            await on.work("night")
+            await on.filter("session:night")
+            await on.until("1 decision match")
+            await on.press("r")
+            await on.when(lambda: isinstance(on.app.screen, ReplayScreen))
+            replay = on.app.screen
+            assert isinstance(replay, ReplayScreen)
+            at, before = replay.position, replay.known
+            await on.until(f"event {at} of {before}", "S 1 would block")
+            transcript = replay.query_one(MomentTranscript)
+            transcript.action_edge(0)
+            await on.work("day")
+            await on.work("night")
+            await on.when(lambda: replay.known > before)
+            painted = await on.until(f"event {at} of {replay.known}", "S 1 would block")
+            assert "lint" not in painted
+            assert transcript.current == transcript.blocks[0].key
+            await on.press("end")
+            await on.until(f"event {replay.known} of {replay.known}", "✓ lint")
+            await on.press("f5")
+            await on.until("Nothing was recorded since")
+
+
+class TestEnforcing:
+    async def test_after_a_question(self, tmp_path: Path) -> None:
+        """G-26: `e` on a shadow decision of a live session asks, and `y` switches that session."""
+        async with live(tmp_path / "run.db") as on:
+            await on.work("night")
+            await on.filter("session:night")
+            await on.until("1 decision match")
+            await on.press("e")
+            await on.when(lambda: isinstance(on.app.screen, Confirm))
+            await on.until("Enforce the rules in night?", "blocked 1 (block-rm 1)")
+            await on.press("enter", "n")
+            assert (await on.hub.session("night")).mode == "shadow"
+            await on.press("e")
+            await on.when(lambda: isinstance(on.app.screen, Confirm))
+            await asyncio.sleep(ASLEEP + 0.1)
+            await on.press("y")
+            await on.until("night is now in enforce mode")
+            assert (await on.hub.session("night")).mode == "enforce"
+
+    async def test_from_the_list_of_sessions(self, tmp_path: Path) -> None:
+        """`s`, then `e` on a session."""
+        async with live(tmp_path / "run.db") as on:
+            await on.work("night")
+            await on.until("2 sessions")
+            await on.press("s", "end", "e")
+            await on.until("Enforce the rules in night?")
+            await on.press("escape")
+
+    async def test_only_live_sessions_in_shadow(self, tmp_path: Path) -> None:
+        """A recorded session cannot be switched, and one that enforces has nothing to switch."""
+        async with live(tmp_path / "run.db") as on:
+            await on.filter("session:nightly-sync")
+            await on.until("5 decisions match")
+            await on.press("e")
+            await on.until("nightly-sync-02 is not live")
+            await on.filter("verdict:denied")
+            await on.until("1 decision match")
+            await on.press("e")
+            await on.until("Choose a decision that was made", "e enforce")
+            assert isinstance(on.app.screen, DecisionsScreen)
+            await on.filter("session:release-bot")
+            await on.until("4 decisions match", gone="e enforce")
+
+
+class TestNavigation:
+    async def test_from_the_live_screen_by_key_and_mouse(self, tmp_path: Path) -> None:
+        """`v`, or a click on its name, opens the decisions; escape comes back."""
+        async with live(tmp_path / "run.db") as on:
+            await on.press("escape")
+            assert isinstance(on.app.screen, LiveScreen)
+            title = on.painted().split("\n")[0]
+            await on.pilot.click("TitleBar", offset=(title.index("decisions") + 1, 0))
+            await on.when(lambda: isinstance(on.app.screen, DecisionsScreen))
+
+    async def test_a_hub_whose_journal_is_gone(self) -> None:
+        """The screen says what the journal says, and the console goes on."""
+        async with stage() as on:
+            await on.press("v")
+            await on.until("Cannot read journal 'deploy.db'")
+            await on.press("escape")
+            await on.settle()
+            assert isinstance(on.app.screen, LiveScreen)

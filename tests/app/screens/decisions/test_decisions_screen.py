@@ -1,0 +1,344 @@
+"""The decisions screen over a recorded journal: the list, its filter, its groups, what opens."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from textual.binding import Binding
+
+from interlock.app.screens.decisions.detail import DecisionDetail
+from interlock.app.screens.decisions.screen import DecisionsScreen
+from interlock.app.screens.decisions.shadow import ShadowPanel
+from interlock.app.screens.history.screen import HistoryScreen
+from interlock.app.screens.replay.screen import ReplayScreen
+from interlock.app.widgets.inputs.filter_line import FilterLine
+from interlock.app.widgets.lists.decision_table import KEPT_PARTS, DecisionTable, GroupList
+from interlock.engine.history.decisions.reader import PART
+from interlock.engine.history.journal.journal import Journal
+from tests.support.decisions import Ticking, call, many, opened, usual
+
+from .decisions_world import desk, recorded_console
+
+LARGE = 60_000
+
+
+@pytest.fixture(scope="module")
+def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return usual(tmp_path_factory.mktemp("usual") / "deploy.db")
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return many(tmp_path_factory.mktemp("large") / "large.db", LARGE)
+
+
+class TestList:
+    async def test_newest_first_with_everything_asked_for(self, journal: Path) -> None:
+        """Time, session, agent, tool, input, verdict by whom, and rule; each call once."""
+        async with desk(journal) as on:
+            rows = on.rows()
+            assert len(rows) == 12
+            assert [word in rows[0] for word in ("13:31:50", "docs-writer-77c0", "make check", "allow ?")]
+            approved = next(row for row in rows if "approved" in row)
+            for word in ("13:24:30", "release-bot-1f3a", "release-bot ", "deploy", "◐ approved by maria"):
+                assert word in approved
+            assert any("■ denied by jo" in row and "approve-before-de" in row for row in rows)
+            assert sum("S would block" in row for row in rows) == 3
+            assert sum("cat README.md" in row for row in rows) == 1
+
+    async def test_the_chosen_one_is_told_in_full(self, journal: Path) -> None:
+        """What the list leaves out stands below it, as the cursor moves."""
+        async with desk(journal, (60, 24)) as on:
+            await on.press("end")
+            await on.until("require test before deploy", "release-bot-1f3a", "enforce")
+
+    async def test_only_what_is_seen_is_loaded(self, large: Path) -> None:
+        """From the newest to the oldest of many, with few of them in memory."""
+        async with desk(large) as on:
+            await on.when(lambda: on.table.total == LARGE)
+            assert len(on.table._loaded) <= 2
+            await on.press("end")
+            await on.when(lambda: on.table.current is not None and on.table.current.seq == 1)
+            await on.until(f"row {LARGE:,}", "--step 1 ")
+            for _ in range(70):
+                on.table.scroll_to(y=on.table.scroll_offset.y - 700, animate=False, force=True)
+                await on.pilot.pause(0)
+            await on.press("pageup")
+            await on.when(lambda: on.table.current is not None)
+            assert len(on.table._loaded) <= KEPT_PARTS
+            await on.press("home")
+            await on.until(f"--step {LARGE}"[:12])
+
+    async def test_the_mouse_chooses_and_opens(self, journal: Path) -> None:
+        """A click puts the cursor on a row; a second one opens it."""
+        async with desk(journal) as on:
+            await on.pilot.click(DecisionTable, offset=(30, 3))
+            assert on.table.row == 3
+            await on.pilot.click(DecisionTable, offset=(30, 3), times=2)
+            await on.when(lambda: isinstance(on.app.screen, DecisionDetail))
+
+    async def test_nothing_recorded(self, tmp_path: Path) -> None:
+        """An empty journal says what would be here."""
+        path = tmp_path / "j.db"
+        Journal.open(path).close()
+        async with desk(path) as on:
+            await on.until("No decisions are recorded yet.")
+
+    async def test_a_journal_of_an_older_version(self, tmp_path: Path) -> None:
+        """Without the list of decisions the screen says what to do; the history works."""
+        path = usual(tmp_path / "j.db")
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("DROP TABLE decision")
+            connection.execute("UPDATE alembic_version SET version_num = '0003'")
+            connection.commit()
+        app = recorded_console(path)
+        async with app.run_test(size=(120, 40)) as pilot:
+            for _ in range(300):
+                await pilot.pause(0.01)
+                if "release-bot" in app.export_screenshot():
+                    break
+            await pilot.press("v")
+            for _ in range(300):
+                await pilot.pause(0.01)
+                if "Open&#160;it&#160;once&#160;for&#160;writing" in app.export_screenshot():
+                    return
+        raise AssertionError("nothing was said")
+
+
+class TestFilter:
+    async def test_narrows_while_it_is_typed(self, journal: Path) -> None:
+        """Words and keys; enter goes to the list, escape shows everything again."""
+        async with desk(journal) as on:
+            await on.press("slash", *"verdict:would-block")
+            await on.until("3 decisions match")
+            await on.press("enter")
+            assert on.table.has_focus
+            assert all("S would block" in row for row in on.rows())
+            await on.press("escape")
+            await on.until("12 decisions")
+            assert not on.screen.query_one(FilterLine).display
+
+    async def test_a_bad_one_says_where_and_changes_nothing(self, journal: Path) -> None:
+        """The list stays while the line is wrong."""
+        async with desk(journal) as on:
+            await on.filter("tool:rm")
+            await on.until("3 decisions match")
+            await on.filter("tool:rm verdict:never")
+            await on.until("column 9: 'never' is no verdict; use ask", "3 decisions match")
+            await on.filter("tool:rm verdict:block")
+            await on.until("0 decisions match", "No decision matches.")
+
+    async def test_a_search_among_many_shows_what_it_found_so_far(self, large: Path) -> None:
+        """Text that is nowhere is searched for to the end, and the screen says so."""
+        async with desk(large) as on:
+            await on.filter("nowhere-to-be-found")
+            await on.until("0 decisions match", "No decision matches.", gone="searching")
+            await on.filter("shop-77")
+            await on.until("decisions match", gone="searching")
+            assert all("shop-77" in (d.input if (d := on.table.decision(n)) else "") for n in range(5))
+
+
+class TestGroups:
+    async def test_by_rule_by_tool_and_back(self, journal: Path) -> None:
+        """`g` counts by rule, then by tool, each over time, then lists again."""
+        async with desk(journal) as on:
+            await on.press("g")
+            await on.until("by rule: calls", "block-rm  block rm", "limit-push-3", "no rule")
+            row = next(line for line in on.painted().split("\n") if "block-rm" in line)
+            assert "3  ■ 3  ◐ 0" in row
+            assert any(bar in row for bar in "▁▂▃▄▅▆▇█")
+            await on.press("g")
+            await on.until("by tool: calls", "lint", gone="block-rm  block rm")
+            await on.press("g")
+            await on.until("make check")
+            assert on.table.has_focus
+
+    @pytest.mark.parametrize("back", [("g", "g"), ("escape",)], ids=["g", "escape"])
+    @pytest.mark.parametrize("size", [(120, 40), (60, 24)])
+    async def test_the_list_s_heading_comes_back(
+        self, journal: Path, back: tuple[str, ...], size: tuple[int, int]
+    ) -> None:
+        """However one leaves the groups, the heading stands over its columns as it did."""
+        async with desk(journal, size) as on:
+            await on.until("tool", "make check")
+
+            def heading() -> str:
+                return on.painted().split("\n")[on.screen.query_one("#heading").region.y]
+
+            before = heading()
+            await on.press("g")
+            await on.until("by rule: calls")
+            await on.press(*back)
+            await on.until("make check", gone="calls, ■ stopped")
+            assert heading() == before
+
+    async def test_a_group_opens_as_a_filter(self, journal: Path) -> None:
+        """`enter` on a rule lists its decisions."""
+        async with desk(journal) as on:
+            await on.press("g")
+            await on.until("block-rm  block rm")
+            on.screen.query_one(GroupList).select("=block-rm")
+            await on.press("enter")
+            await on.until("3 decisions match", "rule:block-rm")
+            assert len(on.rows()) == 3
+
+    async def test_what_has_no_rule_cannot_be_one(self, journal: Path) -> None:
+        """The group of decisions without a rule says so."""
+        async with desk(journal) as on:
+            await on.press("g")
+            await on.until("no rule")
+            on.screen.query_one(GroupList).select("")
+            await on.press("enter")
+            await on.until("These have no rule to filter by.")
+
+    async def test_the_course_of_all(self, journal: Path) -> None:
+        """A line over the list shows when they were, between the first and the last."""
+        async with desk(journal) as on:
+            await on.until("11-20 13:23 ", " 11-20 13:31")
+
+
+class TestOpening:
+    async def test_a_decision_with_its_record(self, journal: Path) -> None:
+        """`enter` shows verdict, reason, rule with its place, input, by whom, and how it ended."""
+        async with desk(journal) as on:
+            await on.filter("verdict:denied")
+            await on.until("1 decision match")
+            await on.press("enter")
+            await on.until(
+                "■ denied by jo",
+                "deploy was rejected by human review: enough for today",
+                "deploy.rules:5  require human-approval before deploy",
+                "./deploy --env prod --commit 9f31c02",
+                "release-bot-1f3a · event 11",
+            )
+
+    async def test_why_a_call_was_unclear(self, tmp_path: Path) -> None:
+        """G-64, G-66: list and panel say of a call that was not read to its end, the panel why.
+
+        A field of the input that is called like the record's own marks nothing.
+        """
+        path = tmp_path / "journal.db"
+        why = "command: eval runs a computed text"
+        with Journal.open(path, clock=Ticking()) as journal:
+            journal.write("s", opened("bot"))
+            unread = call("c1", "bash", 'eval "$x"', uninspectable=why, judged_as=("deploy",))
+            journal.write("s", unread)
+            journal.write("s", call("c2", "bash", "ls", input={"uninspectable": "x"}))
+        async with desk(path) as on:
+            rows = on.rows()
+            assert [("unclear" in row) for row in rows if "bash" in row] == [False, True]
+            await on.press("down", "enter")
+            await on.until("▸ allow, unclear", f"cannot be read to its end: {why}")
+            await on.until("judged as", "deploy")
+
+    async def test_its_place_in_the_replay(self, journal: Path) -> None:
+        """`r` there, or in the list, goes to the event of the decision."""
+        async with desk(journal) as on:
+            await on.filter("verdict:denied")
+            await on.until("1 decision match")
+            await on.press("enter")
+            await on.when(lambda: isinstance(on.app.screen, DecisionDetail))
+            await on.press("r")
+            await on.when(lambda: isinstance(on.app.screen, ReplayScreen))
+            await on.until("event 11 of 11", "call.decided")
+            await on.press("escape")
+            assert isinstance(on.app.screen, DecisionsScreen)
+            await on.filter("verdict:approved")
+            await on.until("◐ approved by maria", "1 decision match", gone="denied")
+            await on.press("r")
+            await on.when(lambda: isinstance(on.app.screen, ReplayScreen))
+            await on.until("event 7 of 11")
+
+    async def test_an_event_that_is_gone(self, large: Path) -> None:
+        """A line without its event says so and stays."""
+        async with desk(large) as on:
+            await on.press("enter")
+            await on.until("Cannot open the decision")
+            assert isinstance(on.app.screen, DecisionsScreen)
+
+
+class TestShadow:
+    async def test_the_operators_question_is_answered(self, journal: Path) -> None:
+        """G-26: what enforce would have stopped, by which rule, how often, and which were good steps."""
+        async with desk(journal) as on:
+            await on.until(
+                "S Shadow: 1 session, 5 calls; enforce would have blocked 3 (block-rm 3) and asked 1",
+                "(approve-before-deploy 1); 3 of",
+                "these 4 were successful steps",
+            )
+
+    async def test_session_by_session(self, journal: Path) -> None:
+        """`s` shows every session with its rules; nothing is switched where nothing runs."""
+        async with desk(journal) as on:
+            await on.until("S Shadow")
+            await on.press("s")
+            await on.when(lambda: isinstance(on.app.screen, ShadowPanel))
+            await on.until("■ would block  3  block-rm", "✓ 2 done  ✗ 1 failed")
+            await on.press("e")
+            assert isinstance(on.app.screen, ShadowPanel)
+
+    async def test_not_where_none_is_in_view(self, journal: Path) -> None:
+        """Where no shadow session is meant the summary is away."""
+        async with desk(journal) as on:
+            await on.until("S Shadow")
+            await on.filter("session:release-bot")
+            await on.until("4 decisions match", gone="S Shadow")
+            await on.press("s")
+            await on.until("No call in view was made in shadow mode.")
+
+
+class TestEverywhere:
+    @pytest.mark.parametrize("size", [(40, 10), (8, 3), (200, 60)])
+    async def test_any_size(self, journal: Path, size: tuple[int, int]) -> None:
+        """No size of the terminal ends the console."""
+        async with desk(journal, size) as on:
+            await on.press("down", "g", "g", "g", "slash", "r", "m", "escape", "enter")
+            await on.pilot.resize_terminal(60, 20)
+            await on.pilot.pause()
+            assert on.table.total == 12
+
+    async def test_keys_are_bindings_with_id_tooltip_and_command(self, journal: Path) -> None:
+        """Every key has an id and a tooltip and works from the command palette."""
+        async with desk(journal) as on:
+            keys = [*DecisionsScreen.BINDINGS, *DecisionTable.BINDINGS, *DecisionDetail.BINDINGS]
+            own = [key for key in [*keys, *ShadowPanel.BINDINGS] if isinstance(key, Binding)]
+            assert all(key.id and key.tooltip for key in own)
+            ids = [key.id for key in DecisionsScreen.BINDINGS if isinstance(key, Binding)]
+            assert len(ids) == len(set(ids))
+            titles = {c.title.lower() for c in on.app.get_system_commands(on.app.screen)}
+            assert {"filter", "group", "replay", "shadow", "reload", "history", "back"} <= titles
+            assert "enforce" not in titles
+
+    async def test_help_names_the_keys(self, journal: Path) -> None:
+        """`?` shows what the keys do here."""
+        async with desk(journal) as on:
+            await on.press("question_mark")
+            await on.until("Count by rule, then by tool, then list")
+
+    async def test_to_the_history_and_back(self, journal: Path) -> None:
+        """`h` and `v` go between the two; escape leaves to where one came from."""
+        async with desk(journal) as on:
+            await on.press("h")
+            await on.when(lambda: isinstance(on.app.screen, HistoryScreen))
+            await on.press("v")
+            await on.when(lambda: isinstance(on.app.screen, DecisionsScreen))
+            assert sum(isinstance(s, DecisionsScreen) for s in on.app.screen_stack) == 1
+
+    async def test_reading_again(self, tmp_path: Path) -> None:
+        """F5 shows what another process wrote meanwhile."""
+        path = usual(tmp_path / "j.db")
+        async with desk(path) as on:
+            await on.until("12 decisions")
+            with closing(sqlite3.connect(path)) as connection:
+                connection.execute("DELETE FROM decision WHERE verdict = 'denied'")
+                connection.commit()
+            await on.press("f5")
+            await on.until("11 decisions")
+
+
+def test_parts_fit_a_screen() -> None:
+    """A part has more rows than any terminal, so that a screen needs two at most."""
+    assert PART >= 150

@@ -1,0 +1,102 @@
+"""The line that a filter is typed into: opened again, left, cleared; and what is said below it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.journal.journal import Journal
+from tests.support.decisions import call, opened, usual
+
+from .decisions_world import desk
+
+
+@pytest.fixture(scope="module")
+def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return usual(tmp_path_factory.mktemp("filter") / "deploy.db")
+
+
+class TestTyping:
+    async def test_narrowing_what_is_there(self, journal: Path) -> None:
+        """Opened again the line goes on where it ended; down leaves it for the list as enter does."""
+        async with desk(journal, (80, 24)) as on:
+            await on.press("slash", *"tool:deploy", "enter")
+            await on.until("4 decisions match")
+            await on.press("slash", *" verdict:block", "down")
+            await on.until("1 decision match", "tool:deploy verdict:block")
+            assert on.table.has_focus
+
+    async def test_the_keys_that_work_are_offered(self, journal: Path) -> None:
+        """In the line `/` is a letter like any other; what leaves and what clears it is said."""
+        async with desk(journal, (80, 24)) as on:
+            assert "/ filter" in on.painted().split("\n")[-1]
+            await on.press("slash", *"rm")
+            await on.until("3 decisions match", "enter list", "esc clear")
+            assert "/ filter" not in on.painted().split("\n")[-1]
+            await on.press("slash")
+            assert on.screen.query_one(Input).value == "rm/"
+            await on.press("escape")
+            await on.until("12 decisions", "/ filter", gone="esc clear")
+            assert on.table.has_focus
+
+    async def test_nothing_in_view_has_no_time(self, journal: Path) -> None:
+        """Where nothing matches no course stands between two moments."""
+        async with desk(journal, (80, 24)) as on:
+            await on.until("11-20 13:23 ", " 11-20 13:31")
+            await on.filter("since:1m")
+            await on.until("No decision matches.", gone="11-20 1")
+
+
+class TestFailing:
+    async def test_what_went_wrong_once_is_not_said_for_ever(
+        self, journal: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A look at the journal that failed is forgotten with the next that does not; a mistake stays."""
+        async with desk(journal) as on:
+            feed = on.screen._feed
+            looks, broken = feed._source.scan_decisions, True
+
+            async def scan(*given: object, **more: object) -> object:
+                if broken:
+                    raise JournalError("the disk was away")
+                return await looks(*given, **more)  # type: ignore[arg-type]
+
+            monkeypatch.setattr(feed._source, "scan_decisions", scan)
+            await on.press("f5")
+            await on.until("✗ the disk was away", "0 decisions")
+            broken = False
+            on.screen._look_again()
+            await on.until("12 decisions", gone="the disk was away")
+            await on.filter("verdict:no")
+            await on.until("'no' is no verdict")
+            on.screen._look_again()
+            await on.pilot.app.workers.wait_for_complete()
+            await on.until("'no' is no verdict")
+
+
+class TestShadow:
+    async def test_a_session_s_differing_calls_are_listed(self, journal: Path) -> None:
+        """G-26: `enter` in the shadow panel lists what enforce would have blocked and asked."""
+        async with desk(journal, (80, 24)) as on:
+            await on.press("slash", *"since:2026-11-20T13:26 verdict:denied", "enter")
+            await on.until("0 decisions match", "S Shadow")
+            await on.press("s")
+            await on.until("enter lists them")
+            await on.press("enter")
+            await on.until("T13:26 session:nightly-sync-02 verdict:shadow", "4 decisions match")
+            assert on.table.has_focus
+
+    async def test_a_name_that_cannot_be_typed(self, tmp_path: Path) -> None:
+        """Its calls are not listed, and it is said why."""
+        path = tmp_path / "j.db"
+        with Journal.open(path) as written:
+            written.write('a"b', opened("bot", "shadow"), call("c1", "rm", "rm x", mode="shadow"))
+        async with desk(path) as on:
+            await on.until("S Shadow: 1 session")
+            await on.press("s")
+            await on.until("enter lists them")
+            await on.press("enter")
+            await on.until("Its name cannot be typed.", "1 decision ")

@@ -1,0 +1,381 @@
+"""Answering a request that wants something filled in: a typed form, sent by one deliberate key."""
+
+from __future__ import annotations
+
+import pytest
+from textual import events
+
+from interlock.app.screens.approval.batch import BatchScreen
+from interlock.app.screens.approval.forms.answer_form import AnswerForm
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.widgets.inputs.choice import Choice
+from interlock.app.widgets.inputs.field_editor import FieldEditor
+from interlock.app.widgets.inputs.safe_input import TypedLine, TypedText
+
+from ...support.stage import Stage, stage
+from .flows import release, sign_off
+
+FILLED = {
+    "by": "ada",
+    "ratio": "0.5",
+    "approved": "true",
+    "kind": '"minor"',
+    "place.city": "Oslo",
+    "tags": '["x", 1]',
+}
+
+
+async def open_form(on: Stage, *, awake: bool = True) -> AnswerForm:
+    await on.open_dialog()
+    await on.press("a")
+    await on.settle()
+    assert isinstance(on.app.screen, AnswerForm)
+    if awake:
+        await on.wake()
+    return on.app.screen
+
+
+def editor(on: Stage, name: str) -> FieldEditor:
+    return next(e for e in on.app.screen.query(FieldEditor) if e.field.name == name)
+
+
+async def fill_in(on: Stage, **texts: str) -> None:
+    """Put texts into fields, as typing does in the end."""
+    for name, text in texts.items():
+        where = editor(on, name)._editor
+        match where:
+            case TypedText():
+                where.text = text
+            case TypedLine():
+                where.value = text
+            case Choice():
+                where.chosen = text
+    await on.settle()
+
+
+class TestForm:
+    async def test_every_field_keeps_its_type(self) -> None:
+        """P-81: text, numbers, booleans, choices, nested objects and lists arrive as what they are."""
+        async with stage(release()) as on:
+            await open_form(on)
+            await fill_in(on, **FILLED)
+            await on.press("ctrl+s")
+            await on.settle()
+            [answer] = on.hub.answers
+            assert (answer.approved, answer.digest, answer.by) == (True, "shown", "maria")
+            assert answer.input == {
+                "by": "ada",
+                "severity": 1,
+                "ratio": 0.5,
+                "approved": True,
+                "kind": "minor",
+                "level": "low",
+                "place": {"city": "Oslo"},
+                "tags": ["x", 1],
+            }
+            assert answer.input["approved"] is True
+            assert answer.grant is None
+            assert isinstance(on.app.screen, LiveScreen)
+
+    async def test_what_there_is_to_know_of_a_field(self) -> None:
+        """P-81: its type, its bounds, what it is for, and whether it has to be filled in."""
+        async with stage(release(), size=(120, 50)) as on:
+            await open_form(on)
+            painted = on.painted()
+            assert "Answer: Notes" in painted
+            assert "Are these notes good enough to publish?" in painted
+            assert "by  text  required" in painted
+            assert "Your name" in painted
+            assert "severity  whole number, at least 1, at most 5" in painted
+            assert "ratio  number  optional" in painted
+            assert "place.city  text  required" in painted
+
+    async def test_what_is_lacking_is_said_where_it_is(self) -> None:
+        """P-81: nothing is sent before all is there, and the first field that lacks something is next."""
+        async with stage(release()) as on:
+            form = await open_form(on)
+            await fill_in(on, by="ada", severity="very")
+            assert "expected a number, found 'very'" in on.painted()
+            await on.press("ctrl+s")
+            await on.settle()
+            assert "Not yet. severity: expected a number" in on.painted()
+            assert editor(on, "severity")._editor.has_focus
+            await fill_in(on, severity="2.5")
+            assert "expected a whole number" in on.painted()
+            await fill_in(on, severity="2")
+            await on.press("ctrl+s")
+            await on.settle()
+            assert "Not yet. approved: choose one" in on.painted()
+            assert on.app.screen is form
+            assert on.hub.asked == []
+
+    async def test_json_of_another_kind_is_refused(self) -> None:
+        """P-81: a list that is none says so, with its place where it is no JSON."""
+        async with stage(release(), size=(120, 50)) as on:
+            await open_form(on)
+            await fill_in(on, tags='{"a": 1}')
+            assert "expected a list, found an object" in on.painted()
+            await fill_in(on, tags="[1,\n oops]")
+            assert "line 2, column 2" in on.painted()
+
+    async def test_what_is_wrong_comes_into_view(self) -> None:
+        """P-81: at the foot of a small screen, too, a problem is seen as it is made."""
+        async with stage(release(), size=(80, 24)) as on:
+            await open_form(on)
+            editor(on, "tags").take_focus()
+            await on.settle()
+            assert "Expecting" not in on.painted()
+            await on.press("backspace", "backspace", "{")
+            await on.until("Expecting property name enclosed in double")
+            await on.until("▌ quotes")
+
+    async def test_a_digit_chooses(self) -> None:
+        """Choices have numbers; the arrows go through them too, the first time from the first on."""
+        async with stage(release()) as on:
+            await open_form(on)
+            chosen = editor(on, "kind")
+            chosen.take_focus()
+            await on.settle()
+            assert "( ) 1 major   ( ) 2 minor" in on.painted()
+            await on.press("2")
+            await on.settle()
+            assert chosen.text == '"minor"'
+            assert "(●) 2 minor" in on.painted()
+            await fill_in(on, kind="")
+            await on.press("right")
+            await on.settle()
+            assert chosen.text == '"major"'
+
+    async def test_suggestions_fill_the_field_in(self) -> None:
+        """Examples are offered by number; anything else can be typed."""
+        async with stage(release()) as on:
+            await open_form(on)
+            by = editor(on, "by")
+            by.query_one("#suggested").focus()
+            await on.settle()
+            await on.press("2")
+            await on.settle()
+            assert by.text == "Ben"
+            assert by.query_one(TypedText).text == "Ben"
+            await fill_in(on, by="Cleo")
+            assert by.text == "Cleo"
+            assert by.query_one("#suggested", Choice).chosen == "Cleo"
+
+    async def test_nothing_to_fill_in(self) -> None:
+        """An answer without fields is given by the dialog's own key."""
+        async with stage(release(sign_off(wants={"type": "object", "properties": {}}))) as on:
+            await on.open_dialog()
+            assert "only has to be confirmed" in on.painted()
+            await on.press("a")
+            await on.settle()
+            assert on.hub.answers[0].input == {}
+
+
+class TestDeliberately:
+    async def test_only_one_key_sends(self) -> None:
+        """Enter, tab and the dialog's own letters go into the fields."""
+        async with stage(release()) as on:
+            form = await open_form(on)
+            await fill_in(on, **FILLED)
+            await on.press("enter", "a", "d", "tab", "enter", "y")
+            await on.settle()
+            assert on.app.screen is form
+            assert on.hub.asked == []
+
+    async def test_the_key_sleeps_at_first(self) -> None:
+        """A key that comes at once was about something else."""
+        async with stage(release()) as on:
+            form = await open_form(on, awake=False)
+            form.draft.texts.update(FILLED)
+            await on.press("ctrl+s")
+            await on.settle()
+            assert on.hub.asked == []
+            await on.wake()
+            await on.press("ctrl+s")
+            await on.settle()
+            assert len(on.hub.answers) == 1
+
+    async def test_other_keys_at_once(self) -> None:
+        """A key among others, as a terminal pastes them, sends nothing: neither after nor before them."""
+        async with stage(release(), quiet=5.0) as on:
+            form = await open_form(on)
+            await fill_in(on, **FILLED)
+            on.seconds += 9
+            await on.press("ctrl+s", "x")
+            await on.settle()
+            assert "nothing was decided" in on.painted()
+            await on.wake()
+            await on.press("x", "ctrl+s")
+            await on.settle()
+            assert "Several keys at once: nothing was sent" in on.painted()
+            assert on.app.screen is form
+            assert on.hub.asked == []
+
+    async def test_paste_goes_into_a_field(self) -> None:
+        """What is pasted never sends, and hides nothing."""
+        async with stage(release()) as on:
+            await open_form(on)
+            editor(on, "by").take_focus()
+            await on.settle()
+            on.app.screen.focused.post_message(events.Paste("ada\x13\x1b[31m\u202e"))
+            await on.settle()
+            assert editor(on, "by").text == "ada\\x13\\x1b[31m\\u202e"
+            assert on.hub.asked == []
+
+    async def test_escape_keeps_what_was_typed(self) -> None:
+        """Escape goes back to the request without deciding; the form comes back as it was."""
+        async with stage(release()) as on:
+            await open_form(on)
+            await fill_in(on, by="ada", approved="false")
+            await on.press("escape")
+            await on.settle()
+            assert isinstance(on.app.screen, ApprovalScreen)
+            await on.press("escape")
+            await on.settle()
+            assert on.hub.asked == []
+            await open_form(on)
+            assert (editor(on, "by").text, editor(on, "approved").text) == ("ada", "false")
+            editor(on, "by").take_focus()
+            await on.press(*" l")
+            await on.settle()
+            assert editor(on, "by").text == "ada l"  # Typing goes on where it was.
+
+    async def test_by_mouse(self) -> None:
+        """What the frame says can be clicked."""
+        async with stage(release()) as on:
+            await open_form(on)
+            await fill_in(on, **FILLED)
+            await on.until("sends the answer")
+            row, line = next(
+                (y, text) for y, text in enumerate(on.painted().split("\n")) if "sends the answer" in text
+            )
+            await on.pilot.click(offset=(line.index("sends the answer"), row))
+            await on.settle()
+            assert len(on.hub.answers) == 1
+
+
+class TestRefused:
+    async def test_a_problem_stands_beside_its_field(self) -> None:
+        """P-81: what the server does not take is said where it is meant; nothing typed is lost."""
+        async with stage(release()) as on:
+            form = await open_form(on)
+            await fill_in(on, **FILLED)
+            on.hub.refuse = "severity: Input should be a valid integer; place.city: too short"
+            await on.press("ctrl+s")
+            await on.settle()
+            assert on.app.screen is form
+            assert editor(on, "severity").refused == "Input should be a valid integer"
+            assert editor(on, "place.city").refused == "too short"
+            assert editor(on, "by").refused is None
+            assert editor(on, "severity")._editor.has_focus
+            assert "✗ Input should be a valid integer" in on.painted()
+            assert editor(on, "by").text == "ada"
+            await fill_in(on, severity="4")
+            assert editor(on, "severity").problem is None
+            on.hub.refuse = None
+            await on.wake()
+            await on.press("ctrl+s")
+            await on.settle()
+            assert on.hub.answers[-1].input["severity"] == 4
+            assert isinstance(on.app.screen, LiveScreen)
+
+    async def test_what_names_no_field_is_said_below(self) -> None:
+        """Any other refusal stands under the fields."""
+        async with stage(release()) as on:
+            await open_form(on)
+            await fill_in(on, **FILLED)
+            on.hub.refuse = "The journal cannot be written"
+            await on.press("ctrl+s")
+            await on.settle()
+            assert "The journal cannot be written" in on.painted()
+
+    async def test_decided_elsewhere_meanwhile(self) -> None:
+        """What somebody else has answered is not answered again; what was typed can still be read."""
+        async with stage(release()) as on:
+            form = await open_form(on)
+            await fill_in(on, **FILLED)
+            await on.hub.decide("ap-flow", approved=False, by="jo", digest="shown")
+            await on.settle()
+            assert form.over
+            await on.wake()
+            await on.press("ctrl+s")
+            await on.settle()
+            assert len(on.hub.answers) == 1
+            assert editor(on, "by").text == "ada"
+
+
+class TestHints:
+    async def test_how_a_field_is_filled_in(self) -> None:
+        """The frame says what the field with the focus takes, and which one that is without colours."""
+        async with stage(release()) as on:
+            await open_form(on)
+            await on.until("tab goes on · ^s sends the answer")
+            assert "▌ by  text  required" in on.painted()
+            editor(on, "kind").take_focus()
+            await on.until("1-2 choose · tab goes on · ^s sends the answer · esc goes back")
+            assert "▌ kind  one of these" in on.painted()
+            assert "▌ by" not in on.painted()
+            assert "Answer: Notes — Release" in on.painted()
+
+
+class TestDialog:
+    async def test_says_what_is_asked(self) -> None:
+        """Nothing runs by an answer: the question is first, and only what makes sense is offered."""
+        async with stage(release(), size=(80, 24)) as on:
+            await on.open_dialog()
+            painted = on.painted()
+            assert "WHAT IS ASKED" in painted
+            assert "WHAT WILL RUN" not in painted
+            assert painted.index("Are these notes") < painted.index("Faster cart")
+            assert "step 2 of flow Release waits for the answer" in painted
+            assert "TO FILL IN" in painted
+            bar = painted.split("\n")
+            keys = next(line for line in bar if " deny" in line and "stop" in line)
+            assert "a answer" in keys
+            assert "edit" not in keys
+            assert "grant" not in keys
+            await on.press("e", "g")
+            await on.settle()
+            assert isinstance(on.app.screen, ApprovalScreen)
+
+    async def test_the_question_stands_there_once(self) -> None:
+        """A question that is a field of what is asked about is not shown a second time."""
+        asked = sign_off(input={"prompt": "Which name?", "about": "x"}, message="Which name?")
+        async with stage(release(asked), size=(80, 24)) as on:
+            await on.open_dialog()
+            assert on.painted().count("Which name?") == 1
+            assert "about" in on.painted()
+
+    async def test_denied_as_ever(self) -> None:
+        """A denial needs no answer, and says why."""
+        async with stage(release()) as on:
+            await on.open_dialog()
+            await on.press("d")
+            await on.wake()
+            await on.press(*"no", "enter")
+            await on.settle()
+            [answer] = on.hub.answers
+            assert (answer.approved, answer.reason, answer.input) == (False, "no", None)
+
+    @pytest.mark.parametrize("key", ["A", "D"])
+    async def test_not_together_with_others(self, key: str) -> None:
+        """A batch decides no request that wants an answer, and says so."""
+        other = sign_off(id="ap-other", call_id="9.Notes")
+        state = release()
+        state.approvals[other.id] = other
+        async with stage(state) as on:
+            await on.press("5", "space", "j", "space", "B")
+            await on.settle()
+            assert isinstance(on.app.screen, BatchScreen)
+            await on.press("end")
+            await on.wake()
+            assert "answer it by itself" in on.painted()
+            await on.press(key)
+            await on.settle()
+            if key == "D":
+                await on.wake()
+                await on.press("enter")
+            await on.settle()
+            assert on.hub.asked == []
+            assert "Nothing was decided" in on.painted()

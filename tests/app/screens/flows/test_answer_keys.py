@@ -1,0 +1,52 @@
+"""The form of an answer under keys that come faster than they are dealt with."""
+
+from __future__ import annotations
+
+from textual import events
+
+from ...support.stage import Stage, stage
+from .flows import release
+from .test_answer_form import FILLED, editor, fill_in, open_form
+
+
+def at_once(on: Stage, *keys: str) -> None:
+    """Press keys so fast that none has been dealt with before the next one."""
+    for key in keys:
+        on.app.post_message(events.Key(key, key if len(key) == 1 else None))
+
+
+class TestFast:
+    async def test_what_is_typed_goes_where_the_focus_goes(self) -> None:
+        """P-81: keys right after those that move the focus land in the field that it moves to."""
+        async with stage(release()) as on:
+            await open_form(on)
+            at_once(on, "tab", "tab", "3", "tab", "5", "shift+tab", "shift+tab", "1")
+            await on.settle()
+            texts = {name: editor(on, name).text for name in ("by", "severity", "ratio")}
+            assert texts == {"by": "Ada", "severity": "3", "ratio": "5"}
+
+    async def test_going_on_at_once_sends_nothing(self) -> None:
+        """A key that moves the focus is another key, too: what came right before it is not sent."""
+        async with stage(release(), quiet=5.0) as on:
+            await open_form(on)
+            await fill_in(on, **FILLED)
+            on.seconds += 9
+            await on.press("ctrl+s", "tab")
+            await on.settle()
+            assert "nothing was decided" in on.painted()
+            assert on.hub.asked == []
+
+    async def test_a_letter_for_going_on_is_still_typed(self) -> None:
+        """Whoever gave the way to the next field to a letter can still type that letter."""
+        async with stage(release()) as on:
+            on.app.set_keymap({"focus.next": "n"})
+            await open_form(on)
+            at_once(on, "n")
+            await on.settle()
+            assert editor(on, "by").text == "n"
+            editor(on, "kind").take_focus()
+            await on.settle()
+            at_once(on, "n", "1")
+            await on.settle()
+            assert editor(on, "level").text == '"low"'
+            assert editor(on, "kind").text == ""

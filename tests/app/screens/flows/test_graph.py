@@ -1,0 +1,319 @@
+"""The graph of a flow with its live states: among the nets, as a picture, live and in replay."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC
+from pathlib import Path
+
+from interlock.app.console.history_app import HistoryConsole
+from interlock.app.format.calls import told
+from interlock.app.screens.replay.flow_panel import FlowPanel
+from interlock.app.screens.replay.screen import ReplayScreen
+from interlock.app.sources.api import RecordedFile
+from interlock.app.viewmodels.stream import Flow
+from interlock.app.widgets.base.blocks import BlockList
+from interlock.app.widgets.lists.transcript import column_of, entry_block
+from interlock.app.widgets.nets.flow_graph import flow_picture
+from interlock.app.widgets.nets.flow_lines import FLOW, flow_blocks, flow_words, worked
+from interlock.app.widgets.replay.event_details import fields
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import ApprovalDecided, ApprovalRequested, JournalEvent
+from interlock.engine.history.model.records import FlowStepped
+from interlock.engine.history.model.state import SessionState
+
+from ...support.scenes import NOW, entry, require
+from ...support.stage import stage
+from ..replay.journal import Desk, desk
+from .flows import flow_state, release, sign_off
+from .recorded import ID, KEY, write
+
+
+def with_a_net(**more: object) -> SessionState:
+    state = release(**more)
+    net = require("lint", "test", 3, "gate")
+    state.nets[net.key] = net
+    state.active.append(net.key)
+    return state
+
+
+def text(blocks: list, width: int = 100) -> str:
+    return "\n".join(line.plain for block in blocks for line in block.lines(width))
+
+
+def masked(database: Path) -> list[JournalEvent]:
+    """The events as every screen gets them."""
+
+    return [*asyncio.run(RecordedFile(database).recorded(ID))]
+
+
+@asynccontextmanager
+async def replayed(folder: Path, **more: object) -> AsyncIterator[tuple[Desk, ReplayScreen]]:
+    database = await asyncio.to_thread(write, folder / "journal.db")
+    events = await RecordedFile(database).recorded(ID)
+    app = HistoryConsole(RecordedFile(database), recorded=events, zone=UTC)
+    async with desk(app, **more) as on:
+        screen = on.app.screen
+        assert isinstance(screen, ReplayScreen)
+        yield on, screen
+
+
+def at(screen: ReplayScreen, step: int) -> int:
+    """The number of the event that is the flow's step number `step`."""
+    return next(
+        number
+        for number, event in enumerate(screen._recorded, 1)
+        if isinstance(event.body, FlowStepped) and event.body.step == step
+    )
+
+
+class TestLines:
+    def test_first_among_the_nets(self) -> None:
+        """P-55: where the flow stands comes before the nets of its calls, with a token at each state."""
+        state = with_a_net()
+        said = text(flow_blocks(state))
+        assert "flow Release  step 2 · at Notes" in said
+        assert "Commit ○ → Notes ● → SignOff ○ → Published ○" in said
+
+    def test_what_it_waits_for(self) -> None:
+        """P-55: an answer, an approval, or a call that nobody is asked about yet."""
+        assert "waits for an answer to Notes" in flow_words(release()).plain
+        plain = release(sign_off(wants=None))
+        assert "waits for approval of Notes" in flow_words(plain).plain
+        nobody = release(approvals={})
+        assert "waits for call Notes#2" in flow_words(nobody).plain
+        done = release(flow=flow_state(done=True, live=("Published",), step=4))
+        assert flow_words(done).plain == "step 4 · done with Published"
+
+    def test_the_node_that_worked_last(self) -> None:
+        """P-55: the picture says which node that was, by its author's name for it; an agent that has not
+        ended has not worked yet.
+        """
+        state = release()
+        assert worked(state.flow) == ("work 'Commit'",)
+        drawn = text(flow_picture(state))
+        assert "✓  Commit     work write   Δ worked last" in drawn
+        assert "◐  Notes      suspend   waits for an answer" in drawn
+        assert "○  SignOff    work publish\n" in drawn
+        assert "○  Published  the end" in drawn
+        stays = flow_state(node="Notes", live=("Notes",), waits=None)
+        assert worked(stays) == ()
+        assert flow_words(release(flow=stays)).plain == "step 2 · at Notes · at work"
+        assert "●  Notes      suspend   is at work" in text(flow_picture(release(flow=stays)))
+        assert "Commit worked last" in flow_words(state).plain
+
+    def test_a_record_without_names(self) -> None:
+        """P-55: an older record says of what kind a node is, as it always did."""
+        record = flow_state().flow.model_copy(update={"names": {}})
+        drawn = text(flow_picture(release(flow=flow_state(flow=record))))
+        assert "✓  Commit     work   Δ worked last" in drawn
+        assert "○  SignOff    work\n" in drawn
+
+    def test_states_that_have_no_room_go_below(self) -> None:
+        """At any width every state is named."""
+        for width in (100, 40, 24):
+            rows = [line for block in flow_blocks(release()) for line in block.lines(width)]
+            assert all(row.cell_length <= width for row in rows)
+            said = "\n".join(row.plain for row in rows)
+            assert all(f"{name} " in said for name in ("Commit", "Notes", "SignOff", "Published"))
+
+
+class TestTranscript:
+    def test_who_spoke(self) -> None:
+        """P-55: what is said stands beside the node that said it, whole where it fits; the rest is the
+        flow's.
+        """
+        names = {"agent 'Notes'": "PublishesNotes", "work 'Commit'": "writes-what-changed"}
+        record = flow_state().flow.model_copy(update={"names": names})
+        said = [entry("assistant", "Done.", 9, by="PublishesNotes"), entry("assistant", "{}", 8)]
+        state = release(flow=flow_state(flow=record), transcript=said)
+        column = column_of(state)
+        drawn = [
+            entry_block("k", each, state.agent, Flow(), NOW, column=column).lines(80)[-1].plain
+            for each in state.transcript
+        ]
+        assert drawn == ["PublishesNotes  Done.", "Release         {}"]
+
+    async def test_on_screen(self) -> None:
+        """P-55: the live screen says so."""
+        said = entry("assistant", "Shall I?", 9, by="Write")
+        async with stage(release(transcript=[said])) as on:
+            assert "Write    Shall I?" in on.painted()
+
+
+class TestLive:
+    async def test_among_the_nets_and_as_a_picture(self) -> None:
+        """P-55: the live screen shows it first; enter draws it."""
+        async with stage(with_a_net()) as on:
+            painted = on.painted()
+            assert painted.index("flow Release") < painted.index("[x] require-lint-before-test")
+            assert "flow Release · step 2 · at Notes" in painted
+            await on.press("3", "g", "enter")
+            await on.settle()
+            assert isinstance(on.app.screen, FlowPanel)
+            assert "◐  Notes      suspend   waits for an answer" in on.painted()
+
+    async def test_the_values_of_its_states(self, tmp_path: Path) -> None:
+        """P-55: what the flow holds now is read from the record of its last step."""
+        database = await asyncio.to_thread(write, tmp_path / "journal.db")
+        events = await RecordedFile(database).recorded(ID)
+        async with stage(release(), size=(120, 50)) as on:
+
+            async def recorded(_: str) -> list[JournalEvent]:
+                return [*events]
+
+            on.hub.recorded = recorded
+            await on.press("3", "g", "enter")
+            await on.until("state Notes")
+            painted = on.painted()
+            assert "faster, with" in painted
+            assert KEY not in painted
+
+    async def test_the_queue_says_which_step_asks_for_what(self) -> None:
+        """P-81: a request of a flow is one of a step, and of an answer it shows the question."""
+        async with stage(release()) as on:
+            assert "step 2 of Release" in on.painted()
+            assert "answer: Are these" in on.painted()
+        asked = sign_off(wants=None, input={"command": "./deploy"}, net="gate", tool="deploy")
+        async with stage(release(asked)) as on:
+            assert "step 2 of Release" in on.painted()
+            assert "answer:" not in on.painted()
+            await on.open_dialog()
+            assert "step 2 of the flow" in on.painted()
+
+    async def test_going_on_is_after_its_last_step(self, tmp_path: Path) -> None:
+        """P-56: from a replay, too, a run goes on itself; the question speaks of steps, not messages."""
+        database = await asyncio.to_thread(write, tmp_path / "journal.db")
+        events = await RecordedFile(database).recorded(ID)
+        async with stage(release()) as on:
+
+            async def recorded(_: str) -> list[JournalEvent]:
+                return [*events]
+
+            on.hub.recorded = recorded
+            await on.press("r")
+            await on.until("event 1 of")
+            await on.press("c")
+            await on.until(f"Go on with {ID}?")
+            assert "otherwise it takes the step after the last" in on.painted()
+            assert "message" not in on.painted()
+
+    async def test_it_cannot_be_told_anything(self) -> None:
+        """`i` and compacting say why; nothing is sent."""
+        async with stage(release()) as on:
+            for number, key in enumerate(("i", "ctrl+k"), 1):
+                await on.press(key)
+                await on.settle()
+                assert len(on.app._notifications) == number
+                await on.until("What it asks is answered")
+            assert "dollar_sign" not in on.app.screen.active_bindings
+            assert on.hub.asked == []
+
+    async def test_stopping_it_says_what_stays(self) -> None:
+        """A run is stopped where it is, and can be gone on with."""
+        async with stage(release()) as on:
+            await on.press("ctrl+x")
+            await on.settle()
+            assert "a waiting request is withdrawn" in on.painted()
+            assert "resumed" in on.painted()
+            assert "loop runs elsewhere" not in on.painted()
+
+
+class TestReplay:
+    async def test_before_and_after(self, tmp_path: Path) -> None:
+        """P-55: a step shows where the flow was and is."""
+        async with replayed(tmp_path) as (on, screen):
+            screen.position = at(screen, 1)
+            await on.until("step 1 · at Draft")
+            assert "was at Commit" in on.painted()
+            assert "Commit ○ → Draft ●" in on.painted()
+
+    async def test_as_a_picture(self, tmp_path: Path) -> None:
+        """P-55: `p` draws the graph with the states of the moment."""
+        async with replayed(tmp_path) as (on, screen):
+            screen.position = at(screen, 1)
+            await on.press("p")
+            await on.until(
+                "✓  Commit    work collect   Δ worked last", "●  Draft     agent Write   is next"
+            )
+            await on.until("flow Release")
+
+    async def test_queue(self, tmp_path: Path) -> None:
+        """P-81: a moment at which a step waits says which one in its queue."""
+        async with replayed(tmp_path, size=(80, 24)) as (on, screen):
+            asked = (type(event.body) is ApprovalRequested for event in screen._recorded)
+            screen.position = 1 + [*asked].index(True)
+            await on.press("4")
+            await on.until("step 4 of Release", "answer: Notes waits for an answer.")
+
+    async def test_inspector(self, tmp_path: Path) -> None:
+        """P-55: a step's details have its states' values and what was said, with keys masked."""
+        async with replayed(tmp_path, size=(120, 60)) as (on, screen):
+            screen.position = at(screen, 3)
+            await on.press("2")
+            await on.until("state Notes", "faster, with", "Draft called submit")
+            assert KEY not in on.painted()
+            await on.press("enter")
+            await on.until("Event")
+            panel = on.app.screen.query_one(BlockList)
+            said = "\n".join(row.plain for block in panel.blocks for row in block.lines(100))
+            assert "STATE NOTES" in said
+            assert KEY not in said
+
+    async def test_in_a_panel(self, tmp_path: Path) -> None:
+        """P-55: enter on the flow shows the values of the moment, not of the end."""
+        async with replayed(tmp_path, size=(120, 60)) as (on, screen):
+            screen.position = at(screen, 1)
+            await on.press("3")
+            screen.query_one("#nets", BlockList).select(FLOW)
+            await on.press("enter")
+            await on.until("state Draft", '"abc"', "files: 2")
+            assert "faster" not in on.painted()
+
+
+class TestRecord:
+    def test_everything_a_step_holds(self, tmp_path: Path) -> None:
+        """P-90: the inspector shows values, what waits and what was said of every step, by labels of
+        its own, none twice.
+        """
+        for event in masked(write(tmp_path / "journal.db")):
+            if isinstance(event.body, FlowStepped):
+                labels = [label for label, _ in fields(event.body)]
+                assert len(labels) == len(set(labels))
+                assert "output" not in labels
+                assert [f"state {key}" in labels for key in event.body.live] == [True] * len(
+                    event.body.live
+                )
+        [*_, last] = [e.body for e in masked(tmp_path / "journal.db") if isinstance(e.body, FlowStepped)]
+        said = dict(fields(last))
+        assert said["waits for"] == ["an answer to Notes"]
+        assert "asked with" not in said  # It is the state.
+        assert said["waits"] == [last.waits]
+
+    def test_who_answered_what(self, tmp_path: Path) -> None:
+        """P-81: the inspector says which step of which flow wanted an answer, who gave it, and which."""
+        events = masked(write(tmp_path / "journal.db"))
+        [asked] = [n for n, e in enumerate(events, 1) if isinstance(e.body, ApprovalRequested)]
+        request = events[asked - 1].body
+        assert isinstance(request, ApprovalRequested)
+        [step] = [e.body for e in events if isinstance(e.body, FlowStepped) and e.body.waits]
+        because = "asked because", f"step {step.step} of flow Release waits for an answer"
+        assert told(events, asked) == [because]
+        answer = ApprovalDecided(
+            approval_id=request.approval_id,
+            call_id=request.call_id,
+            approved=True,
+            by="ada",
+            input={"by": "ada"},
+        )
+        answered = [*events[:asked], events[asked - 1].model_copy(update={"body": answer})]
+        assert told(answered, asked + 1) == [because, ("person", 'answered by ada: {"by": "ada"}')]
+
+    def test_notes_read_well(self, tmp_path: Path) -> None:
+        """The transcript tells what each node led to, of all that is live."""
+        state = fold(open_reader(write(tmp_path / "journal.db")).events(ID))
+        notes = [e.text for e in state.transcript if e.kind == "note"]
+        assert notes[:3] == ["Commit → Draft", "Draft goes on", "Draft → Notes"]

@@ -1,0 +1,126 @@
+"""The table of sessions: what it shows, and what leaves when there is no room."""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from interlock.app.format.sessions import columns, heading, origin, row
+
+from .sessions import FAMILY, SESSIONS, summary
+
+
+class TestWidth:
+    """The table fits where it is put."""
+
+    @given(width=st.integers(min_value=26, max_value=200), agent=st.text(max_size=60))
+    def test_fits_any_width(self, width: int, agent: str) -> None:
+        """Heading and rows are never wider than asked, whatever the names are made of."""
+        sessions = [*SESSIONS, summary("x" * 50, agent=agent)]
+        chosen = columns(sessions, width, zone=UTC)
+        lines = [heading(chosen), *("  ".join(row(chosen, s)) for s in sessions)]
+        assert {cell_len(line) for line in lines} == {cell_len(lines[0])}
+        assert cell_len(lines[0]) <= width
+
+    def test_says_with_an_ellipsis_what_is_cut(self) -> None:
+        """A name that does not fit ends in an ellipsis."""
+        long = summary("x" * 50)
+        chosen = columns([long], 120, zone=UTC)
+        assert row(chosen, long)[1].endswith("x…")
+
+    def test_keeps_ids_whole_on_request(self) -> None:
+        """For the command an id stays whole: it is what `interlock replay` is given."""
+        long = summary("x" * 90)
+        chosen = columns([long], 80, zone=UTC, shorten_ids=False)
+        assert "x" * 90 in row(chosen, long)
+
+    def test_at_80_cells_everything_an_operator_judges_by_is_there(self) -> None:
+        """At 80 cells the state, the mode, the start and the counts are shown."""
+        names = [c.name for c in columns(SESSIONS, 80, zone=UTC)]
+        assert names == ["status", "session", "mode", "started", "calls", "blocked", "waiting"]
+
+    def test_at_120_cells_nothing_but_the_model_leaves(self) -> None:
+        """At 120 cells the agent and the length are there too."""
+        names = [c.name for c in columns(SESSIONS, 120, zone=UTC)]
+        assert {"agent", "length"} <= set(names)
+
+
+class TestFamily:
+    """Of which session a branch or a subagent's is."""
+
+    def cells(self, width: int, **options: object) -> list[str]:
+        chosen = columns(FAMILY, width, zone=UTC, **options)
+        at = [c.name for c in chosen].index("from")
+        return [row(chosen, session)[at].strip() for session in FAMILY]
+
+    def test_says_whose_it_is(self) -> None:
+        """Where there is room the other's id is whole; a session of its own says nothing."""
+        expected = ["branch of deploy-bot-0c41aa", "child of docs-writer-77b0e2"]
+        assert self.cells(160) == [*[""] * len(SESSIONS), *expected]
+
+    def test_at_80_cells_by_the_end_of_the_id(self) -> None:
+        """At 80 cells the end of the id tells which; start and counts are still there."""
+        assert self.cells(80)[-2:] == ["branch of …-0c41aa", "child of …-77b0e2"]
+        names = [c.name for c in columns(FAMILY, 80, zone=UTC)]
+        assert names == ["status", "session", "from", "started", "calls", "blocked"]
+
+    def test_no_column_where_none_is_needed(self) -> None:
+        """Sessions that come from no other have no such column, however wide the table is."""
+        assert "from" not in [c.name for c in columns(SESSIONS, 400, zone=UTC)]
+
+    def test_a_short_id_is_whole(self) -> None:
+        """What is hardly longer than its end is not shortened."""
+        assert origin(summary("b", kind="branch", parent="mine-1"), short=True) == "branch of mine-1"
+
+    def test_imported_ones_say_so(self) -> None:
+        """Who opens the list sees which records were made elsewhere, at any usual width."""
+        found = [
+            summary("a", imported=True),
+            summary("b", imported=True, kind="branch", parent="deploy-bot-0c41aa"),
+            summary("c", imported=True, kind="flow"),
+            summary("d", imported=True, kind="outside"),
+        ]
+        said = ["imported", "imported, branch of …-0c41aa", "imported, flow", "imported, elsewhere"]
+        chosen = columns([*SESSIONS, *found], 80, zone=UTC)
+        at = [c.name for c in chosen].index("from")
+        assert [row(chosen, s)[at].strip() for s in found] == said
+
+    def test_untrusted_ids_are_made_visible(self) -> None:
+        """A parent's id is shown, not obeyed, also where it is cut."""
+        evil = [summary("b", kind="child", parent="\x1b[2J" * 9)]
+        for width in (60, 200):
+            assert "\x1b" not in "".join(row(columns(evil, width, zone=UTC), evil[0]))
+
+    @given(width=st.integers(min_value=26, max_value=200), parent=st.text(min_size=1, max_size=60))
+    def test_fits_any_width(self, width: int, parent: str) -> None:
+        """Heading and rows are never wider than asked, whatever the parent is called."""
+        sessions = [*FAMILY, summary("x" * 50, kind="branch", parent=parent)]
+        chosen = columns(sessions, width, zone=UTC)
+        lines = [heading(chosen), *("  ".join(row(chosen, s)) for s in sessions)]
+        assert {cell_len(line) for line in lines} == {cell_len(lines[0])}
+        assert cell_len(lines[0]) <= width
+
+
+class TestCells:
+    """What a cell says."""
+
+    def test_symbol_and_word_for_every_state(self) -> None:
+        """A session's state has a symbol and a word; one working in shadow mode has `S`."""
+        chosen = columns(SESSIONS, 160, zone=UTC)
+        assert [row(chosen, s)[0].strip() for s in SESSIONS] == [
+            "● running",
+            "◐ asks",
+            "S idle",
+            "✗ failed",
+            "✓ done",
+        ]
+
+    def test_untrusted_names_are_made_visible(self) -> None:
+        """Escape sequences and bidi marks in an agent's name are shown, not obeyed."""
+        evil = summary("evil", agent="\x1b[2J\u202egnp")
+        line = "  ".join(row(columns([evil], 160, zone=UTC), evil))
+        assert "\x1b" not in line
+        assert "\\x1b[2J\\u202e" in line

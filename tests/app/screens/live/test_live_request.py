@@ -1,0 +1,93 @@
+"""The live screen: which request its keys open."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.engine.history.model.state import SessionState
+
+from ...support.scenes import before, deploy_request, docs_writer, entry, release_bot
+from ...support.stage import Stage, stage
+
+
+def two() -> tuple[SessionState, SessionState]:
+    """Two sessions that wait, the first with the more pressing request, both calls with one id."""
+    first, second = release_bot(), docs_writer()
+    first.approvals["ap1"] = deploy_request(risk="high")
+    second.approvals["ap2"] = deploy_request(
+        id="ap2", session=second.id, agent=second.agent, since=before(5), input={"command": "make docs"}
+    )
+    waiting = first.transcript[-1].model_copy(deep=True)
+    second.transcript.append(waiting)
+    return first, second
+
+
+async def opened(on: Stage) -> str | None:
+    """The request whose dialog is open."""
+    await on.settle()
+    return on.app.screen.request.id if isinstance(on.app.screen, ApprovalScreen) else None
+
+
+class TestRequestAtHand:
+    @pytest.mark.parametrize("key", ["a", "d"])
+    @pytest.mark.parametrize("pane", ["1", "2", "3", "4"])
+    async def test_the_session_shown(self, key: str, pane: str) -> None:
+        """The request of the session on screen opens, not the one under the queue's undrawn cursor."""
+        async with stage(*two()) as on:
+            await on.press("1", "j", pane, key)
+            assert await opened(on) == "ap2"
+
+    async def test_the_queue_with_the_focus(self) -> None:
+        """In the queue it is the request under the cursor, which also shows its session."""
+        async with stage(*two()) as on:
+            await on.press("5", "a")
+            assert await opened(on) == "ap1"
+            await on.press("escape")
+            await on.settle()
+            await on.press("j", "a")
+            assert await opened(on) == "ap2"
+
+    async def test_the_call_under_the_cursor(self) -> None:
+        """In the transcript it is the waiting call under the cursor, if there are several."""
+        state = release_bot()
+        call = state.transcript[-1].call
+        assert call is not None
+        state.transcript.append(
+            entry("call", "", 1).model_copy(
+                update={"call": call.model_copy(update={"call_id": "c10", "input": {"command": "later"}})}
+            )
+        )
+        state.approvals["ap10"] = deploy_request(id="ap10", call_id="c10", risk="low")
+        async with stage(state) as on:
+            await on.press("2", "G", "a")
+            assert await opened(on) == "ap10"
+            await on.press("escape")
+            await on.settle()
+            await on.press("k", "a")
+            assert await opened(on) == "ap1"
+
+    async def test_enter_on_a_call_of_the_same_id(self) -> None:
+        """Calls of two sessions may have one id: enter opens the request of the session shown."""
+        async with stage(*two()) as on:
+            await on.press("1", "j", "2", "G", "enter")
+            assert await opened(on) == "ap2"
+
+    async def test_a_subagents_request(self) -> None:
+        """A subagent's session opens what its call waits for."""
+        parent, child = release_bot(), docs_writer()
+        child.kind, child.parent = "child", parent.id
+        parent.approvals["ap1"] = deploy_request(via=child.id)
+        async with stage(parent, child) as on:
+            await on.press("1", "j", "a")
+            assert await opened(on) == "ap1"
+
+    async def test_a_session_that_does_not_wait(self) -> None:
+        """Nothing opens, and where there are requests is said."""
+        async with stage(release_bot(), docs_writer()) as on:
+            await on.press("1", "j", "a")
+            await on.settle()
+            assert isinstance(on.app.screen, LiveScreen)
+            await on.until("docs-writer does not wait")
+            assert "5 goes to the queue" in on.painted()

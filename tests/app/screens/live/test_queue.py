@@ -1,0 +1,335 @@
+"""The queue: in what order requests wait, what is seen of each, what its keys do."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from textual.content import Content
+
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.sources.messages import HubMoved
+from interlock.app.widgets.approval.queue_lines import risk_and_time, time_left
+from interlock.app.widgets.lists.sessions import WaitingList
+from interlock.engine.approvals.queue import FIRST, ApprovalQueue, Unread, in_order
+from interlock.engine.history.model.events import ApprovalExpired, ApprovalGiven
+from interlock.engine.history.model.state import ApprovalState, SessionState
+
+from ...support.queue_scenes import asking, asks, several
+from ...support.scenes import NOW, before, docs_writer
+from ...support.stage import Stage, stage
+
+
+def queue(on: Stage) -> list[str]:
+    """The ids in the order they are shown."""
+    return [block.key for block in on.app.screen.query_one(WaitingList).blocks]
+
+
+def under_cursor(on: Stage) -> str | None:
+    return on.app.screen.query_one(WaitingList).current
+
+
+class TestOrder:
+    def test_risk_first_then_age(self) -> None:
+        """Queue: high, medium, none named, low; in each the one that waits longest first."""
+        waiting = [
+            asks(1, risk="low"),
+            asks(2),
+            asks(3),
+            asks(4, risk="high"),
+            asks(5, risk="medium"),
+            asks(6, risk="high"),
+        ]
+        assert [a.id for a in in_order(waiting)] == ["q6", "q4", "q5", "q3", "q2", "q1"]
+
+    def test_in_turns(self) -> None:
+        """Queue: whoever asks a hundred times, in however many sessions, hides nobody's request."""
+        flood = [asks(100 + n, session=f"s{n % 7}", agent=f"bot-{n}", opener="bot") for n in range(98)]
+        own = [asks(2, session="night"), asks(1, session="night")]
+        other = asks(3, session="day", opener="other")
+        urgent = asks(0, session="s1", opener="bot", risk="high")
+        found = in_order([*flood, *own, other, urgent])
+        assert [a.id for a in found[:6]] == ["q0", "q197", "q3", "q2", "q196", "q1"]
+        # One token's sessions take turns among themselves, too.
+        assert {a.session for a in found[1:14] if a.opener == "bot"} == {f"s{n}" for n in range(7)}
+
+    async def test_a_long_queue(self) -> None:
+        """Queue: of thousands only the first are made and listed; how many more there are is said."""
+        waiting = [asks(n) for n in range(10 * FIRST)]
+        async with stage(asking(*waiting)) as on:
+            shown = on.app.screen.query_one(WaitingList)
+            assert len(shown.blocks) == FIRST + 1
+            assert queue(on)[:-1] == [a.id for a in in_order(waiting)[:FIRST]]
+            [last] = shown.blocks[-1].lines(40)
+            assert last.plain == "and 540 more after these"
+            assert not shown.blocks[-1].selectable
+
+    async def test_who_edited_it(self) -> None:
+        """G-75: a request about what a person chose says so, and by whom, in the queue."""
+        edited = asks(1, original={"command": "./deploy --env prod"}, edited_by="ada")
+        async with stage(asking(edited, asks(2))) as on:
+            lists = on.app.screen.query_one(WaitingList)
+            first, second = (
+                "\n".join(row.plain for row in block.lines(30)) for block in lists.blocks[:2]
+            )
+            assert ("edited by ada" in first) != ("edited by ada" in second)
+
+    async def test_on_screen(self) -> None:
+        """Queue: the list shows that order, whatever order the hub gives."""
+        async with stage(several()) as on:
+            assert queue(on) == ["q1", "q2", "q3"]
+
+    async def test_the_cursor_stays_on_its_request(self) -> None:
+        """Queue: a riskier request that comes in above does not move what is selected."""
+        async with stage(asking(asks(1), asks(2))) as on:
+            await on.press("5", "j")
+            await on.settle()
+            chosen = under_cursor(on)
+            await on.press("1")
+            on.hub.states["release-bot-1f3a"].approvals["q9"] = asks(9, risk="high")
+            on.hub.publish("release-bot-1f3a", ApprovalGiven(approval_id="q9", call_id="c9", by="ben"))
+            await on.until("▲ high")
+            assert queue(on)[0] == "q9"
+            assert under_cursor(on) == chosen == "q1"
+            await on.press("5", "a")
+            await on.settle()
+            assert isinstance(on.app.screen, ApprovalScreen)
+            assert on.app.screen.request.id == "q1"
+            assert on.decisions() == []
+
+
+def lack(on: Stage, lacking: Unread) -> None:
+    """The hub is a server's of which so much was not read."""
+    on.hub.lacking = lacking
+    on.app.screen.post_message(HubMoved(()))
+
+
+class TestBeingRead:
+    """A server's queue of which a console has only the beginning."""
+
+    async def test_the_number_is_the_servers(self) -> None:
+        """While the rest is read all that wait are counted, and what is missing is said, not left out."""
+        async with stage(asking(asks(1), asks(2))) as on:
+            lack(on, Unread(3, 9_998))
+            await on.until("Waiting (10000)")
+            assert "Sessions · 3 to read" in on.painted()
+            assert on.app.title == "Interlock · 10000 waiting"
+            [last] = on.app.screen.query_one(WaitingList).blocks[-1].lines(40)
+            assert last.plain == "and 9,998 more after these"
+            lack(on, Unread())
+            await on.until("Waiting (2)")
+            assert "to read" not in on.painted()
+
+    async def test_no_session_is_not_said_too_early(self) -> None:
+        """That no session runs is said once that is known."""
+        async with stage() as on:
+            on.hub.states.clear()
+            lack(on, Unread(1, 0))
+            await on.until("are being read")
+            assert "No session runs" not in on.painted()
+
+    async def test_a_session_that_is_opened_is_read_first(self) -> None:
+        """The dialog of a request has its session's facts, whether that was read before or not."""
+        state = asking(asks(1), asks(2))
+        async with stage() as on:
+            on.hub.states.clear()
+            first = list(state.approvals.values())
+
+            async def listed() -> list[ApprovalState]:
+                return first
+
+            async def read(session_id: str) -> SessionState:
+                on.hub.asked.append(("session", session_id))
+                return state
+
+            on.hub.approvals, on.hub.session = listed, read
+            lack(on, Unread(1, 0))
+            await on.until("stage-1")
+            await on.press("5", "enter")
+            await on.settle()
+            assert isinstance(on.app.screen, ApprovalScreen)
+            assert ("session", state.id) in on.hub.asked
+
+
+class TestLines:
+    @pytest.mark.parametrize(
+        ("seconds", "text", "pressing"),
+        [
+            (858, "14:18 left", False),
+            (60, "1:00 left", False),
+            (59, "! 0:59 left", True),
+            (0.2, "! 0:01 left", True),
+            (0, "time is up", True),
+        ],
+    )
+    def test_time_left(self, seconds: float, text: str, pressing: bool) -> None:
+        """Expiry: visible, and in the last minute marked by more than a colour."""
+        found = time_left(asks(1, expires=NOW + timedelta(seconds=seconds)), NOW)
+        assert found[0] == text
+        assert ("bold" in found[1]) == pressing
+        assert time_left(asks(1), NOW)[0] == ""
+
+    def test_what_is_known_before_it_is_opened(self) -> None:
+        """Queue: the rule's risk, time left, how many people have approved, and doubts."""
+        one, two, three = several().approvals.values()
+        assert plain(risk_and_time(one, NOW)) == ["▲ high", "14:18 left", "1 of 2 ●○"]
+        assert plain(risk_and_time(two, NOW)) == ["uninspectable"]
+        assert plain(risk_and_time(three, NOW)) == ["▼ low", "! 0:41 left"]
+
+    @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)])
+    async def test_everything_is_on_screen(self, size: tuple[int, int]) -> None:
+        """Queue: tool, age, agent, risk, time left, people and uninspectable, wide and narrow."""
+        async with stage(several(), size=size) as on:
+            await on.press("5")
+            await on.settle()
+            shown = on.painted()
+        for part in ("▲ high", "14:18 left", "1 of 2 ●○", "uninspectable", "▼ low", "! 0:41 left"):
+            assert part in shown
+        assert "git push --force" in shown
+        assert "2:00" in shown
+
+
+class TestStopped:
+    async def test_sessions_say_what_they_are_stopped_by(self) -> None:
+        """Sessions: how many requests one waits for, the most pressing by name, and since when."""
+        async with stage(asking(asks(1), asks(2, tool="rm", risk="high")), docs_writer()) as on:
+            shown = on.painted()
+        assert "asks 2 · rm 2:00" in shown
+        assert "running · enforce" in shown
+
+    def test_a_subagent_is_stopped_by_its_own_call(self) -> None:
+        """Sessions: a request that a subagent's call raised stops it and the session that asks."""
+        queue = ApprovalQueue([asks(2), asks(1, via="child-1")])
+        assert [a.id for a in queue.of("release-bot-1f3a")] == ["q2", "q1"]
+        assert [a.id for a in queue.of("child-1")] == ["q1"]
+        stops = {session: (stop.number, stop.first.id) for session, stop in queue.stops().items()}
+        assert stops == {"release-bot-1f3a": (2, "q2"), "child-1": (1, "q1")}
+
+    async def test_a_subagent_on_screen(self) -> None:
+        """Sessions: the line of a subagent has the call that it waits with."""
+        parent = asking(asks(1, via="helper-2"))
+        child = docs_writer().model_copy(
+            update={"id": "helper-2", "agent": "helper", "kind": "child", "parent": parent.id}
+        )
+        async with stage(parent, child) as on:
+            line = next(line for line in on.painted().splitlines() if "└ ◐ helper" in line)
+        assert "1:00" in line[:26]
+
+
+class TestExtend:
+    async def test_a_quarter_of_an_hour_more(self) -> None:
+        """Extend: `+` adds 15 minutes to what is left, and the queue shows it."""
+        async with stage(several()) as on:
+            await on.press("5")
+            await on.wake()
+            await on.press("plus")
+            await on.settle()
+            assert on.hub.asked == [("extend", "q1", 858.0 + 900.0, "maria")]
+            await on.until("29:18 left")
+
+    async def test_one_that_waits_for_ever_needs_none(self) -> None:
+        """Extend: a request without an end is not given one."""
+        async with stage(asking(asks(1))) as on:
+            await on.press("5")
+            await on.wake()
+            await on.press("plus")
+            await on.until("This request waits for ever")
+            assert on.hub.asked == []
+
+    async def test_only_in_the_queue(self) -> None:
+        """Extend: elsewhere the key does nothing."""
+        async with stage(several()) as on:
+            await on.press("2")
+            await on.wake()
+            await on.press("plus")
+            await on.settle()
+            assert on.hub.asked == []
+
+    async def test_not_for_what_has_just_come_under_the_cursor(self) -> None:
+        """Never by accident: when a request goes, the key sleeps before it means the next one."""
+        async with stage(several()) as on:
+            await on.press("5")
+            await on.wake()
+            on.hub.withdraw("q1", "the agent was interrupted")
+            await on.settle()
+            assert under_cursor(on) == "q2"
+            await on.press("j", "k", "plus")
+            await on.settle()
+            assert on.hub.asked == []
+            await on.until("Another request has just come")
+
+    async def test_a_refusal_is_told(self) -> None:
+        """Extend: what the hub says against it is shown."""
+        async with stage(several()) as on:
+            on.hub.refuse = "The time for this request is over"
+            await on.press("5")
+            await on.wake()
+            await on.press("plus")
+            await on.until("The time for this request is over")
+
+
+class TestMarks:
+    async def test_marks_stay_with_their_requests(self) -> None:
+        """Batch: a mark is shown, goes with its request, and is taken away by the same key."""
+        async with stage(several()) as on:
+            await on.press("5", "space", "j", "space")
+            await on.settle()
+            shown = on.painted()
+            assert "[x] deploy" in shown
+            assert "[x] git push --force" in shown
+            assert "2 marked" in shown
+            on.hub.withdraw("q1", "gone")
+            await on.until("1 marked")
+            await on.press("space")
+            await on.settle()
+            assert "marked" not in on.painted()
+            assert on.decisions() == []
+
+    async def test_nothing_is_marked_out_of_sight(self) -> None:
+        """Batch: the key marks in the queue only."""
+        async with stage(several()) as on:
+            await on.press("2", "space", "B")
+            await on.settle()
+            assert "marked" not in on.painted()
+            assert isinstance(on.app.screen, LiveScreen)
+
+    async def test_a_single_one_is_opened_as_it_is(self) -> None:
+        """Batch: one marked request comes up in its own dialog."""
+        async with stage(several()) as on:
+            await on.press("5", "j", "space", "k", "B")
+            await on.settle()
+            assert isinstance(on.app.screen, ApprovalScreen)
+            assert on.app.screen.request.id == "q2"
+
+    async def test_at_most_fifty(self) -> None:
+        """Batch: more than fifty are not marked, and that is said."""
+        async with stage(asking(*(asks(n) for n in range(60)))) as on:
+            screen = on.app.screen
+            assert isinstance(screen, LiveScreen)
+            await on.press("5")
+            for _ in range(51):
+                await screen.action_mark()
+                screen.query_one(WaitingList).action_cursor(1)
+            await on.until("At most 50 requests are decided together.")
+            assert "50 marked" in on.painted()
+
+
+class TestEnds:
+    async def test_an_expired_request_leaves_at_once(self) -> None:
+        """Expiry: a request that nobody answered in time is gone from the queue."""
+        async with stage(several()) as on:
+            on.hub.settle("q3")
+            expired = ApprovalExpired(approval_id="q3", call_id="c3", reason="nobody decided in time")
+            on.hub.publish("release-bot-1f3a", expired)
+            await on.settle()
+            assert queue(on) == ["q1", "q2"]
+
+
+def plain(pieces: list[Content]) -> list[str]:
+    return [piece.plain for piece in pieces]
+
+
+def test_scenes_are_older_the_higher_their_number() -> None:
+    """The order in these tests comes from the requests' ages."""
+    assert asks(3).since == before(180)

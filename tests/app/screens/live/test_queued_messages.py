@@ -1,0 +1,64 @@
+"""What waits for the agent is in the transcript, behind what was said."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.app.widgets.lists.transcript import queued_blocks
+from interlock.engine.history.model.events import SessionStatus
+from interlock.engine.history.model.state import QueuedState, SessionState
+
+from ...support.scenes import NOW, docs_writer
+from ...support.stage import stage
+
+
+def queued(name: str, mode: str, text: str) -> QueuedState:
+    return QueuedState.model_validate(
+        {"id": name, "since": NOW, "mode": mode, "text": text, "by": "maria"}
+    )
+
+
+def lines(state: SessionState, width: int) -> list[str]:
+    found = [line for block in queued_blocks(state) for line in block.lines(width)]
+    assert all(line.cell_length <= width for line in found)
+    return [line.plain.rstrip() for line in found]
+
+
+class TestQueued:
+    def test_in_the_order_of_the_agent(self) -> None:
+        """A-83: what steers comes before what is queued, each with who said it and what it waits for."""
+        first, second = queued("a", "queue", "And then this."), queued("b", "steer", "Not that.")
+        assert lines(SessionState(id="s1", queued=[first, second]), 80) == [
+            "",
+            "maria    Not that.",
+            "– queued: waits for the next step",
+            "",
+            "maria    And then this.",
+            "– queued: waits for the turn's end",
+        ]
+
+    @pytest.mark.parametrize("width", [12, 38, 60, 120])
+    def test_a_long_one_shows_its_head(self, width: int) -> None:
+        """A page of text that waits leaves room for the conversation, at every width."""
+        state = SessionState(id="s1", queued=[queued("a", "steer", "word\n" * 500)])
+        assert 4 <= len(lines(state, width)) <= 8
+
+    def test_untrusted(self) -> None:
+        """A message's control characters are shown, not sent to the terminal."""
+        state = SessionState(id="s1", queued=[queued("a", "steer", "x\x1b[31m\u202ey")])
+        assert not {"\x1b", "\u202e"} & set("".join(lines(state, 60)))
+
+    async def test_on_the_live_screen(self) -> None:
+        """They stand below what was said, and leave when they were taken up."""
+        state = docs_writer()
+        state.queued = [queued("a", "queue", "And the index.")]
+        async with stage(state) as on:
+            await on.until("And the index.")
+            assert "queued: waits for the turn's end" in on.painted()
+            state.queued = []
+            on.hub.publish(state.id, SessionStatus(status="running"))
+            for _ in range(100):
+                await on.pilot.pause(0.02)
+                if "And the index." not in on.painted():
+                    break
+            assert "And the index." not in on.painted()

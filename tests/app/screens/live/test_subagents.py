@@ -1,0 +1,65 @@
+"""Subagents on screen: below their parent, named where they ask."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.app.widgets.lists.sessions import in_families
+from interlock.engine.history.model.state import SessionState
+
+from ...support.scenes import deploy_request, docs_writer, entry, release_bot
+from ...support.stage import stage
+
+
+def child(name: str, parent: str, **more: object) -> SessionState:
+    return SessionState(id=f"{name}-1", agent=name, kind="child", parent=parent, status="running", **more)
+
+
+class TestList:
+    @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
+    async def test_children_stand_below_their_parent(self, size: tuple[int, int]) -> None:
+        """Whatever the order they were opened in, a child follows its parent, set in."""
+        bot, writer = release_bot(), docs_writer()
+        reviewer = child("reviewer", bot.id)
+        async with stage(bot, writer, reviewer, child("reader", reviewer.id), size=size) as on:
+            await on.press("1")
+            await on.settle()
+            lines = on.painted().splitlines()
+        at = {
+            name: next(i for i, line in enumerate(lines) if name in line[:30])
+            for name in ("release-bot", "reviewer", "reader", "docs-writer")
+        }
+        assert at["release-bot"] < at["reviewer"] < at["reader"] < at["docs-writer"]
+        assert "└ ● reviewer" in lines[at["reviewer"]]
+        assert "  └ ● reader" in lines[at["reader"]]
+
+    async def test_choosing_one_shows_its_words(self) -> None:
+        """A child's transcript is read like any other."""
+        bot = release_bot()
+        reviewer = child("reviewer", bot.id, transcript=[entry("assistant", "Line 3 is wrong.", 5)])
+        async with stage(bot, reviewer) as on:
+            await on.press("1", "j")
+            await on.until("Line 3 is wrong.")
+
+    def test_a_child_whose_parent_is_not_listed(self) -> None:
+        """It stands at the top rather than nowhere; a loop of parents shows nothing twice."""
+        lost = child("lost", "gone")
+        assert in_families([lost]) == [(lost, 0)]
+        assert in_families([]) == []
+
+
+class TestAsking:
+    async def test_the_queue_the_dialog_and_the_transcript_name_it(self) -> None:
+        """Who made the call is on screen wherever it is shown, and the dialog has its last words."""
+        bot = release_bot()
+        reviewer = child("reviewer", bot.id, transcript=[entry("assistant", "I would ship it.", 5)])
+        bot.approvals["ap1"] = deploy_request(via="reviewer-1")
+        waiting = bot.calls["c9"].model_copy(update={"via": "reviewer-1"})
+        bot.transcript[-1] = bot.transcript[-1].model_copy(update={"call": waiting})
+        async with stage(bot, reviewer) as on:
+            assert "reviewer-1 of release-" in on.painted()
+            assert "reviewer-1 ▸ deploy" in on.painted()
+            await on.open_dialog()
+            shown = on.painted()
+        assert "made by reviewer-1" in shown
+        assert "“I would ship it.”" in shown

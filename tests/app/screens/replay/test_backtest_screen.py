@@ -1,0 +1,318 @@
+"""The backtest screen: recorded calls judged by other rules while the screen goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
+from interlock.app.console.history_app import HistoryConsole
+from interlock.app.screens.history.backtest import BacktestScreen
+from interlock.app.screens.history.screen import HistoryScreen
+from interlock.app.screens.replay.screen import ReplayScreen
+from interlock.app.sources.api import RecordedFile
+from interlock.app.viewmodels.backtest_job import rules_files
+from interlock.app.widgets.base.blocks import BlockList
+from interlock.app.widgets.inputs.choice import Choice
+from interlock.engine.backtest import Recorded, RecordedCall, Recording, Then, source
+from interlock.engine.history.journal.journal import Journal
+
+from ...support.stage import stage
+from ..history.sessions import SESSIONS, Source
+from .journal import NOW, QUIET, SESSION, Desk, desk, replay_of, write
+from .recording import BODIES, decided, recording
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return write(tmp_path)
+
+
+def screen_of(shown: Desk) -> BacktestScreen:
+    assert isinstance(shown.app.screen, BacktestScreen)
+    return shown.app.screen
+
+
+async def opened(shown: Desk, rules: str = "") -> BacktestScreen:
+    """The screen, opened from the replay with its key, and `rules` typed."""
+    await shown.press("b")
+    await shown.when(lambda: isinstance(shown.app.screen, BacktestScreen), "the backtest screen")
+    await shown.write(rules)
+    return screen_of(shown)
+
+
+async def done(shown: Desk) -> list[str]:
+    """The lines of the report, once it is done."""
+    await shown.until("✓ done")
+    report = screen_of(shown).query_one(BlockList)
+    return [" ".join(line.plain.split()) for block in report.blocks for line in block.lines(116)]
+
+
+class TestReport:
+    """What was found."""
+
+    async def test_this_session(self, database: Path) -> None:
+        """From a replay its own session is judged: totals, by rule, and where it first diverges."""
+        async with desk(replay_of(database)) as shown:
+            await opened(shown, "strict.rules")
+            assert f"this session: {SESSION}" in shown.painted()
+            await shown.press("enter")
+            lines = await done(shown)
+            assert lines[:2] == [
+                "5 calls in 1 session, 1 with a divergence, 3 hypothetical",
+                "1 as recorded ■ 2 newly blocked ◐ 1 newly asked ▸ 1 newly allowed",
+            ]
+            assert "strict.rules:1 require lint before test ■ 1 newly blocked" in lines
+            assert any(
+                line.startswith("strict.rules:2 require human-approval before push ◐ 1 newly asked")
+                for line in lines
+            )
+            assert "deploy.rules:4 block rm (of the record) ▸ 1 newly allowed, hypothetical" in lines
+            assert any(line.startswith("first at event 3, 2026-11-20 14:00: test") for line in lines)
+            assert "▸ allowed → ■ blocked strict.rules:1 require lint before test" in lines
+            assert "~ 3 calls after event 3: hypothetical" in lines
+
+    async def test_enter_opens_the_divergence(self, database: Path) -> None:
+        """Enter on a session replays it at its first divergence; escape comes back to the report."""
+        async with desk(replay_of(database)) as shown:
+            await opened(shown, "strict.rules")
+            await shown.press("tab", "right", "f5")
+            await done(shown)
+            await shown.press("enter")
+            await shown.when(lambda: isinstance(shown.app.screen, ReplayScreen))
+            replay = shown.app.screen
+            assert isinstance(replay, ReplayScreen)
+            assert (replay.position, replay.state.id if replay.state else "") == (3, SESSION)
+            await shown.press("escape")
+            assert "✓ done" in await shown.until("✓ done")
+
+    async def test_all_sessions(self, database: Path) -> None:
+        """All sessions but subagents', whose calls are decided in their parents."""
+        async with desk(replay_of(database)) as shown:
+            screen = await opened(shown, "strict.rules")
+            screen.query_one(Choice).chosen = "all"
+            await shown.press("enter")
+            lines = await done(shown)
+            assert lines[0].startswith("6 calls in 2 sessions, 1 with a divergence")
+            assert not any(QUIET in line for line in lines)
+
+    async def test_since(self, database: Path) -> None:
+        """Only sessions in which something was recorded since then; nonsense is said."""
+        async with desk(replay_of(database)) as shown:
+            screen = await opened(shown, "strict.rules")
+            await shown.press("tab", "right", "right")
+            since = screen.query_one("#since", Input)
+            assert since.display
+            since.value = "2026-11-20T14:01:05"
+            await shown.press("f5")
+            assert (await done(shown))[0].startswith("1 call in 1 session")
+            since.value = "soon"
+            await shown.press("f5")
+            await shown.until("✗ 'soon' is no time; use 30m, 24h, 7d, 14:05")
+
+    async def test_none_diverges(self, database: Path) -> None:
+        """When no session diverges it says so."""
+        async with desk(replay_of(database, QUIET)) as shown:
+            await opened(shown, "free.rules")
+            await shown.press("enter")
+            assert any("No session diverges" in line for line in await done(shown))
+
+    async def test_no_calls(self, database: Path, tmp_path: Path) -> None:
+        """A journal without calls has nothing to judge."""
+        path = tmp_path / "empty.db"
+        with Journal.open(path) as journal:
+            journal.write("empty-1", BODIES[0])
+        async with desk(replay_of(path, "empty-1")) as shown:
+            await opened(shown, "strict.rules")
+            await shown.press("enter")
+            assert any("nothing to judge" in line for line in await done(shown))
+            assert "opens a session" not in shown.painted()
+
+    async def test_again(self, database: Path) -> None:
+        """Judging again under other rules begins anew."""
+        async with desk(replay_of(database)) as shown:
+            screen = await opened(shown, "strict.rules")
+            await shown.press("enter")
+            first = await done(shown)
+            await shown.press("end")
+            screen.query_one("#rules", Input).value = "free.rules"
+            await shown.until("◌ found under strict.rules over this session", "f5 judges anew")
+            await shown.press("f5")
+            await shown.until("▸ 3 newly allowed", "5 calls in 1 session")
+            assert await done(shown) != first
+            await shown.press("s", "right")
+            await shown.until("◌ found under free.rules over this session")
+            await shown.press("left")
+            await done(shown)
+
+
+class TestTrouble:
+    """What cannot be judged."""
+
+    async def test_rules_that_do_not_compile(self, database: Path) -> None:
+        """The compiler's message with its place."""
+        async with desk(replay_of(database), size=(80, 24)) as shown:
+            await opened(shown, "faulty.rules")
+            await shown.press("enter")
+            painted = await shown.until("✗ faulty.rules:1:14: expected 'before'")
+            assert "require lint after test" in painted
+
+    @pytest.mark.parametrize(
+        ("typed", "said"),
+        [
+            ("", "Name a rules file"),
+            ("'strict.rules", "quote that is not closed"),
+            ("gone.rules", "gone.rules"),
+            ("[/x]\x1b[2J.rules", "[/x]"),
+        ],
+    )
+    async def test_files(self, database: Path, typed: str, said: str) -> None:
+        """No file, a quote left open, a file that is not there, a name that is more than text."""
+        async with desk(replay_of(database)) as shown:
+            screen = await opened(shown)
+            screen.query_one("#rules", Input).value = typed
+            await shown.press("f5")
+            await shown.until("✗", said)
+            assert not screen.judging
+
+    async def test_a_subagent_s_session(self, database: Path) -> None:
+        """Its calls were decided in its parent's, which is named."""
+        async with desk(replay_of(database, "below-1")) as shown:
+            await opened(shown, "strict.rules")
+            await shown.press("enter")
+            await shown.until("✗ 'below-1' is a subagent's session", SESSION)
+
+    async def test_a_journal_that_is_gone(self, database: Path) -> None:
+        """What reading raises is shown, and another try is possible."""
+        async with desk(replay_of(database)) as shown:
+            screen = await opened(shown, "strict.rules")
+            gone = RecordedFile(database.with_name("gone.db"))
+            screen._journal, here = gone, screen._journal
+            await shown.press("enter")
+            await shown.until("✗ There is no journal")
+            screen._journal = here
+            await shown.press("f5")
+            await done(shown)
+
+
+class TestRunning:
+    """While calls are being judged."""
+
+    async def test_cancelled(self, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Progress is shown, keys go on working, escape stops it and keeps what is there."""
+
+        def endless() -> Iterator[Recorded]:
+            for n in range(1, 20_000_000):
+                yield RecordedCall(n, f"c{n}", "deploy", {"path": "build"}, Then())
+
+        monkeypatch.setattr(source, "chosen", lambda *_: ([Recording("long-1", endless())], 10**12))
+        async with desk(replay_of(database)) as shown:
+            screen = await opened(shown, "strict.rules")
+            await shown.press("enter")
+            await shown.until("of 1,000,000,000,000 calls  esc cancels")
+            assert screen.judging
+            await shown.press("r")
+            assert screen.query_one("#rules").has_focus
+            await shown.press("escape")
+            painted = await shown.until("◐ cancelled after")
+            assert "newly blocked" in painted
+            assert not screen.judging
+            await shown.app.workers.wait_for_complete()
+            await shown.press("escape")
+            await shown.when(lambda: isinstance(shown.app.screen, ReplayScreen))
+
+    async def test_leaving_the_console(self, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A console that is closed does not leave a thread at work."""
+        ended: list[bool] = []
+
+        def endless() -> Iterator[Recorded]:
+            try:
+                for n in range(1, 20_000_000):
+                    yield RecordedCall(n, f"c{n}", "rm", {}, Then())
+            finally:
+                ended.append(True)
+
+        monkeypatch.setattr(source, "chosen", lambda *_: ([Recording("long-1", endless())], 10**12))
+        async with desk(replay_of(database)) as shown:
+            await opened(shown, "strict.rules")
+            await shown.press("enter")
+            await shown.until("esc cancels")
+            await shown.press("ctrl+q")
+            await shown.when(lambda: bool(ended), "the thread's end")
+
+
+class TestWaysIn:
+    """Where it is opened from."""
+
+    async def test_history(self, database: Path) -> None:
+        """The palette of the history screen has it, with the chosen session."""
+        app = HistoryConsole(RecordedFile(database), zone=UTC, clock=lambda: NOW)
+        async with desk(app) as shown:
+            await shown.until(SESSION)
+            commands = {command.title: command for command in app.get_system_commands(app.screen)}
+            await commands["Backtest rules…"].callback()
+            await shown.when(lambda: isinstance(app.screen, BacktestScreen))
+            await shown.until("this session: ")
+            await shown.press("escape")
+            await shown.when(lambda: isinstance(app.screen, HistoryScreen))
+
+    async def test_live(self) -> None:
+        """The palette of the live screen has it, with the session that is shown."""
+        async with stage() as shown:
+            commands = {c.title: c for c in shown.app.get_system_commands(shown.app.screen)}
+            await commands["Backtest rules…"].callback()
+            await shown.settle()
+            assert isinstance(shown.app.screen, BacktestScreen)
+            await shown.until("this session: release-bot")
+
+    async def test_only_where_a_journal_is(self) -> None:
+        """A source that is no journal offers no backtest."""
+        async with desk(HistoryConsole(Source(SESSIONS), recorded=recording(), zone=UTC)) as shown:
+            await shown.press("b")
+            await shown.pilot.pause()
+            assert isinstance(shown.app.screen, ReplayScreen)
+
+    async def test_its_own_rules(self, database: Path) -> None:
+        """The files that the session was started with stand there to begin with."""
+        with Journal.open(database) as journal:
+            started = BODIES[0].model_copy(
+                update={"source": {"rules": [str(database.parent / "my strict.rules"), "/etc/x.rules"]}}
+            )
+            journal.write("sourced-1", started, decided("c1", "ls", "ls"))
+        async with desk(replay_of(database, "sourced-1")) as shown:
+            screen = await opened(shown)
+            assert screen.query_one("#rules", Input).value == '"my strict.rules" /etc/x.rules'
+
+    @pytest.mark.parametrize("column", [3, 20, 40])
+    async def test_scope_by_mouse(self, database: Path, column: int) -> None:
+        """A click chooses the sessions."""
+        async with desk(replay_of(database)) as shown:
+            screen = await opened(shown)
+            await shown.pilot.click(Choice, offset=(column, 0))
+            await shown.pilot.pause()
+            chosen = {3: "this", 20: "all", 40: "since"}[column]
+            assert screen.query_one(Choice).chosen == chosen
+            assert screen.query_one("#since").display == (chosen == "since")
+
+
+class TestFiles:
+    """Names of rules files as they are typed."""
+
+    @pytest.mark.parametrize(
+        ("text", "files"),
+        [
+            ("a.rules", ["a.rules"]),
+            ("a.rules b.rules", ["a.rules", "b.rules"]),
+            ("a.rules, b.rules", ["a.rules", "b.rules"]),
+            ('"my a.rules" b', ["my a.rules", "b"]),
+            ("C:\\a.rules", ["C:\\a.rules"]),
+            ("#a.rules", ["#a.rules"]),
+        ],
+    )
+    def test_words(self, text: str, files: list[str]) -> None:
+        """Blanks and commas part them, quotes hold them together."""
+        assert rules_files(text) == files

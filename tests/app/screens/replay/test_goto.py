@@ -1,0 +1,106 @@
+"""Finding the event that a number or a time names."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from interlock.app.screens.replay.goto import MomentError, find_moment, span_words
+from interlock.engine.history.model.events import JournalEvent, SessionStatus
+
+from .recording import recording
+
+RECORDED = recording()
+
+
+class TestFindMoment:
+    """What an operator types, and where it leads."""
+
+    @pytest.mark.parametrize(
+        ("text", "number"),
+        [
+            ("1", 1),
+            (" 12 ", 12),
+            ("#29", 29),
+            ("14:00", 1),
+            ("14:00:05", 2),
+            ("14:00:06", 3),
+            ("2026-11-20 14:01", 13),
+            ("11-20 14:01", 13),
+            ("2026-11-20", 1),
+            ("11-21", 29),
+            ("13:00", 1),
+            ("23:59", 29),
+            ("+90s", 19),
+            ("+1m", 13),
+            ("+2h", 29),
+            ("+1 M", 13),
+            ("+1d", 29),
+        ],
+    )
+    def test_finds(self, text: str, number: int) -> None:
+        """A number is that event; a time the first event at or after it, the last where there is none."""
+        assert find_moment(text, RECORDED, UTC) == number
+
+    @pytest.mark.parametrize(
+        "text", ["", "0", "30", "soon", "25:00", "14:61", "-3", "[red]x", "+5x", "13-40"]
+    )
+    def test_refuses(self, text: str) -> None:
+        """What names no event of the session is refused with a sentence that says what would."""
+        with pytest.raises(MomentError, match=r"1 to 29|14:01:40"):
+            find_moment(text, RECORDED, UTC)
+
+    @pytest.mark.parametrize("text", ["+99999999h", "+99999999w", "+" + "9" * 5000])
+    def test_refuses_what_no_calendar_has(self, text: str) -> None:
+        """So long after the beginning there is no time at all."""
+        with pytest.raises(MomentError, match="longer than any session"):
+            find_moment(text, RECORDED, UTC)
+
+    def test_refuses_a_number_of_very_many_digits(self) -> None:
+        """It is not even read."""
+        with pytest.raises(MomentError, match="neither an event's number"):
+            find_moment("9" * 5000, RECORDED, UTC)
+
+    def test_times_are_the_operators(self) -> None:
+        """A time is read in the operator's zone."""
+        assert find_moment("16:00:05", RECORDED, timezone(timedelta(hours=2))) == 2
+
+    def test_after_midnight(self) -> None:
+        """A time before the start of a session that ran over midnight is the next day's."""
+        start = datetime(2026, 11, 20, 23, 50, tzinfo=UTC)
+        body = SessionStatus(status="running")
+        late = [
+            JournalEvent(cursor=n, session="s", seq=n, at=start + timedelta(minutes=10 * n), body=body)
+            for n in range(1, 5)
+        ]
+        assert find_moment("00:15", late, UTC) == 3
+
+
+class TestSeveralDays:
+    """A session that ran for days, over the turn of a year."""
+
+    DAYS = tuple(
+        JournalEvent(
+            cursor=n,
+            session="s",
+            seq=n,
+            at=datetime(2026, 12, 30, 9, 0, tzinfo=UTC) + timedelta(hours=12 * (n - 1)),
+            body=SessionStatus(status="running"),
+        )
+        for n in range(1, 7)
+    )
+
+    @pytest.mark.parametrize(
+        ("text", "number"), [("12-31 09:00", 3), ("01-01", 5), ("2027-01-01 10:00", 6)]
+    )
+    def test_a_day_is_named_without_the_year(self, text: str, number: int) -> None:
+        """A day is the session's own, whichever year that was in."""
+        assert find_moment(text, self.DAYS, UTC) == number
+
+    def test_the_way_to_name_one_is_said(self) -> None:
+        """Where times of the day are not enough, the refusal and the dialog show a date."""
+        with pytest.raises(MomentError, match=r"a time \(14:01:40, 12-30 14:01, \+90s\)"):
+            find_moment("soon", self.DAYS, UTC)
+        assert span_words(self.DAYS, UTC) == "1 to 6, 12-30 09:00 to 01-01 21:00"
+        assert span_words(RECORDED, UTC) == "1 to 29, 14:00:00 to 14:02:20"

@@ -1,0 +1,80 @@
+"""What the what-if dialog, its answer, the backtest and the picture look like, with fixed data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from interlock.app.screens.replay.screen import ReplayScreen
+
+from .journal import replay_of, write
+
+SnapCompare = Callable[..., bool]
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return write(tmp_path)
+
+
+def keys(*pressed: str, at: int = 1, rules: str = "") -> Callable[[Pilot[None]], object]:
+    """Go to an event, press keys; `*` names rules where they can be named, `.` lets threads end."""
+
+    async def run(pilot: Pilot[None]) -> None:
+        await pilot.pause()
+        replay = pilot.app.screen
+        assert isinstance(replay, ReplayScreen)
+        replay.position = at
+        for key in pressed:
+            if key == "*":
+                pilot.app.screen.query_one("#rules", Input).value = rules
+            elif key == ".":
+                await pilot.pause(0.05)
+                await pilot.app.workers.wait_for_complete()
+                await pilot.pause()
+            else:
+                await pilot.press(key)
+        await pilot.pause(0.05)
+        await pilot.pause()
+
+    return run
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 20)], ids=["120x40", "80x24", "60x20"])
+class TestLooks:
+    """Pictures at the three widths."""
+
+    def test_dialog(self, snap_compare: SnapCompare, database: Path, size: tuple[int, int]) -> None:
+        """The session's own nets to switch, and what is assumed."""
+        run = keys("w", "down", "space", at=4)
+        assert snap_compare(replay_of(database), terminal_size=size, run_before=run)
+
+    def test_problem(self, snap_compare: SnapCompare, database: Path, size: tuple[int, int]) -> None:
+        """Rules that do not compile."""
+        run = keys("w", "*", "ctrl+s", ".", at=4, rules="faulty.rules")
+        assert snap_compare(replay_of(database), terminal_size=size, run_before=run)
+
+    def test_answer(self, snap_compare: SnapCompare, database: Path, size: tuple[int, int]) -> None:
+        """Then and now, the first divergence, the rest dim and called hypothetical."""
+        run = keys("w", "*", "ctrl+s", ".", ".", at=1, rules="strict.rules")
+        assert snap_compare(replay_of(database), terminal_size=size, run_before=run)
+
+    def test_backtest(self, snap_compare: SnapCompare, database: Path, size: tuple[int, int]) -> None:
+        """Totals, by rule, and the session that diverges."""
+        run = keys("b", "*", "enter", ".", rules="strict.rules")
+        assert snap_compare(replay_of(database), terminal_size=size, run_before=run)
+
+    def test_decision(self, snap_compare: SnapCompare, database: Path, size: tuple[int, int]) -> None:
+        """A decision with what each net said then."""
+        run = keys("o", ".", at=8)
+        assert snap_compare(replay_of(database), terminal_size=size, run_before=run)
+
+    def test_picture(self, snap_compare: SnapCompare, database: Path, size: tuple[int, int]) -> None:
+        """The net that an approved deploy moved, as a picture."""
+        run = keys("p", at=7)
+        assert snap_compare(replay_of(database), terminal_size=size, run_before=run)

@@ -1,0 +1,564 @@
+"""The replay screen: stepping, jumping, and what is shown at each moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, timedelta
+
+import pytest
+from textual.binding import Binding
+from textual.pilot import Pilot
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from interlock.app.console.history_app import HistoryConsole
+from interlock.app.screens.common.detail import Detail
+from interlock.app.screens.decisions.detail import DecisionDetail
+from interlock.app.screens.replay.goto import GoToScreen
+from interlock.app.screens.replay.screen import ReplayScreen
+from interlock.app.sources.messages import ReplayChosen
+from interlock.app.widgets.base.blocks import BlockList
+from interlock.app.widgets.replay.scrubber import Scrubber
+from interlock.app.widgets.replay.transcript import LONGEST
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.model.events import (
+    ApprovalDecided,
+    CallResult,
+    JournalEvent,
+    MessageAdded,
+    SessionStatus,
+)
+from interlock.engine.net.net import format_marking
+
+from ..history.sessions import SESSIONS, Source
+from .recording import BODIES, recording
+
+RECORDED = recording()
+TOTAL = len(RECORDED)
+
+
+def console(recorded: Sequence[JournalEvent] = RECORDED) -> HistoryConsole:
+    return HistoryConsole(Source(SESSIONS), recorded=recorded, zone=UTC)
+
+
+async def ready(pilot: Pilot[None]) -> ReplayScreen:
+    await pilot.pause()
+    screen = pilot.app.screen
+    assert isinstance(screen, ReplayScreen)
+    return screen
+
+
+def lines_of(screen: ReplayScreen, pane: str, width: int = 100) -> list[str]:
+    return [line.plain for b in screen.query_one(f"#{pane}", BlockList).blocks for line in b.lines(width)]
+
+
+def text_in(panel: object) -> list[str]:
+    """Every line of a panel."""
+    assert isinstance(panel, Detail)
+    return [line.plain for block in panel.query_one(BlockList).blocks for line in block.lines(110)]
+
+
+def frames(panel: object) -> list[Widget]:
+    assert isinstance(panel, Detail)
+    return list(panel.query(".frame"))
+
+
+def text_of(screen: ReplayScreen, name: str) -> str:
+    return str(screen.query_one(f"#{name}", Static).content)
+
+
+class TestStepping:
+    """Forward and back, event by event."""
+
+    async def test_starts_at_the_first_event(self) -> None:
+        """A replay opens at the opening of the session."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            assert screen.position == 1
+            assert f"event 1 of {TOTAL} · 14:00:00" in text_of(screen, "where")
+            assert "session.opened" in text_of(screen, "what")
+
+    async def test_every_moment_is_the_fold_of_its_events(self) -> None:
+        """G-63: at each step, forward and then back, the state is the fold of the events up to it."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            for by in [1] * (TOTAL - 1) + [-1] * (TOTAL - 1):
+                assert screen.state == fold(RECORDED[: screen.position])
+                screen.action_step(by)
+            assert screen.position == 1
+
+    async def test_arrows_and_ends(self) -> None:
+        """Arrows step, home and end go to the first and the last event and not beyond them."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            await pilot.press("left")
+            assert screen.position == 1
+            await pilot.press("right_square_bracket", "right", "left_square_bracket", "right", "left")
+            assert screen.position == 2
+            await pilot.press("end", "right")
+            assert screen.position == TOTAL
+            await pilot.press("home")
+            assert screen.position == 1
+
+    async def test_decisions(self) -> None:
+        """`}` and `{` go from one block, approval or rule turned off to the next and the one before."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            found: list[int] = []
+            for key in ["right_curly_bracket"] * 4 + ["left_curly_bracket"] * 3:
+                await pilot.press(key)
+                found.append(screen.position)
+            assert found == [5, 22, 26, 27, 26, 22, 5]
+
+    async def test_the_scrubber_leads_and_follows(self) -> None:
+        """A click on the scrubber goes to that event; a key moves the scrubber's position."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            scrubber = screen.query_one(Scrubber)
+            await pilot.click(Scrubber, offset=(1 + scrubber.column(12, scrubber.size.width), 0))
+            assert screen.position == 12
+            await pilot.press("end")
+            assert scrubber.position == TOTAL
+
+
+class TestGoTo:
+    """`g`: a number or a time."""
+
+    @pytest.mark.parametrize(("typed", "position"), [("22", 22), ("14:01:45", 22), ("+1m", 13)])
+    async def test_goes(self, typed: str, position: int) -> None:
+        """What is typed and confirmed is where the replay goes."""
+        async with console().run_test(size=(80, 24)) as pilot:
+            screen = await ready(pilot)
+            await pilot.press("g")
+            await pilot.pause()
+            pilot.app.screen.query_one(Input).value = typed
+            await pilot.press("enter")
+            assert (await ready(pilot)).position == position
+            assert screen.position == position
+
+    async def test_nonsense_stays_open_and_escape_stays_put(self) -> None:
+        """What names no event is said and can be mended; escape goes nowhere."""
+        async with console().run_test(size=(80, 24)) as pilot:
+            screen = await ready(pilot)
+            await pilot.press("right", "g")
+            await pilot.pause()
+            await pilot.press(*"[x]", "enter")
+            asking = pilot.app.screen
+            assert isinstance(asking, GoToScreen)
+            assert "'[x]' is neither" in str(asking.query_one(Static).content)
+            await pilot.press("escape")
+            assert (await ready(pilot)).position == 2
+            assert screen.position == 2
+
+
+class TestMoment:
+    """What is shown of a moment."""
+
+    async def test_headline(self) -> None:
+        """The headline names the event, its symbol, what happened and the rule."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            await pilot.press("right_curly_bracket")
+            what = text_of(screen, "what")
+            assert what.startswith("■ call.decided  deploy  block: deploy requires")
+            assert "[deploy.rules:4]" in what
+
+    async def test_the_transcript_ends_at_the_moment(self) -> None:
+        """What was said later is not shown, and comes and goes with the steps."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            await pilot.press("right_curly_bracket")
+            early = lines_of(screen, "transcript")
+            assert any("I will deploy at once." in line for line in early)
+            assert not any("The checks come first" in line for line in early)
+            await pilot.press("end")
+            assert any("The commit is live." in line for line in lines_of(screen, "transcript"))
+            await pilot.press("home", "right_curly_bracket")
+            assert lines_of(screen, "transcript") == early
+
+    async def test_a_very_long_transcript_says_what_it_leaves_out(self) -> None:
+        """Of a long session the latest entries before the moment are shown, the rest is counted."""
+        bodies = [BODIES[0], *(MessageAdded(role="user", text=f"line {n}") for n in range(LONGEST + 7))]
+        async with console(recording(bodies)).run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            await pilot.press("end")
+            lines = [line.strip() for line in lines_of(screen, "transcript") if line.strip()]
+            assert "7 earlier entries" in lines[0]
+            assert lines[1].endswith("line 7")
+            assert lines[-1].endswith(f"line {LONGEST + 6}")
+            screen.position = 3
+            assert "line 1" in lines_of(screen, "transcript")[-1]
+
+    async def test_the_call_of_an_event_has_the_cursor(self) -> None:
+        """The transcript's cursor is on the call that the event belongs to, and it is in view."""
+        async with console().run_test(size=(80, 24)) as pilot:
+            screen = await ready(pilot)
+            await pilot.press("right_curly_bracket", "right_curly_bracket")
+            await pilot.pause()
+            transcript = screen.query_one("#transcript", BlockList)
+            assert transcript.current is not None
+            assert screen.state is not None
+            call = screen.state.transcript[int(transcript.current)].call
+            assert call is not None
+            assert call.call_id == "c6"
+            assert transcript.scroll_offset.y == transcript.max_scroll_y > 0
+
+    async def test_markings_before_and_after(self) -> None:
+        """Nets that the event moved carry a mark and both markings; the others only the one they have."""
+        async with console().run_test(size=(160, 40)) as pilot:
+            screen = await ready(pilot)
+            await pilot.press("right_curly_bracket", "right_curly_bracket")
+            lines = lines_of(screen, "nets", 140)
+            moved = next(line for line in lines if "require-test-before-deploy" in line)
+            still = next(line for line in lines if "require-lint-before-test" in line)
+            assert " ".join(moved.split()).endswith("ready ○ → gate ● ready ● → gate ○")
+            assert moved.startswith("[x] Δ ")
+            assert " ".join(still.split()).endswith("require-lint-before-test · ready ○ → gate ●")
+
+    async def test_every_net_s_marking_at_every_moment(self) -> None:
+        """Every net is listed at every moment, inactive ones as off."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            for _ in range(TOTAL):
+                assert screen.state is not None
+                shown = lines_of(screen, "nets", 140)[1:]
+                assert [line.startswith("[x]") for line in shown] == [
+                    net.active for net in screen.state.nets.values()
+                ]
+                screen.action_step(1)
+
+    async def test_what_changed_in_words(self) -> None:
+        """The event's pane says in words what it changed, then everything that it carries."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            await pilot.press("right_curly_bracket", "right_curly_bracket")
+            details = "\n".join(lines_of(screen, "details"))
+            assert "Δ limit-deploy-2: do-deploy fired, budget 2→1" in details
+            assert "./deploy prod" in details
+            assert "maria" in details
+
+    async def test_a_refusal_is_not_left_out(self) -> None:
+        """That a person said no is a field like any other: `approved` is shown as no."""
+        bodies = [*BODIES[:20], ApprovalDecided(approval_id="a1", call_id="c6", approved=False, by="li")]
+        async with console(recording(bodies)).run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            await pilot.press("end")
+            details = [" ".join(line.split()) for line in lines_of(screen, "details")]
+            assert "approved no" in details
+            assert "by li" in details
+
+    async def test_pending_and_waiting(self) -> None:
+        """Pending transitions and open requests are those of the moment."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            screen.position = 11
+            assert any("test → gate" in line for line in lines_of(screen, "pending"))
+            screen.position = 12
+            assert lines_of(screen, "pending") == []
+            screen.position = 20
+            assert any("deploy" in line for line in lines_of(screen, "waiting"))
+            screen.position = 21
+            assert lines_of(screen, "waiting") == []
+
+    async def test_shadow_is_named(self) -> None:
+        """The mode of the moment is in the heading."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            assert "enforce" in text_of(screen, "where")
+            await pilot.press("end")
+            assert "shadow" in text_of(screen, "where")
+
+    async def test_at_80_columns_of_a_session_of_days(self) -> None:
+        """With a usual id the mode is whole; both ends of the line say their day, not the hour alone."""
+        name, later = "release-bot-a75a451c101b", timedelta(days=3)
+        events = [e.model_copy(update={"session": name}) for e in RECORDED]
+        events[-1] = events[-1].model_copy(update={"at": events[-1].at + later})
+        async with console(events).run_test(size=(80, 24)) as pilot:
+            screen = await ready(pilot)
+            await pilot.press("end")
+            await pilot.pause()
+            top, _, _, ends = (strip.text for strip in screen._compositor.render_strips()[:4])
+            assert name in top
+            assert f"event {TOTAL} of {TOTAL} · 14:02:20 · shadow" in top
+            assert "…" not in top
+            assert "11-20 14:00" in ends
+            assert "11-23 14:02" in ends
+            await pilot.press("4")
+            await pilot.pause()
+            painted = "\n".join(strip.text for strip in screen._compositor.render_strips())
+            assert "Nobody was being asked." in painted
+
+
+class TestClosely:
+    """Seeing something in full."""
+
+    async def test_the_whole_event(self) -> None:
+        """Enter in its pane shows everything an event says, the middle of a very long output too."""
+        output = "a" * 30_000 + " MIDDLE " + "b" * 30_000
+        result = CallResult(call_id="c1", tool="bash", output=output, is_error=False)
+        bodies = [*BODIES[:4], BODIES[7].model_copy(update={"call_id": "c1", "steps": ()}), result]
+        async with console(recording(bodies)).run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            await pilot.press("end")
+            assert "MIDDLE" not in "".join(lines_of(screen, "details"))
+            assert "characters left out" in "".join(lines_of(screen, "details"))
+            await pilot.press("2", "enter")
+            await pilot.pause()
+            detail = pilot.app.screen
+            assert isinstance(detail, Detail)
+            blocks = detail.query_one(BlockList).blocks
+            assert "MIDDLE" in "".join(line.plain for block in blocks for line in block.lines(100))
+
+    async def test_a_call_and_a_net(self) -> None:
+        """Enter opens a transcript's entry, and a net's picture at its marking of the moment."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            await ready(pilot)
+            await pilot.press("right_curly_bracket", "enter")
+            await pilot.pause()
+            assert isinstance(pilot.app.screen, Detail)
+            await pilot.press("escape")
+            await ready(pilot)
+            await pilot.press("3", "enter")
+            await pilot.pause()
+            assert isinstance(pilot.app.screen, Detail)
+
+    async def test_the_decision(self) -> None:
+        """`o` opens the decision on the call: verdict, person, rule, and what each net said then."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            screen.position = 23
+            await pilot.press("o")
+            await pilot.app.workers.wait_for_complete()
+            await pilot.pause()
+            panel = pilot.app.screen
+            assert isinstance(panel, DecisionDetail)
+            text = "\n".join(text_in(panel))
+            assert "approved by maria" in text
+            assert "event 22" in text
+            assert "AS THINGS STOOD THEN" in text
+            assert "then    ◐ asked a person" in text
+            assert "◐ approve-before-deploy  asked a person" in text
+            assert "ready:1, budget:2" in text
+            await pilot.press("r", "escape")
+            assert (await ready(pilot)).position == 23
+
+    async def test_the_decision_on_a_blocked_call(self) -> None:
+        """The reason is the recorded one, with the rule of the net that blocked."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            await ready(pilot)
+            await pilot.press("right_curly_bracket", "o")
+            await pilot.app.workers.wait_for_complete()
+            await pilot.pause()
+            text = "\n".join(text_in(pilot.app.screen))
+            assert "■ blocked: deploy requires a successful call to test first." in text
+            assert "deploy.rules:4  require test before deploy" in text
+
+    async def test_an_event_of_no_call(self) -> None:
+        """Where nothing was decided `o` opens the event."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            await ready(pilot)
+            await pilot.press("right", "o")
+            await pilot.pause()
+            assert isinstance(pilot.app.screen, Detail)
+            assert not isinstance(pilot.app.screen, DecisionDetail)
+            assert any("session.status" in str(frame.border_title) for frame in frames(pilot.app.screen))
+
+    async def test_who_decided_and_why(self) -> None:
+        """The event's pane says of a result who let the call run, and why a person was asked."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            screen.position = 23
+            details = [" ".join(line.split()) for line in lines_of(screen, "details")]
+            assert "asked because deploy.rules:5 require human-approval before deploy" in details
+            assert "person approved by maria" in details
+            assert "decided allowed, approved by maria" in details
+
+    @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
+    async def test_the_picture_goes_with_the_steps(self, size: tuple[int, int]) -> None:
+        """`p` shows the chosen net as a picture with its tokens of the moment; the net stays chosen."""
+        async with console().run_test(size=size) as pilot:
+            screen = await ready(pilot)
+            screen.position = 21
+            await pilot.press("3", "down", "p")
+            await pilot.pause()
+            picture = screen.query_one("#picture", BlockList)
+            assert picture.region.area > 0
+            assert str(picture.border_title) == "Net: require-test-before-deploy"
+            assert "( ) idle   ( ) ready   (●) gate" in lines_of(screen, "picture")
+            await pilot.press("right_square_bracket")
+            assert "( ) idle   (●) ready   ( ) gate" in lines_of(screen, "picture")
+            assert "  do-deploy  Δ fired  deploy" in lines_of(screen, "picture")
+            await pilot.press("right_square_bracket")
+            assert not any("fired" in line for line in lines_of(screen, "picture"))
+            await pilot.press("p")
+            await pilot.pause()
+            assert not picture.region.area
+            assert screen.query_one("#details").region.area > 0
+
+    async def test_another_net_in_the_picture(self) -> None:
+        """Moving in the list of nets, by mouse too, changes the picture."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            await pilot.press("p", "3", "G")
+            await pilot.pause()
+            picture = screen.query_one("#picture", BlockList)
+            assert str(picture.border_title) == "Net: block-deploy"
+            await pilot.click("#nets", offset=(6, 5))
+            await pilot.pause()
+            assert str(picture.border_title) == "Net: limit-deploy-2"
+            assert "(2) budget" in " ".join(lines_of(screen, "picture"))
+
+
+class TestSpoofing:
+    """Text that wants to be more than text."""
+
+    async def test_nothing_is_obeyed(self) -> None:
+        """Markup, escape sequences, bidi marks and a line of a megabyte are shown, not obeyed."""
+        evil = "[@click=app.quit]x[/] [/nope] \x1b[2J\x9b31m \u202egnp\u2066 \ue000"
+        said = MessageAdded(role="assistant", text=evil)
+        long = MessageAdded(role="user", text="x" * 1_000_000, by=evil)
+        bodies = [
+            BODIES[0].model_copy(update={"agent": evil, "model": evil}),
+            said,
+            long,
+            SessionStatus(status="failed", error=evil),
+        ]
+        async with console(recording(bodies)).run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            for number in range(1, 5):
+                screen.position = number
+                await pilot.pause()
+                svg = pilot.app.export_screenshot()
+                assert not {"\x1b", "\x9b", "\u202e", "\u2066", "\ue000"} & set(svg)
+                assert "@click" in svg
+
+
+class TestTrouble:
+    """Records that cannot be replayed, or only in part."""
+
+    async def test_no_events(self) -> None:
+        """A session without events says so, and its keys do no harm."""
+        async with console([]).run_test(size=(80, 24)) as pilot:
+            screen = await ready(pilot)
+            await pilot.press("right", "end", "right_curly_bracket", "g", "o", "3")
+            assert (await ready(pilot)) is screen
+            assert "no events" in text_of(screen, "trouble")
+
+    async def test_an_impossible_event(self) -> None:
+        """Events up to an impossible one are replayed, and the screen says which one is not and why."""
+        bodies = [*BODIES[:6], ApprovalDecided(approval_id="a9", call_id="c9", approved=True, by="x")]
+        async with console(recording(bodies)).run_test(size=(80, 24)) as pilot:
+            screen = await ready(pilot)
+            await pilot.press("end")
+            assert screen.position == 6
+            trouble = text_of(screen, "trouble")
+            assert "event 7" in trouble
+            assert "Shown are the 6 events before it." in trouble
+
+    async def test_an_impossible_event_found_later(self) -> None:
+        """A session is shown before all of it was looked at; what cannot follow is then taken away."""
+        bodies = [*BODIES[:6], ApprovalDecided(approval_id="a9", call_id="c9", approved=True, by="x")]
+
+        class Broken(Source):
+            async def recorded(self, session_id: str) -> list[JournalEvent]:
+                return recording(bodies)
+
+        async with HistoryConsole(Broken(SESSIONS), zone=UTC).run_test(size=(80, 24)) as pilot:
+            await pilot.pause()
+            pilot.app.post_message(ReplayChosen("broken-1", at=3))
+            await pilot.pause()
+            await pilot.app.workers.wait_for_complete()
+            await pilot.pause()
+            await pilot.app.workers.wait_for_complete()
+            await pilot.pause()
+            screen = await ready(pilot)
+            assert "Shown are the 6 events before it." in text_of(screen, "trouble")
+            assert screen.query_one("#trouble").region.area > 0
+            assert screen.position == 3
+            assert f"event 3 of {6}" in text_of(screen, "where")
+            await pilot.press("end")
+            assert (screen.position, screen.query_one(Scrubber).position) == (6, 6)
+
+    async def test_nothing_possible(self) -> None:
+        """When already the first event is impossible the screen says so."""
+        async with console(recording(BODIES[1:])).run_test(size=(80, 24)) as pilot:
+            assert "Nothing can be shown" in text_of(await ready(pilot), "trouble")
+
+
+class TestEverywhere:
+    """Sizes, panes and keys."""
+
+    @pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
+    async def test_panes_of_a_narrow_terminal(self, number: int) -> None:
+        """At 80×24 the keys 1 to 5 bring each pane forward, and only that one."""
+        panes = {1: "transcript", 2: "details", 3: "nets", 4: "queues", 5: "picture"}
+        async with console().run_test(size=(80, 24)) as pilot:
+            screen = await ready(pilot)
+            await pilot.press(str(number))
+            await pilot.pause()
+            shown = [n for n, name in panes.items() if screen.query_one(f"#{name}").region.area]
+            assert shown == [number]
+
+    async def test_all_panes_of_a_wide_terminal(self) -> None:
+        """At 120×40 all panes are on the screen at once."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            for name in ("transcript", "details", "nets", "pending", "waiting"):
+                assert screen.query_one(f"#{name}").region.area > 0
+
+    @pytest.mark.parametrize("size", [(40, 10), (8, 3)])
+    async def test_any_size(self, size: tuple[int, int]) -> None:
+        """No size of the terminal ends the replay, and it can be resized at any time."""
+        async with console().run_test(size=size) as pilot:
+            screen = await ready(pilot)
+            await pilot.press("end", "2", "left", "3", "home", "4", "g")
+            await pilot.pause()
+            await pilot.resize_terminal(100, 30)
+            await pilot.press("escape")
+            assert (await ready(pilot)) is screen
+            await pilot.resize_terminal(40, 10)
+            await pilot.press("1", "right")
+            assert screen.position == 2
+
+    async def test_keys_are_bindings_with_id_tooltip_and_command(self) -> None:
+        """Every key of the screen has an id and a tooltip and works from the command palette."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            own = [binding for binding in ReplayScreen.BINDINGS if isinstance(binding, Binding)]
+            assert all(binding.id and binding.tooltip for binding in own)
+            assert len({binding.id for binding in own}) == len(own)
+            titles = {command.title for command in pilot.app.get_system_commands(screen)}
+            assert {"Step", "Back", "Next decision", "Go to", "First", "Last"} <= titles
+            assert {"What if", "Open decision", "Picture"} <= titles
+
+    async def test_help_names_the_keys(self) -> None:
+        """`?` shows what the keys do here."""
+        async with console().run_test(size=(120, 60)) as pilot:
+            await ready(pilot)
+            await pilot.press("question_mark")
+            await pilot.pause()
+            assert "On to the next block" in pilot.app.export_screenshot().replace("&#160;", " ")
+
+    async def test_escape_closes(self) -> None:
+        """Escape leaves the replay, and with it the console that was opened for it."""
+        async with console().run_test() as pilot:
+            await ready(pilot)
+            await pilot.press("escape")
+            await pilot.pause()
+            assert not pilot.app.is_running
+
+
+class TestFidelity:
+    """The recording used here is a possible one."""
+
+    def test_the_markings_at_the_end(self) -> None:
+        """The fold of the recording ends where its story does."""
+        state = fold(RECORDED)
+        assert {key: format_marking(net.marking) for key, net in state.nets.items()} == {
+            "require-lint-before-test": "gate:1",
+            "require-test-before-deploy": "ready:1",
+            "approve-before-deploy": "ready:1",
+            "limit-deploy-2": "ready:1, budget:1",
+            "block-rm": "ready:1",
+            "block-deploy": "ready:1",
+        }

@@ -1,0 +1,375 @@
+"""What if: other nets from an event on, and how the recorded rest would have been judged."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input, Static
+
+from interlock.app.screens.replay.screen import ReplayScreen
+from interlock.app.screens.replay.what_if import WhatIfDialog
+from interlock.app.screens.replay.what_if_result import JudgedScreen
+from interlock.app.screens.replay.what_if_text import MUTED
+from interlock.app.widgets.base.blocks import BlockList
+from interlock.engine.backtest import RecordedCall, Recording, Then, source
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import JournalEvent, MessageAdded
+from interlock.engine.history.model.state import SessionState
+
+from .journal import EVENTS, SESSION, Desk, desk, replay_of, write
+from .recording import BODIES, decided, rule, says
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return write(tmp_path)
+
+
+async def dialog(shown: Desk, at: int) -> WhatIfDialog:
+    """The dialog, opened with its key at an event."""
+    replay = shown.app.screen
+    assert isinstance(replay, ReplayScreen)
+    replay.position = at
+    await shown.press("w")
+    await shown.when(lambda: isinstance(shown.app.screen, WhatIfDialog), "the dialog")
+    asking = shown.app.screen
+    assert isinstance(asking, WhatIfDialog)
+    return asking
+
+
+async def judged(shown: Desk) -> list[str]:
+    """The lines of the answer, once all calls are judged."""
+    await shown.when(lambda: isinstance(shown.app.screen, JudgedScreen), "the answer")
+    await shown.app.workers.wait_for_complete()
+    await shown.pilot.pause()
+    calls = shown.app.screen.query_one(BlockList)
+    return [" ".join(line.plain.split()) for block in calls.blocks for line in block.lines(116)]
+
+
+def boxes(asking: WhatIfDialog) -> list[str]:
+    """The switches, as they are painted."""
+    return [line.plain for b in asking.query_one(BlockList).blocks for line in b.lines(90)]
+
+
+def said(asking: WhatIfDialog) -> str:
+    """What is assumed, or wrong."""
+    return str(asking.query_one("#said", Static).content)
+
+
+class TestDialog:
+    """What is asked."""
+
+    async def test_the_nets_as_they_are(self, database: Path) -> None:
+        """The switches begin as the nets stood at the event, and it says what is assumed."""
+        async with desk(replay_of(database)) as shown:
+            asking = await dialog(shown, 4)
+            assert [box[:3] for box in boxes(asking)] == ["[x]"] * 4 + ["[ ]"]
+            assert "deploy.rules:5  block push" in boxes(asking)[-1]
+            assert "What if, after event 4" in shown.painted()
+            assert "by the names they were recorded under" in said(asking)
+            assert "whatever was switched later" in said(asking)
+            await shown.press("escape")
+            assert [box[:3] for box in boxes(await dialog(shown, 11))] == ["[x]"] * 5
+
+    async def test_escape_changes_nothing(self, database: Path) -> None:
+        """Escape goes back to the event that was shown."""
+        async with desk(replay_of(database)) as shown:
+            await dialog(shown, 4)
+            await shown.press("space", "escape")
+            assert isinstance(shown.app.screen, ReplayScreen)
+            assert shown.app.screen.position == 4
+
+    async def test_rules_that_do_not_compile(self, database: Path) -> None:
+        """The compiler's message with its place is shown, and what was typed can be mended."""
+        async with desk(replay_of(database), size=(80, 24)) as shown:
+            asking = await dialog(shown, 4)
+            await shown.press("shift+tab")
+            await shown.write("faulty.rules")
+            await shown.press("ctrl+s")
+            painted = await shown.until("✗ faulty.rules:1:14: expected 'before'")
+            assert "require lint after test" in painted
+            assert asking.query_one(Input).has_focus
+            assert shown.app.screen is asking
+
+    async def test_a_file_that_is_not_there(self, database: Path) -> None:
+        """It is named, whatever it is called."""
+        async with desk(replay_of(database)) as shown:
+            asking = await dialog(shown, 4)
+            asking.query_one(Input).value = "[red]gone.rules"
+            await shown.press("ctrl+s")
+            await shown.until("✗ [red]gone.rules")
+
+    async def test_rules_to_switch(self, database: Path) -> None:
+        """Enter reads the files and offers their nets; no file is the session's own nets again."""
+        async with desk(replay_of(database)) as shown:
+            asking = await dialog(shown, 4)
+            asking.query_one(Input).focus()
+            await shown.write("strict.rules")
+            await shown.press("enter")
+            await shown.until("approve-before-push")
+            assert [box[:3] for box in boxes(asking)] == ["[x]"] * 3
+            assert "go on where they stood" in said(asking)
+            asking.query_one(Input).value = ""
+            asking.query_one(Input).focus()
+            await shown.press("enter")
+            await shown.until("limit-deploy-2")
+            assert len(boxes(asking)) == 5
+
+    async def test_by_mouse(self, database: Path) -> None:
+        """A double click switches a net."""
+        async with desk(replay_of(database)) as shown:
+            asking = await dialog(shown, 4)
+            await shown.pilot.click("#boxes", offset=(6, 3), times=2)
+            await shown.pilot.pause()
+            assert boxes(asking)[3].startswith("[ ] block-rm")
+
+
+class TestAnswer:
+    """Each call then → now."""
+
+    async def test_a_net_switched_off(self, database: Path) -> None:
+        """Without `block rm` the call of rm would have run; the calls before it are as recorded."""
+        async with desk(replay_of(database)) as shown:
+            await dialog(shown, 2)
+            await shown.press(*["down"] * 3, "space", "ctrl+s")
+            lines = await judged(shown)
+            assert lines == [
+                "3 14:00:10 test ▸ allowed → same",
+                "7 14:00:30 deploy prod ◐ approved → same",
+                "9 14:00:40 push main ▸ allowed → same",
+                "▶ 12 14:00:55 rm build ■ blocked → ▸ allowed deploy.rules:4",
+            ]
+            painted = shown.painted()
+            assert "after event 2 · without block-rm" in painted
+            assert "4 calls, 0 of them hypothetical" in painted
+            assert "▸ 1 newly allowed" in painted
+
+    async def test_a_net_switched_on(self, database: Path) -> None:
+        """With the budget net off and `block push` on earlier, only the push differs."""
+        async with desk(replay_of(database)) as shown:
+            await dialog(shown, 2)
+            await shown.press("end", "space", "ctrl+s")
+            await shown.when(lambda: isinstance(shown.app.screen, JudgedScreen))
+            lines = await judged(shown)
+            assert "▶ 9 14:00:40 push main ▸ allowed → ■ blocked deploy.rules:5" in lines
+            assert lines[-1] == "~ 12 14:00:55 rm build ■ blocked → same hypothetical"
+
+    async def test_the_rest_is_hypothetical(self, database: Path) -> None:
+        """After the first call that would have gone another way the rest is dim, and says what it is."""
+        async with desk(replay_of(database)) as shown:
+            asking = await dialog(shown, 1)
+            asking.query_one(Input).value = "strict.rules"
+            await shown.press("ctrl+s")
+            lines = await judged(shown)
+            assert lines[0] == "2 14:00:05 deploy prod ■ blocked → same"
+            assert lines[1] == "▶ 3 14:00:10 test ▸ allowed → ■ blocked strict.rules:1"
+            assert "hypothetical from here on" in lines[2]
+            assert lines[3:] == [
+                "~ 7 14:00:30 deploy prod ◐ approved → ■ blocked strict.rules:3 hypothetical",
+                "~ 9 14:00:40 push main ▸ allowed → ◐ asks strict.rules:2 hypothetical",
+                "~ 12 14:00:55 rm build ■ blocked → ▸ allowed deploy.rules:4 hypothetical",
+            ]
+            blocks = shown.app.screen.query_one(BlockList).blocks
+            rows = [block.lines(116)[0] for block in blocks]
+            muted = [
+                any(s.style == MUTED and (s.start, s.end) == (0, len(row)) for s in row.spans)
+                for row in rows
+            ]
+            assert muted == [False, False, False, True, True, True]
+            assert "3 of them hypothetical" in shown.painted()
+
+    async def test_nothing_differs(self, database: Path) -> None:
+        """When nothing would have gone differently it says so."""
+        async with desk(replay_of(database)) as shown:
+            await dialog(shown, 4)
+            await shown.press("ctrl+s")
+            assert all("→ same" in line for line in await judged(shown))
+            assert "nothing would have gone differently" in shown.painted()
+            await shown.press("d")
+            await shown.until("No call was judged differently. Press d to see all.")
+
+    async def test_no_calls_after(self, database: Path) -> None:
+        """At the last event there is nothing to judge."""
+        async with desk(replay_of(database)) as shown:
+            await dialog(shown, EVENTS)
+            await shown.press("ctrl+s")
+            await judged(shown)
+            assert "No call was recorded after this event." in shown.painted()
+
+    async def test_enter_goes_to_the_event(self, database: Path) -> None:
+        """The first difference is chosen; enter leaves the list for that event in the replay."""
+        async with desk(replay_of(database)) as shown:
+            await dialog(shown, 2)
+            await shown.press(*["down"] * 3, "space", "ctrl+s")
+            await judged(shown)
+            await shown.press("enter")
+            await shown.when(lambda: isinstance(shown.app.screen, ReplayScreen))
+            assert isinstance(shown.app.screen, ReplayScreen)
+            assert shown.app.screen.position == 12
+
+    async def test_a_click_goes_to_the_event(self, database: Path) -> None:
+        """So does a double click."""
+        async with desk(replay_of(database)) as shown:
+            await dialog(shown, 2)
+            await shown.press("ctrl+s")
+            await judged(shown)
+            await shown.pilot.click("#calls", offset=(10, 1), times=2)
+            await shown.when(lambda: isinstance(shown.app.screen, ReplayScreen))
+            assert isinstance(shown.app.screen, ReplayScreen)
+            assert shown.app.screen.position == 7
+
+    async def test_differences(self, database: Path) -> None:
+        """`d` shows only what differs, `n` and `p` go from one difference to the next."""
+        async with desk(replay_of(database)) as shown:
+            asking = await dialog(shown, 1)
+            asking.query_one(Input).value = "strict.rules"
+            await shown.press("ctrl+s")
+            await judged(shown)
+            calls = shown.app.screen.query_one(BlockList)
+            found = [calls.current]
+            for key in ("n", "n", "p"):
+                await shown.press(key)
+                found.append(calls.current)
+            assert found == ["3", "7", "9", "7"]
+            await shown.press("d")
+            assert not any("→ same" in line for line in await judged(shown))
+            await shown.press("d")
+            assert any("→ same" in line for line in await judged(shown))
+
+    async def test_then_and_now_in_full(self, database: Path) -> None:
+        """Below the list stands who decided then and why, and what would be now."""
+        async with desk(replay_of(database)) as shown:
+            asking = await dialog(shown, 4)
+            asking.query_one(Input).value = "strict.rules"
+            await shown.press("ctrl+s")
+            await judged(shown)
+            painted = await shown.until("then  ◐ asked a person: approved by maria")
+            assert "now   ■ blocked: deploy is blocked" in painted
+            assert "strict.rules:3  block deploy" in painted
+
+    async def test_escape(self, database: Path) -> None:
+        """Escape goes back to the event the question was asked at."""
+        async with desk(replay_of(database)) as shown:
+            await dialog(shown, 4)
+            await shown.press("ctrl+s")
+            await judged(shown)
+            await shown.press("escape")
+            await shown.when(lambda: isinstance(shown.app.screen, ReplayScreen))
+            assert isinstance(shown.app.screen, ReplayScreen)
+            assert shown.app.screen.position == 4
+
+    async def test_leaving_a_long_judgement(
+        self, database: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Escape stops judging, keeps what is there, and goes back when pressed again.
+
+        Until then, and with the differences alone, nothing is said that is not known.
+        """
+        silence = "No call was recorded"
+        begun = threading.Event()
+
+        def endless(
+            events: Iterable[JournalEvent], at: int, trial: Callable[[SessionState], object]
+        ) -> Recording:
+            trial(fold(islice(events, at)))
+            begun.wait(30)
+            calls = (RecordedCall(n, f"c{n}", "push", {}, Then()) for n in range(1, 5_000_000))
+            return Recording(SESSION, calls)
+
+        monkeypatch.setattr(source, "fork", endless)
+        async with desk(replay_of(database)) as shown:
+            await dialog(shown, 1)
+            await shown.press("ctrl+s")
+            painted = await shown.until("judging", "esc cancels")
+            assert silence not in painted
+            assert "0 of 0" not in painted
+            begun.set()
+            await shown.until("judging, ", "esc cancels")
+            screen = shown.app.screen
+            assert isinstance(screen, JudgedScreen)
+            await shown.press("escape")
+            await shown.app.workers.wait_for_complete()
+            await shown.until("cancelled")
+            assert shown.app.screen is screen
+            await shown.press("escape")
+            await shown.when(lambda: isinstance(shown.app.screen, ReplayScreen))
+
+
+class TestSpoofing:
+    """Text that wants to be more than text."""
+
+    async def test_nothing_is_obeyed(self, tmp_path: Path) -> None:
+        """Names, inputs, reasons and rules of a record are shown, not obeyed."""
+        evil = "[@click=app.quit]x[/] [/nope] \x1b[2J\x9b31m \u202egnp\u2066 \ue000"
+        calls = [
+            MessageAdded(role="user", text=evil),
+            says("c1", evil, evil),
+            decided("c1", evil, evil, outcome="block", reason=evil, net="block-rm", rule=rule(1, evil)),
+            decided("c2", "rm", evil, approved_by=(evil,)),
+        ]
+        path = tmp_path / "evil.db"
+        with Journal.open(path) as journal:
+            journal.write("evil-1", BODIES[0], *calls)
+        async with desk(replay_of(path, "evil-1")) as shown:
+            await dialog(shown, 1)
+            await shown.press("ctrl+s")
+            await judged(shown)
+            for key in ("home", "down", "end"):
+                await shown.press(key)
+                await shown.pilot.pause()
+                svg = shown.app.export_screenshot()
+                assert not {"\x1b", "\x9b", "\u202e", "\u2066", "\ue000"} & set(svg)
+                assert "@click" in svg
+            await shown.press("escape")
+            for at in (3, 4, 5):
+                replay = shown.app.screen
+                assert isinstance(replay, ReplayScreen)
+                replay.position = at
+                await shown.press("o")
+                await shown.app.workers.wait_for_complete()
+                await shown.pilot.pause()
+                svg = shown.app.export_screenshot()
+                assert not {"\x1b", "\x9b", "\u202e", "\u2066", "\ue000"} & set(svg)
+                await shown.press("escape")
+
+
+def secret_journal(folder: Path, password: str) -> Path:
+    """A journal with one call, and rules that look for what is in it."""
+    (folder / "look.rules").write_text(f"map bash.command {password} as leak\nblock leak\n")
+    path = folder / "secret.db"
+    with Journal.open(path) as journal:
+        call = decided("c1", "bash", f"x --password {password}", names=("bash",))
+        journal.write("secret-1", BODIES[0], call)
+    return path
+
+
+class TestSecrets:
+    """What is judged is what was called; what is shown is masked."""
+
+    async def test_a_rule_that_looks_at_a_secret(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A map may match what nobody is shown, here and in a backtest."""
+        monkeypatch.chdir(tmp_path)
+        password = "correct-horse-battery"
+        path = secret_journal(tmp_path, password)
+        async with desk(replay_of(path, "secret-1")) as shown:
+            asking = await dialog(shown, 1)
+            asking.query_one(Input).value = "look.rules"
+            await shown.press("ctrl+s")
+            lines = await judged(shown)
+            assert "▸ allowed → ■ blocked look.rules:2" in lines[0]
+            assert "[masked" in lines[0]
+            assert password not in shown.painted()
+            await shown.press("escape", "b")
+            await shown.write("look.rules")
+            await shown.press("enter")
+            painted = await shown.until("✓ done", "[masked: ")
+            assert "1 newly blocked" in painted
+            assert password not in painted

@@ -1,0 +1,38 @@
+"""What a backtest found, as lines: in a narrow terminal too."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.app.screens.replay.what_if_text import totals_lines
+from interlock.engine.backtest import Count, Counts, Totals
+
+TOTALS = Totals(
+    sessions=12,
+    diverging=8,
+    counts=Counts(
+        judged=Count(calls=10_000, hypothetical=9_997),
+        same=Count(calls=7_000),
+        blocked=Count(calls=1_000),
+        asked=Count(calls=900),
+        allowed=Count(calls=1_100),
+    ),
+)
+
+
+class TestTotals:
+    @pytest.mark.parametrize("width", [44, 56, 76, 116])
+    def test_every_number_is_there(self, width: int) -> None:
+        """What would newly be blocked, asked and allowed, and how much is hypothetical, at any width."""
+        lines = [line.plain for line in totals_lines(TOTALS, width)]
+        assert all(len(line) <= width for line in lines)
+        painted = "\n".join(lines)
+        for said in (
+            "10,000 calls",
+            "9,997 hypothetical",
+            "7,000 as recorded",
+            "■ 1,000 newly blocked",
+            "◐ 900 newly asked",
+            "▸ 1,100 newly allowed",
+        ):
+            assert said in painted

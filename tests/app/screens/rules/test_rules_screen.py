@@ -1,0 +1,316 @@
+"""The rules screen: files, what is known of them, and what can be done from there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
+from interlock.app.console.app import InterlockConsole
+from interlock.app.console.history_app import HistoryConsole
+from interlock.app.screens.common.detail import Detail
+from interlock.app.screens.decisions.screen import DecisionsScreen
+from interlock.app.screens.history.backtest import BacktestScreen
+from interlock.app.screens.history.screen import HistoryScreen
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.screens.replay.screen import ReplayScreen
+from interlock.app.screens.rules.screen import RulesScreen
+from interlock.app.sources.read_only import read_only
+from interlock.app.widgets.lists.rules import RuleList, RulesFileList
+from interlock.engine.history.model.state import SessionSummary
+from tests.support.fake_hub import FakeHub
+
+from ...support.scenes import NOW
+from ...support.stage import Stage, stage
+from ..history.sessions import Source, summary
+from ..replay import journal
+from .folder import DEPLOY, opened, sessions, write
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def database(folder: Path) -> Path:
+    """A journal of sessions, with rules files beside it."""
+    return journal.write(folder)
+
+
+def screen_of(on: Stage) -> RulesScreen:
+    assert isinstance(on.app.screen, RulesScreen)
+    return on.app.screen
+
+
+def enabled(on: Stage, name: str) -> bool | None:
+    """Whether a key is offered; `None` when it is not there at all."""
+    found = [b for b in on.app.screen.active_bindings.values() if b.binding.id == name]
+    return found[0].enabled if found else None
+
+
+class TestOpening:
+    async def test_from_live(self, folder: Path) -> None:
+        """The files that the selected session began with, each rule with its net and what it does."""
+        async with stage(*sessions(folder, "deploy.rules")) as on:
+            await opened(on, "limit-deploy-3")
+            painted = on.painted()
+        assert "▸ deploy.rules" in painted
+        assert "release-bot-1f3a" in painted
+        assert "└ limit-deploy-1 · 3 states · 1 call of deploy a session" in painted
+        assert "risk high · no grants · only when input.env" in painted
+        assert "▲ warning: this limit is redundant beside a smaller one" in painted
+        assert "that is in line 7 (limit deploy to 1 per session): remove the larger" in painted
+        assert "7 rules · ▲ 1 warning" in painted.splitlines()[0]
+
+    async def test_named_in_the_header(self, folder: Path) -> None:
+        """The header of the live screen names it, and a click goes there."""
+        async with stage(*sessions(folder, "deploy.rules")) as on:
+            title = on.painted().splitlines()[0]
+            await on.pilot.click("TitleBar", offset=(title.index("rules") + 1, 0))
+            await on.until("── rules")
+            screen_of(on)
+
+    async def test_from_history_and_back(self, folder: Path) -> None:
+        """From the history the selected session's files come first; escape goes back there."""
+        source = Source(
+            [summary("a-1", source={"rules": [str(folder / "circle.rules")]}), summary("b-1")]
+        )
+        app = HistoryConsole(source)
+        async with app.run_test(size=(120, 40)) as pilot:
+            on = Stage(app, FakeHub(now=NOW), pilot)
+            await on.until("b-1")
+            await opened(on, "can never be called")
+            assert "✗ error: 'build' and 'fetch' can never be called" in on.painted()
+            await pilot.press("escape")
+            assert isinstance(app.screen, HistoryScreen)
+
+    async def test_from_a_replay(self, database: Path) -> None:
+        """From a replay it is the replay's session; its record has the rules' names only."""
+        app = journal.replay_of(database)
+        async with journal.desk(app) as on:
+            await on.press("R")
+            await on.until("── rules", "require-test-before-deploy")
+            assert isinstance(app.screen, RulesScreen)
+            await on.press("b")
+            await on.until(f"this session: {journal.SESSION}")
+            await on.press("escape", "escape")
+            assert isinstance(app.screen, ReplayScreen)
+
+    async def test_from_the_decisions_to_one_that_is_open(self, folder: Path) -> None:
+        """A rules screen that is open below is gone back to."""
+        async with stage(*sessions(folder, "deploy.rules")) as on:
+            await opened(on, "limit-deploy-3")
+            first = screen_of(on)
+            await on.press("v")
+            await on.settle()
+            assert isinstance(on.app.screen, DecisionsScreen)
+            await on.press("R")
+            await on.settle()
+            assert screen_of(on) is first
+
+    async def test_without_a_session(self, folder: Path) -> None:
+        """Where nothing is recorded the files of this folder are shown."""
+        hub = FakeHub(now=NOW)
+        app = InterlockConsole(hub, operator="maria", clock=lambda: NOW)
+        async with app.run_test(size=(120, 40)) as pilot:
+            on = Stage(app, hub, pilot)
+            await opened(on, "circle.rules:1")
+            assert "OF SESSIONS" not in on.painted()
+            assert "▸ circle.rules" in on.painted()
+
+    async def test_sessions_cannot_be_read(self, folder: Path) -> None:
+        """A journal that cannot be read is said; files can still be chosen."""
+
+        class Broken(Source):
+            async def history(self, limit: int = 200) -> list[SessionSummary]:
+                if not self.sessions:
+                    raise OSError("the disk is gone")
+                return self.sessions
+
+        source = Broken([summary("a-1")])
+        app = HistoryConsole(source)
+        async with app.run_test(size=(120, 40)) as pilot:
+            on = Stage(app, FakeHub(now=NOW), pilot)
+            await on.until("a-1")
+            source.sessions = []
+            await opened(on, "the disk is gone")
+            assert "✗ The sessions cannot be read: the disk is gone" in on.painted()
+            assert "circle.rules" in on.painted()
+
+
+class TestChoosing:
+    async def test_another_file(self, folder: Path) -> None:
+        """The cursor in the list shows another file; enter goes to its text."""
+        async with stage(*sessions(folder, "deploy.rules")) as on:
+            await opened(on, "limit-deploy-3")
+            await on.press("tab")
+            assert isinstance(on.app.focused, RulesFileList)
+            await on.press("down")
+            await on.until("require-fetch-before-build")
+            await on.press("enter")
+            await on.settle()
+            assert isinstance(on.app.focused, RuleList)
+
+    async def test_of_the_library(self, folder: Path) -> None:
+        """A ready-made file is marked as one."""
+        async with stage(*sessions(folder, "deploy.rules")) as on:
+            await opened(on, "limit-deploy-3")
+            await on.press("tab", "end")
+            await on.until("ready-made: copy it to change it")
+            assert "library/tool-approval.rules" in on.painted().splitlines()[0]
+
+    async def test_by_name(self, folder: Path) -> None:
+        """Names can be typed, several at once; they stay in the list, and escape closes the line."""
+        async with stage(*sessions(folder, "deploy.rules")) as on:
+            await opened(on, "limit-deploy-3")
+            await on.press("o")
+            await on.settle()
+            await on.press(*"circle.rules", "space")
+            screen_of(on).query_one("#named", Input).value += "faulty.rules"
+            await on.press("enter")
+            await on.until("OPENED HERE")
+            await on.until("Nothing was compiled")
+            assert "circle.rules, faulty.rules" in on.painted().splitlines()[0]
+            await on.press("o", "escape")
+            await on.settle()
+            assert isinstance(on.app.focused, RuleList)
+            await on.press("escape")
+            await on.settle()
+            assert isinstance(on.app.screen, LiveScreen)
+
+    async def test_a_name_that_is_none(self, folder: Path) -> None:
+        """A quote that is not closed is said, and nothing else changes."""
+        async with stage(*sessions(folder, "deploy.rules")) as on:
+            await opened(on, "limit-deploy-3")
+            await on.press("o")
+            await on.settle()
+            await on.press('"', "a", "enter")
+            await on.until("has a quote that is not closed")
+            assert screen_of(on).view is not None
+
+    async def test_a_faulty_file(self, folder: Path) -> None:
+        """G-40: every error is at its line, no picture is offered, and other files still open."""
+        async with stage(*sessions(folder, "faulty.rules")) as on:
+            await opened(on, "Nothing was compiled")
+            painted = on.painted()
+            assert "✗ error, column 14: expected 'before' at position 3, got 'after'" in painted
+            assert "write: require <tool> before <tool>" in painted
+            assert "✗ 3 errors" in painted.splitlines()[0]
+            assert enabled(on, "rules.picture") is None
+            await on.press("n")
+            await on.settle()
+            assert screen_of(on).query_one(RuleList).where() == "faulty.rules:2"
+            await on.press("N")
+            await on.settle()
+            assert screen_of(on).query_one(RuleList).where() == "faulty.rules:1"
+            await on.press("tab", "down")
+            await on.until("require-fetch-before-build")
+
+
+class TestReading:
+    async def test_a_change_is_said_and_read_when_asked(self, folder: Path) -> None:
+        """A file that changes on disk stays as it is shown until it is read again."""
+        async with stage(*sessions(folder, "deploy.rules")) as on:
+            await opened(on, "limit-deploy-3")
+            (folder / "deploy.rules").write_text(DEPLOY + "block push\n")
+            screen_of(on).look()
+            await on.until("◐ deploy.rules has changed on disk · f5 reads again")
+            assert "block-push" not in on.painted()
+            await on.press("f5")
+            await on.until("block-push")
+            assert "changed on disk" not in on.painted()
+
+    async def test_a_file_that_is_gone(self, folder: Path) -> None:
+        """When it is removed that is a change too; read again, it is not there."""
+        async with stage(*sessions(folder, "deploy.rules")) as on:
+            await opened(on, "limit-deploy-3")
+            (folder / "deploy.rules").unlink()
+            screen_of(on).look()
+            await on.until("has changed on disk")
+            await on.press("f5")
+            await on.until("no such rules file")
+
+    async def test_the_line_stays(self, folder: Path) -> None:
+        """Reading again leaves the cursor on its line."""
+        async with stage(*sessions(folder, "deploy.rules")) as on:
+            await opened(on, "limit-deploy-3")
+            await on.press("n")
+            assert screen_of(on).query_one(RuleList).where() == "deploy.rules:8"
+            await on.press("f5")
+            await opened(on, "limit-deploy-3")
+            assert screen_of(on).query_one(RuleList).where() == "deploy.rules:8"
+
+
+class TestFromALine:
+    async def test_picture(self, folder: Path) -> None:
+        """`p` draws the rule's net as a session begins with it; elsewhere it is not offered."""
+        async with stage(*sessions(folder, "deploy.rules")) as on:
+            await opened(on, "limit-deploy-3")
+            assert enabled(on, "rules.picture") is None
+            await on.press("n")
+            await on.settle()
+            assert enabled(on, "rules.picture") is True
+            await on.press("p")
+            await on.until("Net: limit-deploy-3")
+            assert "(●) ready   (3) budget" in on.painted()
+
+    async def test_places_and_transitions(self, folder: Path) -> None:
+        """Enter shows what `interlock check` prints of the net, and the findings of the line."""
+        async with stage(*sessions(folder, "deploy.rules")) as on:
+            await opened(on, "limit-deploy-3")
+            await on.press("n", "enter")
+            await on.until("do-deploy: ready, budget → ready; on deploy")
+            assert isinstance(on.app.screen, Detail)
+            painted = on.painted()
+            assert "places        idle 1, ready, budget 3" in painted
+            assert "ready:1, budget:2" in painted
+            assert "warning: this limit is redundant" in painted
+
+    async def test_backtest(self, folder: Path) -> None:
+        """`b` opens the backtest with these files, for this session or others."""
+        async with stage(*sessions(folder, "deploy.rules", "circle.rules")) as on:
+            await opened(on, "limit-deploy-3")
+            await on.press("b")
+            await on.until("this session: release-bot-1f3a")
+            assert isinstance(on.app.screen, BacktestScreen)
+            assert on.app.screen.query_one("#rules", Input).value == "deploy.rules circle.rules"
+            await on.press("escape")
+            await on.settle()
+            screen_of(on)
+
+    async def test_backtest_runs(self, database: Path) -> None:
+        """From the rules screen recorded calls are judged with progress and a result."""
+        app = journal.replay_of(database)
+        async with journal.desk(app) as on:
+            await on.press("R")
+            await on.until("── rules")
+            await on.press("o", *"strict.rules", "enter")
+            await on.until("require-lint-before-test", "block-deploy")
+            await on.press("b", "enter")
+            await on.until("✓ done", "5 calls in 1 session, 1 with a divergence")
+
+    async def test_no_journal(self, folder: Path) -> None:
+        """Where there is nothing to judge the key is not offered."""
+        app = HistoryConsole(Source([summary()]))
+        async with app.run_test(size=(120, 40)) as pilot:
+            on = Stage(app, FakeHub(now=NOW), pilot)
+            await opened(on, "circle.rules")
+            assert enabled(on, "rules.backtest") is None
+
+
+async def test_read_only(folder: Path) -> None:
+    """A read-only console shows rules like any other, and asks nothing of the hub but to read."""
+    hub = FakeHub(*sessions(folder, "deploy.rules"), now=NOW)
+    app = InterlockConsole(read_only(hub), operator="maria", clock=lambda: NOW)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        on = Stage(app, hub, pilot)
+        await on.until("release-bot")
+        await opened(on, "limit-deploy-3")
+        assert enabled(on, "rules.backtest") is True
+        await on.press("n", "p")
+        await on.until("Net: limit-deploy-3")
+    assert hub.asked == []

@@ -1,0 +1,92 @@
+"""Sessions of agents that speak ACP, continued from the console: an operator is told what to type."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from interlock.app.agents.spec import AgentSpecError
+from interlock.app.cli.main import parser
+from interlock.app.screens.live.resume_command import ByCommand, tell_command
+from interlock.app.sessions.acp_resume import SOURCE, going_on
+from interlock.app.sessions.start import go_on
+from interlock.engine.gateway.acp import agent as acp_agent
+from interlock.engine.history.model.events import SessionOpened
+from interlock.engine.hub.hub import Hub, OutsideAgent
+
+from ..support.real_console import real_console
+
+WORKDIR = "/srv/it's a project"
+
+
+@pytest.fixture
+async def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A recorded session of such an agent, in the journal of `real_console`."""
+    monkeypatch.chdir(tmp_path)
+    hub = Hub.open(Path("run.db"))
+    agent = OutsideAgent(name="scripted", workdir=WORKDIR, source={acp_agent.SOURCE: "known-as-this"})
+    found = await hub.open_outside(agent, registry={})
+    await hub.close_session(found, "mia")
+    await hub.close()
+    return found
+
+
+class TestConsole:
+    @pytest.mark.parametrize("where", ["history", "replay"])
+    async def test_tells_the_command(self, tmp_path: Path, session: str, where: str) -> None:
+        """`c` asks nothing and starts nothing: what has to be typed is shown, and copied by `c`."""
+        async with real_console() as on:
+            await on.pilot.press("h")
+            await on.until(session)
+            if where == "replay":
+                await on.pilot.press("enter")
+                await on.until("event 1 of")
+            await on.pilot.press("c")
+            await on.until("interlock acp --resume")
+            assert isinstance(on.app.screen, ByCommand)
+            assert "once this console has ended" in " ".join(on.painted().split())
+            await on.pilot.press("c")
+            words = shlex.split(on.app.clipboard)
+            assert await on.app.hub.sessions() == []
+        args = parser().parse_args(words[1:])
+        assert (words[0], args.command, args.resume) == ("interlock", "acp", session)
+        assert (args.cwd, args.db) == (Path(WORKDIR), tmp_path / "run.db")
+        assert (args.rules, args.agent) == (["FILES"], ["COMMAND"])
+
+    async def test_on_a_server(self, session: str) -> None:
+        """A console elsewhere says where the command has to be run, and names no file of this machine."""
+        async with real_console() as on:
+            there = SimpleNamespace(elsewhere="hub.example", recorded=on.app.hub.recorded)
+            await tell_command(on.app, there, session)  # type: ignore[arg-type]
+            await on.until("Run it on that machine, once the server at")
+            assert "--db" not in on.painted()
+
+
+class TestGoingOn:
+    async def test_without_a_console(self, session: str) -> None:
+        """`interlock resume`, and a server that is asked to, say the same."""
+        hub = Hub.open(Path("run.db"))
+        with pytest.raises(AgentSpecError, match=f"interlock acp --resume {session} --cwd .* -- COMMAND"):
+            await go_on(hub, session, "mia")
+        await hub.close()
+
+    async def test_what_cannot_be_seen_is_left_out(self, session: str) -> None:
+        """Nobody pastes what an agent hides in its name or a path."""
+        hub = Hub.open(Path("run.db"))
+        [opened, *_] = await hub.recorded(session)
+        await hub.close()
+        assert isinstance(opened.body, SessionOpened)
+        hidden = opened.model_copy(
+            update={"body": opened.body.model_copy(update={"workdir": "/srv\n\u202erm -r"})}
+        )
+        for found, named in ((session, session), ("bot\n\x1b[2J-0a1b", "SESSION")):
+            assert going_on(found, [hidden], None) == (
+                f"interlock acp --resume {named} --rules FILES -- COMMAND"
+            )
+
+    def test_known_as_the_record_has_it(self) -> None:
+        """The engine's own word for it, which is not imported: its library may not be there."""
+        assert SOURCE == acp_agent.SOURCE

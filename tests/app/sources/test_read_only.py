@@ -1,0 +1,199 @@
+"""A console that shows everything and changes nothing."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+
+from interlock.app.cli.main import main
+from interlock.app.console.app import InterlockConsole
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.screens.common.help import Help
+from interlock.app.screens.decisions.screen import DecisionsScreen
+from interlock.app.sources.read_only import READING, ReadOnlyError, ReadOnlyHub, read_only
+from interlock.app.terminal.key_rights import NEEDS
+from interlock.app.terminal.keymap import bindings_of, decides
+from interlock.app.terminal.keymap_check import _classes
+from interlock.engine.history.decisions.counts import ShadowSession, ShadowSummary
+from interlock.engine.hub.hub import Hub
+
+from ...support.fake_hub import FakeHub
+from ..support.scenes import NOW
+from ..support.stage import everyone
+
+CHANGES = {
+    "abort",
+    "branch_session",
+    "close",
+    "close_session",
+    "compact",
+    "decide",
+    "extend",
+    "open_session",
+    "raise_limit",
+    "resume_session",
+    "revoke_grant",
+    "send",
+    "set_mode",
+    "toggle_net",
+}
+
+
+class Looking:
+    """A read-only console on a fake hub."""
+
+    def __init__(self, app: InterlockConsole, hub: FakeHub, pilot: Pilot[None]) -> None:
+        self.app, self.hub, self.pilot = app, hub, pilot
+
+    def painted(self) -> str:
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join(strip.text.rstrip() for strip in strips)
+
+    async def press(self, *keys: str) -> None:
+        for key in keys:
+            self.app.post_message(events.Key(key, key if len(key) == 1 else None))
+            await self.pilot.pause(0.02)
+
+    async def until(self, wanted: Callable[[], bool]) -> None:
+        for _ in range(200):
+            if wanted():
+                return
+            await self.pilot.pause(0.02)
+        raise AssertionError(self.painted())
+
+
+@asynccontextmanager
+async def looking(size: tuple[int, int] = (120, 40)) -> AsyncIterator[Looking]:
+    hub = FakeHub(*everyone(), now=NOW)
+    app = InterlockConsole(read_only(hub), operator="maria", clock=lambda: NOW)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await pilot.pause()
+        yield Looking(app, hub, pilot)
+
+
+class TestHub:
+    @pytest.mark.parametrize("name", sorted(CHANGES))
+    async def test_refuses_what_changes(self, name: str) -> None:
+        """Every method of a hub that changes something raises, whatever it is given."""
+        hub = FakeHub(now=NOW)
+        with pytest.raises(ReadOnlyError, match="read-only"):
+            await getattr(read_only(hub), name)("ap1", approved=True, by="maria")
+        assert hub.asked == []
+
+    @pytest.mark.parametrize("name", ["set_fire_to", "journal", "publish"])
+    def test_refuses_what_it_does_not_know(self, name: str) -> None:
+        """What a later hub learns to do is refused, even before there is such a method."""
+        with pytest.raises(ReadOnlyError):
+            getattr(read_only(FakeHub(now=NOW)), name)()
+
+    async def test_answers_questions(self) -> None:
+        """Reading goes through to the hub."""
+        hub = FakeHub(*everyone(), now=NOW)
+        guarded = read_only(hub)
+        assert await guarded.sessions() == await hub.sessions()
+        assert await guarded.approvals() == await hub.approvals()
+        assert guarded.place == hub.place
+
+    def test_gives_nothing_else_away(self) -> None:
+        """What a hub keeps to itself is no way around."""
+        with pytest.raises(AttributeError):
+            _ = read_only(FakeHub(now=NOW))._live
+        assert isinstance(read_only(FakeHub(now=NOW)), ReadOnlyHub)
+
+    def test_every_method_is_known(self) -> None:
+        """What is listed as reading is there, and none of it is known to change anything."""
+        public = {n for n, _ in inspect.getmembers(Hub, callable) if not n.startswith("_")} - {"open"}
+        assert public >= CHANGES
+        assert not READING & CHANGES
+
+
+class TestKeys:
+    def test_exist(self) -> None:
+        """The actions that are greyed are actions of the console."""
+        known = {b.id for owner in _classes() for b in bindings_of(owner)}
+        assert known >= NEEDS.keys()
+
+    async def test_greyed(self) -> None:
+        """On the live screen what changes something is there, and does nothing."""
+        async with looking() as on:
+            active = {b.binding.id: b.enabled for b in on.app.screen.active_bindings.values()}
+            changing = {name for name in active if name in NEEDS}
+            assert changing >= {"live.approve", "live.interrupt", "live.mode", "live.start", "live.stop"}
+            assert not any(active[name] for name in changing)
+            assert active["live.decisions"]
+            assert active["live.replay"]
+            keys = on.painted().splitlines()[-1]
+            assert keys.index("v decisions") < keys.index("a approve")
+
+    async def test_say_why(self) -> None:
+        """A greyed key says why it does nothing, and so does the help."""
+        async with looking() as on:
+            await on.press("m")
+            await on.until(lambda: "console is read-only: it changes" in on.painted())
+            await on.press("question_mark")
+            await on.until(lambda: isinstance(on.app.screen, Help))
+            await on.until(lambda: "This console is read-only" in on.painted())
+            assert on.hub.asked == []
+
+    async def test_requests_are_shown(self) -> None:
+        """A request opens in full; its deciding keys are greyed and decide nothing."""
+        async with looking() as on:
+            await on.press("5", "enter")
+            await on.until(lambda: isinstance(on.app.screen, ApprovalScreen))
+            deciding = [b for b in on.app.screen.active_bindings.values() if decides(b.binding.id or "")]
+            assert deciding
+            assert not any(b.enabled for b in deciding)
+            await on.press("a", "d")
+            await on.until(lambda: "console is read-only: it changes" in on.painted())
+            assert [asked for asked in on.hub.asked if asked[0] == "decide"] == []
+
+    async def test_decisions(self) -> None:
+        """No session is switched to enforce."""
+        async with looking() as on:
+            on.app.push_screen(DecisionsScreen(on.app.hub, hub=on.app.hub))
+            await on.until(lambda: "decision" in on.painted() and bool(on.app.screen.query("#table")))
+            assert isinstance(on.app.screen, DecisionsScreen)
+            night = ShadowSession(session="night", agent="night", calls=1)
+            on.app.screen._shadow = ShadowSummary(sessions=(night,), calls=1)
+            active = {b.binding.id: b.enabled for b in on.app.screen.active_bindings.values()}
+            assert active["decisions.enforce"] is False
+            assert active["decisions.filter"]
+            await on.press("s")
+            await on.until(lambda: "enter lists them" in on.painted())
+            assert "enforce this session" not in on.painted()
+
+    async def test_quit_asks_nothing(self) -> None:
+        """Nothing ends with it, so there is nothing to confirm."""
+        async with looking() as on:
+            await on.press("q")
+            await on.until(lambda: not on.app.is_running or on.app._exit)
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)], ids=["120x40", "80x24"])
+async def test_header_says_so(size: tuple[int, int]) -> None:
+    """Above the screen stand the operator and that nothing can be changed."""
+    async with looking(size) as on:
+        title = on.painted().splitlines()[0]
+        assert "read-only" in title
+        assert "as maria" in title
+
+
+@pytest.mark.parametrize("command", [["demo"], ["run", "--model", "x", "Ship it"], ["resume", "abc"]])
+def test_starts_no_agent(
+    command: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A command that hosts an agent says that read-only makes no sense there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
+    monkeypatch.setenv("INTERLOCK_READ_ONLY", "1")
+    assert main(command) == 2
+    assert f"interlock {command[0]}: --read-only changes nothing" in capsys.readouterr().err

@@ -1,0 +1,25 @@
+"""Where a click does something that is written into the text: only on what frames say of their keys."""
+
+from __future__ import annotations
+
+from textual.app import App
+
+from interlock.app.terminal.keymap import bindings_of
+
+
+def clicks_of_others(app: App[None]) -> list[str]:
+    """Actions in painted text that do not stand on the lower edge of a frame, or are not its screen's.
+
+    The edges are where they are painted: a frame that has just grown has another place already.
+    """
+    own = {binding.action for binding in bindings_of(type(app.screen))} | {"submit"}
+    compositor = app.screen._compositor
+    painted = compositor.visible_widgets.items()
+    edges = {region.bottom - 1 for widget, (region, _) in painted if widget.has_class("frame")}
+    found: list[str] = []
+    for y, strip in enumerate(compositor.render_strips()):
+        for text, style, _ in strip:
+            action = style.meta.get("@click") if style else None
+            if action is not None and not (y in edges and action.removeprefix("screen.") in own):
+                found.append(f"{action} at {text!r}")
+    return found

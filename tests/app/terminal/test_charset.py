@@ -1,0 +1,168 @@
+"""A terminal that has ASCII only: stand-ins for our symbols, nobody else's characters touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from interlock.app.terminal.appearance import Appearance
+from interlock.app.terminal.charset import (
+    STAND_INS,
+    needs_ascii,
+    ours,
+    painted,
+    steady,
+    told,
+    unmarked,
+    use_ascii,
+    visible,
+)
+from interlock.app.terminal.symbols import CALL, SESSION
+from interlock.engine.core.sanitize import visible as escaped
+
+from ..support.scenes import deploy_request, release_bot
+from ..support.stage import stage
+from ..support.views import BY_NAME, Shown, showing
+
+ASCII = Appearance(ascii_only=True)
+THEIRS = "café ● → … ■ “quoted” · 日本"
+
+
+def check_ascii(on: Shown) -> None:
+    """No symbol of ours is painted; what others wrote in the scenes of the views is ASCII."""
+    assert {c for c in on.painted() if not c.isascii()} == set(), on.painted()
+
+
+@pytest.fixture
+def ascii_only() -> Iterator[None]:
+    use_ascii(True)
+    yield
+    use_ascii(False)
+
+
+class TestStandIns:
+    def test_each_takes_the_place_of_one_cell(self) -> None:
+        """A stand-in is one ASCII character for one that takes one cell, so that nothing moves."""
+        for symbol, stand_in in STAND_INS.items():
+            assert cell_len(symbol) == 1, symbol
+            assert len(stand_in) == 1
+            assert stand_in.isascii()
+            assert stand_in.isprintable()
+
+    @pytest.mark.parametrize("looks", [SESSION, CALL], ids=["sessions", "calls"])
+    def test_states_stay_apart(self, looks: dict[str, object]) -> None:
+        """Two states that differ by their symbol do so in ASCII."""
+        symbols = {look.symbol for look in looks.values()}  # type: ignore[attr-defined]
+        assert len({painted(symbol) for symbol in symbols}) == len(symbols)
+
+    def test_levels_stay_apart(self) -> None:
+        """A sparkline has eight levels and a mark for none."""
+        assert len(set(painted("·▁▂▃▄▅▆▇█"))) == 9
+
+    def test_a_progress_bar_keeps_its_end(self) -> None:
+        """What is done and what is left look different."""
+        assert painted("━━──") == "==--"
+
+    def test_frames(self) -> None:
+        """Corners, edges and junctions of every border."""
+        assert painted("╭─╮ │ ╰─╯ ├ ┤ ┼ ┏━┓ ┃") == "+-+ | +-+ + + + +=+ |"
+
+
+@pytest.mark.usefixtures("ascii_only")
+class TestOthersText:
+    def test_it_is_painted_as_written(self) -> None:
+        """Characters of an agent that look like ours stay what they are."""
+        assert painted(visible(THEIRS)) == THEIRS
+
+    def test_once_or_twice(self) -> None:
+        """What was made visible may be so again."""
+        assert painted(visible(visible(THEIRS))) == THEIRS
+
+    def test_it_is_copied_as_written(self) -> None:
+        """The clipboard gets what the agent wrote."""
+        assert unmarked(visible(THEIRS)) == THEIRS
+
+    @given(text=st.text())
+    def test_any_text_is_only_escaped(self, text: str) -> None:
+        """What is painted of a text is what is painted of it on any other terminal."""
+        assert painted(visible(text)) == escaped(steady(text))
+
+    def test_private_characters_are_escaped(self) -> None:
+        """Whoever writes characters for private use does not get a symbol for one, but for chance."""
+        shown = "".join(painted(visible(chr(code))) for code in range(0xF0000, 0xFFFF0, 7))
+        assert shown.count("\\U000f") > 9_000
+
+    def test_ours_in_it(self) -> None:
+        """A symbol of ours that goes through the same door is a stand-in at once."""
+        assert painted(visible(f"{ours('■')} blocked: a → b")) == "X blocked: a → b"
+
+    def test_the_engine_s_arrows(self) -> None:
+        """What the engine tells of a change has arrows of ours."""
+        assert painted(told("status idle → running")) == "status idle > running"
+
+
+class TestOff:
+    def test_nothing_changes(self) -> None:
+        """On other terminals text is what `engine.text` makes of it."""
+        assert visible(THEIRS) == THEIRS
+        assert ours("■") == "■"
+
+
+class TestDetection:
+    @pytest.mark.parametrize(
+        ("environ", "expected"),
+        [
+            ({}, True),
+            ({"LANG": "C"}, True),
+            ({"LANG": "POSIX"}, True),
+            ({"LANG": "en_US"}, True),
+            ({"LANG": "de_DE.ISO-8859-1"}, True),
+            ({"LANG": "C", "LC_CTYPE": "C.UTF-8"}, True),
+            ({"LC_ALL": "C", "LANG": "en_US.UTF-8"}, True),
+            ({"LANG": "en_US.UTF-8", "TERM": "linux"}, True),
+            ({"LANG": "en_US.UTF-8", "TERM": "dumb"}, True),
+            ({"LANG": "en_US.UTF-8", "TERM": "xterm-256color"}, False),
+            ({"LANG": "de_DE.utf8@euro"}, False),
+            ({"LANG": "C.UTF-8"}, False),
+            ({"LC_CTYPE": "UTF-8"}, False),
+            ({"LC_ALL": "C.UTF-8", "LANG": "C"}, False),
+        ],
+    )
+    def test_by_locale_and_terminal(self, environ: dict[str, str], expected: bool) -> None:
+        """ASCII where the locale's encoding is not UTF-8, and on terminals that have few characters."""
+        assert needs_ascii(environ) is expected
+
+
+class TestScreens:
+    async def test_the_same_cells_are_taken(self, tmp_path: Path) -> None:
+        """A screen in ASCII is the screen, character by character, with stand-ins."""
+        async with showing(BY_NAME["live-nets"], tmp_path, (80, 24)) as on:
+            usual = on.painted()
+        async with showing(BY_NAME["live-nets"], tmp_path, (80, 24), ASCII) as on:
+            assert on.painted() == painted(usual)
+
+    async def test_an_agent_s_input_is_shown_as_it_is(self) -> None:
+        """In the dialog, and dimmed behind another panel."""
+        state = release_bot()
+        state.approvals["ap1"] = deploy_request(input={"command": f"echo {THEIRS}"})
+        async with stage(state) as on:
+            use_ascii(True)
+            try:
+                await on.open_dialog()
+                assert f"echo {THEIRS}" in on.painted()
+                await on.press("x")
+                await on.until("Explain: deploy")
+                assert THEIRS in on.painted()
+            finally:
+                use_ascii(False)
+
+    async def test_the_clipboard(self, tmp_path: Path) -> None:
+        """Copying gives no marks."""
+        async with showing(BY_NAME["live"], tmp_path, (80, 24), ASCII) as on:
+            on.app.copy_to_clipboard(visible(THEIRS))
+            assert on.app.clipboard == THEIRS

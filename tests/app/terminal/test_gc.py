@@ -1,0 +1,65 @@
+"""The garbage collector while much is loaded."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+
+from interlock.app.terminal.gc import bulk_load
+
+
+@pytest.fixture(autouse=True)
+def unfrozen():
+    """What a load keeps from collections goes back to them."""
+    yield
+    gc.unfreeze()
+
+
+class TestBulkLoad:
+    """Switched off for the time of a load, and on again whatever happens."""
+
+    def test_off_and_on(self) -> None:
+        """Off inside, on outside, what was loaded kept out of later collections."""
+        before = gc.get_freeze_count()
+        with bulk_load():
+            assert not gc.isenabled()
+            loaded = [[n] for n in range(1000)]
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > before + len(loaded) / 2
+
+    def test_an_error(self) -> None:
+        """On again after an error."""
+        with pytest.raises(KeyError), bulk_load():
+            raise KeyError("gone")
+        assert gc.isenabled()
+
+    def test_loads_in_threads(self) -> None:
+        """Off until the last of several loads has ended."""
+        inside, go_on = threading.Event(), threading.Event()
+
+        def load() -> None:
+            with bulk_load():
+                inside.set()
+                go_on.wait(10)
+
+        thread = threading.Thread(target=load)
+        thread.start()
+        assert inside.wait(10)
+        with bulk_load():
+            pass
+        assert not gc.isenabled()
+        go_on.set()
+        thread.join(10)
+        assert gc.isenabled()
+
+    def test_off_before(self) -> None:
+        """Whoever had switched it off keeps it off."""
+        gc.disable()
+        try:
+            with bulk_load():
+                pass
+            assert not gc.isenabled()
+        finally:
+            gc.enable()

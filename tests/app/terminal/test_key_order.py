@@ -1,0 +1,161 @@
+"""Keys that come at once: each does what it does after those before it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+
+import pytest
+from rich.console import RenderableType
+from textual import events
+from textual.command import CommandPalette
+from textual.screen import Screen
+from textual.widgets import Input
+
+from interlock.app.console.app import InterlockConsole
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.screens.common.help import Help
+from interlock.app.screens.live.raise_limit import RaiseLimit
+from interlock.app.screens.live.screen import LiveScreen
+from interlock.app.screens.rules.screen import RulesScreen
+
+from ..support.scenes import deploy_request, docs_writer, release_bot
+from ..support.stage import CHARACTERS, Stage, stage
+
+
+def type_at_once(on: Stage, *keys: str) -> None:
+    """Have keys arrive in one piece, as from a paste or a fast hand on a busy machine."""
+    for key in keys:
+        character = CHARACTERS.get(key, key if len(key) == 1 else None)
+        on.app.post_message(events.Key("space" if key == " " else key, character))
+
+
+async def comes(on: Stage, holds: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    for _ in range(300):
+        if holds():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"it did not come:\n{on.painted()}")
+
+
+def value_of(on: Stage, selector: str) -> str:
+    return on.app.screen.query_one(selector, Input).value
+
+
+class TestNextField:
+    async def test_typed_right_after_enter(self) -> None:
+        """What follows `enter` goes into the line that `enter` leads to."""
+        limited = docs_writer().model_copy(update={"max_cost": 1.0, "cost": 0.25})
+        async with stage(limited) as on:
+            await on.press("dollar_sign")
+            await on.settle()
+            assert isinstance(on.app.screen, RaiseLimit)
+            type_at_once(on, "2", "enter", *"because it is late")
+            await comes(on, lambda: len(value_of(on, "#reason")) == 18)
+            assert (value_of(on, "#limit"), value_of(on, "#reason")) == ("2", "because it is late")
+
+    async def test_all_of_a_form_at_once(self) -> None:
+        """A form that is typed in one go is sent as it was typed, none of it to what is below."""
+        limited = docs_writer().model_copy(update={"max_cost": 1.0, "cost": 0.25})
+        async with stage(limited) as on:
+            type_at_once(on, "dollar_sign", "2", "enter", *"say so", "enter")
+            await comes(on, lambda: any(asked[0] == "limit" for asked in on.hub.asked))
+            assert on.hub.asked == [("limit", limited.id, 2.0, "maria", "say so")]
+
+
+class TestOpenedLine:
+    async def test_typed_right_after_the_key(self) -> None:
+        """What follows the key that opens a line goes into it, none of it into the list below."""
+        async with stage() as on:
+            await on.press("R")
+            await on.settle()
+            assert isinstance(on.app.screen, RulesScreen)
+            type_at_once(on, "o", *"ops.rules")
+            await comes(on, lambda: len(value_of(on, "#named")) >= 9)
+            assert value_of(on, "#named") == "ops.rules"
+
+    async def test_keys_in_their_order(self) -> None:
+        """A line that is opened, left and opened again takes each key where it was typed."""
+        async with stage() as on:
+            await on.press("R")
+            await on.settle()
+            type_at_once(on, "o", *"ab", "escape", "o", *"cd")
+            # A line that is opened again has what it had chosen, so that typing replaces it.
+            await comes(on, lambda: value_of(on, "#named") == "cd")
+
+
+class TestHeldUp:
+    async def test_a_screen_that_does_not_answer(self) -> None:
+        """The palette opens though a screen is still busy with the key before."""
+        async with stage() as on:
+            released = asyncio.Event()
+            on.app.screen.call_later(released.wait)
+            type_at_once(on, "down", "ctrl+p")
+            try:
+                await comes(on, lambda: isinstance(on.app.screen, CommandPalette))
+            finally:
+                released.set()
+
+    @pytest.mark.parametrize("late", [False, True])
+    async def test_text_for_a_line_that_is_to_open(
+        self, monkeypatch: pytest.MonkeyPatch, late: bool
+    ) -> None:
+        """What is typed waits for the line that the key before it opens, however late both are."""
+        monkeypatch.setattr("interlock.app.terminal.key_order.PATIENCE", 0.01)
+        state = release_bot()
+        state.approvals["ap1"] = deploy_request()
+        async with stage(state) as on:
+            dialog = await on.open_dialog()
+            released = asyncio.Event()
+            dialog.call_later(released.wait)
+            typed = (["d"], [*"no, xs"]) if late else (["d", *"no, xs"], [])
+            for keys in typed:
+                type_at_once(on, *keys)
+                await asyncio.sleep(0.05)  # longer than the patience
+            released.set()
+            await comes(on, lambda: dialog.query_one(Input).value == "no, xs")
+
+    async def test_another_key_is_no_decision(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Two keys at once decide nothing, though the dialog is held up between them."""
+        monkeypatch.setattr("interlock.app.terminal.key_order.TEXT_PATIENCE", 0.2)
+        state = release_bot()
+        state.approvals["ap1"] = deploy_request()
+        async with stage(state, quiet=0.05) as on:
+            dialog = await on.open_dialog()
+            released = asyncio.Event()
+
+            def deliberately(decide: Callable[[], None]) -> None:
+                ApprovalScreen.deliberately(dialog, decide)
+                dialog.call_later(released.wait)
+
+            monkeypatch.setattr(dialog, "deliberately", deliberately)
+            both = on.app.keys.handled + 2
+            type_at_once(on, "a", "b")
+            # The second key is handled only once the first has been given up on.
+            await comes(on, lambda: on.app.keys.handled == both)
+            released.set()
+            await on.until("Several keys at once")
+            assert on.decisions() == []
+
+
+class TestFirstPaint:
+    async def test_a_key_right_after_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A key that comes in the moment after the first paint is handled."""
+        display = InterlockConsole._display
+        # Made here: a widget passes on no key of a widget that it stands in.
+        keys = [events.Key("question_mark", "?")]
+
+        def display_and_type(
+            app: InterlockConsole, screen: Screen[object], renderable: RenderableType | None
+        ) -> None:
+            display(app, screen, renderable)
+            painted = renderable is not None and not app._batch_count
+            if keys and painted and isinstance(screen, LiveScreen):
+                keys[0].time = monotonic()
+                app.post_message(keys.pop())
+
+        monkeypatch.setattr(InterlockConsole, "_display", display_and_type)
+        async with stage() as on:
+            await comes(on, lambda: isinstance(on.app.screen, Help))

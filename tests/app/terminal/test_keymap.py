@@ -1,0 +1,358 @@
+"""The operator's own keys: read from `interlock.toml`, refused or used, and shown everywhere."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+from textual.command import CommandPalette
+from textual.widgets import Input
+
+from interlock.app.cli.main import parser
+from interlock.app.config.keys import KeySetting, key_settings
+from interlock.app.config.loader import SettingsError
+from interlock.app.console.history_app import HistoryConsole
+from interlock.app.screens.approval.screen import ApprovalScreen
+from interlock.app.terminal import keymap
+from interlock.app.terminal.appearance import Appearance, appearance_of
+from interlock.app.terminal.keymap import bindings_of, decides, display_key
+from interlock.app.terminal.keymap_check import _classes, checked, is_key, normal
+
+from ..screens.history.sessions import SESSIONS, Source
+from ..support.views import BY_NAME, Shown, showing
+
+KEY = re.compile(r"(?<![\w<])(esc|escape|enter|space|tab|ctrl\+\w|\^\w|F\d+|f\d+)(?![\w>])")
+FIXED = re.compile(r"enter (next|denies|sends|goes|reads|raises|does)|\"ctrl\+t\"")
+"""Keys of text fields, which cannot be changed, and the example in the help."""
+
+
+def appearance(tmp_path: Path, here: str, user: str = "", *line: str) -> Appearance:
+    """What a console gets from the two files and a command line."""
+    config = tmp_path / "config"
+    config.mkdir(exist_ok=True)
+    (tmp_path / "interlock.toml").write_text(here)
+    (config / "interlock.toml").write_text(user)
+    args = parser().parse_args(["console", *line])
+    environ = {"INTERLOCK_CONFIG_DIR": str(config), "LANG": "C.UTF-8"}
+    return appearance_of(args, environ=environ, directory=tmp_path)
+
+
+def keys(tmp_path: Path, user: str, here: str = "") -> dict[str, str]:
+    return dict(appearance(tmp_path, here, user).keys)
+
+
+def mark_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on every key that is looked up stands between `<` and `>`."""
+    shown = keymap.display_key
+    for where in ("interlock.app.terminal.keymap", "interlock.app.console.base"):
+        monkeypatch.setattr(f"{where}.display_key", lambda key, display=None: f"<{shown(key, display)}>")
+
+
+def check_keys(on: Shown) -> None:
+    """Where every key that was looked up is marked, none without a mark is on screen."""
+    found = [
+        (match[0], line.strip())
+        for line in on.painted().split("\n")
+        for match in KEY.finditer(FIXED.sub("", line))
+    ]
+    assert found == []
+
+
+class TestFile:
+    def test_ids_in_quotes_or_as_tables(self, tmp_path: Path) -> None:
+        """`"approval.approve" = "y"` and `approval.approve = "y"` say the same."""
+        wanted = {"approval.approve": "y"}
+        assert keys(tmp_path, '[keys]\n"approval.approve" = "y"') == wanted
+        assert keys(tmp_path, '[keys]\napproval.approve = "y"') == wanted
+        assert keys(tmp_path, '[keys.approval]\napprove = "y"') == wanted
+
+    def test_several_keys(self, tmp_path: Path) -> None:
+        """As a list or with commas; signs are named as Textual does."""
+        assert keys(tmp_path, '[keys]\n"list.up" = ["up", "-"]') == {"list.up": "up,minus"}
+        assert keys(tmp_path, '[keys]\n"list.up" = "up, ctrl+y"') == {"list.up": "up,ctrl+y"}
+        assert keys(tmp_path, '[keys]\n"live.nets" = ","') == {"live.nets": "comma"}
+
+    def test_the_working_directory_wins_key_by_key(self, tmp_path: Path) -> None:
+        """The user's keys count where the directory's file has none."""
+        found = keys(
+            tmp_path,
+            '[keys]\n"live.history" = "u"\n"live.mode" = "f6"',
+            '[keys]\n"live.history" = "t"',
+        )
+        assert found == {"live.history": "t", "live.mode": "f6"}
+
+    def test_keys_that_decide_are_the_users(self, tmp_path: Path) -> None:
+        """Where an agent may write nobody changes what approves and what denies."""
+        with pytest.raises(SettingsError, match=r"'approval\.deny' decides, so its key may stand"):
+            keys(tmp_path, "", '[keys]\n"approval.deny" = "y"')
+
+    @pytest.mark.parametrize(
+        "binding",
+        ["live.approve", "live.mode", "live.nets", "live.limit", "nets.switch", "history.continue"],
+    )
+    def test_keys_that_change_something_are_the_users(self, tmp_path: Path, binding: str) -> None:
+        """Nor what switches modes and nets, raises limits or goes on with a session."""
+        with pytest.raises(SettingsError, match=f"'{binding}' changes something, so its key may stand"):
+            keys(tmp_path, "", f'[keys]\n"{binding}" = "f9"')
+
+    def test_where_the_users_file_is(self, tmp_path: Path) -> None:
+        """Started in the config directory its file is the user's own, and no project's."""
+        (tmp_path / "interlock.toml").write_text('[keys]\n"approval.deny" = "f9"')
+        found = key_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path)}, directory=tmp_path)
+        assert dict(checked(found)) == {"approval.deny": "f9"}
+
+    def test_no_keys(self, tmp_path: Path) -> None:
+        """Without the table nothing is changed, and nothing looked up."""
+        assert keys(tmp_path, 'theme = "interlock"') == {}
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ('keys = "y"', "[keys] is a table, with lines like"),
+            ('[keys]\n"approval.approve" = 3', "expected a key like"),
+            ('[keys]\n"approval.approve" = []', "needs a key; remove the line"),
+            ('[keys]\n"approval.approve" = ""', "needs a key; remove the line"),
+        ],
+    )
+    def test_wrong_types(self, tmp_path: Path, text: str, message: str) -> None:
+        """What is no key is refused with what was expected."""
+        with pytest.raises(SettingsError, match=re.escape(message)):
+            keys(tmp_path, text)
+
+    def test_the_place_is_told(self, tmp_path: Path) -> None:
+        """The message names the file and the line."""
+        with pytest.raises(
+            SettingsError, match=r"interlock\.toml:5: \[keys\] there is no action"
+        ) as told:
+            keys(tmp_path, '# mine\ntheme = "interlock"\n\n[keys]\n"approval.aprove" = "y"\n')
+        assert "did you mean 'approval.approve'?" in str(told.value)
+
+    def test_every_problem_is_told_at_once(self, tmp_path: Path) -> None:
+        """Nobody has to start the console once per mistake."""
+        with pytest.raises(SettingsError) as told:
+            keys(tmp_path, '[keys]\n"live.net" = "t"\n"live.mode" = "entr"\n"live.start" = "i"')
+        text = str(told.value)
+        assert ":2: " in text
+        assert ":3: [keys] 'live.mode': there is no key 'entr'; did you mean 'enter'?" in text
+        assert ":4: [keys] 'live.start': the key 'i' is also 'live.interrupt'" in text
+
+    def test_a_mistake_leads_to_no_other(self, tmp_path: Path) -> None:
+        """A key that was to be given up counts as given up although the new one is refused."""
+        with pytest.raises(SettingsError) as told:
+            keys(tmp_path, '[keys]\n"approval.approve" = "enter"\n"approval.deny" = "a"')
+        assert "is also" not in str(told.value)
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        "key", ["enter", "space", "escape", "ctrl+m", "ctrl+j", "ctrl+[", "return", "y,enter", " "]
+    )
+    @pytest.mark.parametrize("binding", ["approval.approve", "approval.deny", "confirm.yes"])
+    def test_a_decision_must_be_deliberate(self, tmp_path: Path, binding: str, key: str) -> None:
+        """No key that is pressed in passing decides, by whatever name it goes."""
+        with pytest.raises(SettingsError, match=r"deliberate|needs a key"):
+            keys(tmp_path, f'[keys]\n"{binding}" = "{key}"')
+
+    def test_what_is_not_known_to_be_harmless_decides(self) -> None:
+        """An action of the dialog that is added later counts as a decision."""
+        named = {b.id for b in bindings_of(ApprovalScreen) if (b.id or "").startswith("approval.")}
+        assert {b for b in named if b and not decides(b)} == {
+            "approval.close",
+            "approval.explain",
+            "approval.fold",
+            "approval.next",
+        }
+        assert decides("approval.something-new")
+
+    @pytest.mark.parametrize(
+        ("lines", "other"),
+        [
+            ('"approval.approve" = "d"', "approval.deny"),
+            ('"approval.approve" = "?"', "app.help"),
+            ('"approval.approve" = "j"', "list.down"),
+            ('"live.approve" = "j"', "list.down"),
+            ('"live.approve" = "q"', "app.quit"),
+            ('"list.open" = "o"', "replay.open"),
+            ('"live.nets" = "f7"\n"live.mode" = "f7"', "live.nets"),
+            ('"judged.next" = "Y"\n"judged.last" = "shift+y"', "judged.next"),
+        ],
+    )
+    def test_two_actions_on_one_key(self, tmp_path: Path, lines: str, other: str) -> None:
+        """A key of a screen does one thing, counting its lists and the app around it."""
+        with pytest.raises(SettingsError, match=r"is also '") as told:
+            keys(tmp_path, f"[keys]\n{lines}")
+        assert other in str(told.value)
+
+    @pytest.mark.parametrize(
+        "lines",
+        [
+            '"approval.approve" = "d"\n"approval.deny" = "a"',
+            '"live.nets" = "m"\n"live.mode" = "n"',
+            '"confirm.yes" = "i"',
+            '"replay.back" = "h"',
+        ],
+    )
+    def test_keys_may_change_places(self, tmp_path: Path, lines: str) -> None:
+        """A key that another action gave up is free, and one that only other screens have."""
+        assert keys(tmp_path, f"[keys]\n{lines}")
+
+    @pytest.mark.parametrize(
+        "key", ["Enter", "SPACE", "f25", "entr", "ctrl+", "hyper+shift+shift+a", "aa"]
+    )
+    def test_keys_that_no_terminal_sends(self, key: str) -> None:
+        """A name that never comes is a mistake, not a key that does nothing."""
+        assert not is_key(key)
+
+    @pytest.mark.parametrize(
+        ("key", "name"),
+        [
+            ("?", "question_mark"),
+            ("+", "plus"),
+            ("ctrl++", "ctrl+plus"),
+            ("hyphen_minus", "minus"),
+            ("ctrl+m", "enter"),
+            ("shift+y", "Y"),
+            ("ü", "ü"),
+            ("f12", "f12"),
+            ("ctrl+shift+left", "ctrl+shift+left"),
+        ],
+    )
+    def test_names_of_keys(self, key: str, name: str) -> None:
+        """Keys are known by sign, by name and with modifiers."""
+        assert is_key(key)
+        assert normal(key) == name
+
+    def test_the_usual_keys_pass(self) -> None:
+        """Writing down what is there anyway is refused for no action, lists' on other screens aside."""
+        for owner in _classes():
+            for binding in bindings_of(owner):
+                if binding.id:
+                    assert is_key(binding.key), binding
+
+
+class TestBindings:
+    def test_each_has_a_name_an_explanation_and_one_action(self) -> None:
+        """Every binding of every screen can be put on another key, and is told apart."""
+        actions: dict[str, set[str]] = {}
+        for owner in _classes():
+            for binding in (b for b in bindings_of(owner) if not b.system):
+                assert binding.id, (owner, binding)
+                assert binding.description, (owner, binding)
+                assert binding.tooltip, (owner, binding)
+                actions.setdefault(binding.id, set()).add(binding.action)
+        assert len(actions) > 80
+        assert {name: found for name, found in actions.items() if len(found) > 1} == {}
+
+    def test_a_key_of_a_class_does_one_thing(self) -> None:
+        """Textual frees the whole key when one of its bindings moves: nothing else may be on it."""
+        for owner in _classes():
+            found: dict[str, set[str]] = {}
+            for binding in bindings_of(owner):
+                found.setdefault(binding.key, set()).add(binding.action)
+            assert {key: actions for key, actions in found.items() if len(actions) > 1} == {}, owner
+
+    def test_what_keys_are_called(self) -> None:
+        """As on the keyboard, briefly."""
+        names = [display_key(k) for k in ("a", "question_mark", "ctrl+s", "enter", "up", "pagedown")]
+        assert names == ["a", "?", "^s", "enter", "↑", "pgdn"]
+
+
+OTHER = Appearance(
+    keys=dict(
+        checked(
+            [
+                KeySetting(name, (key,), "interlock.toml:1")
+                for name, key in (
+                    ("approval.approve", "y"),
+                    ("approval.close", "f9"),
+                    ("approval.fold", "f8"),
+                    ("list.open", "f7"),
+                    ("live.interrupt", "ctrl+t"),
+                    ("app.help", "f2"),
+                )
+            ]
+        )
+    )
+)
+
+
+class TestShown:
+    async def test_the_key_works_and_the_old_one_does_not(self, tmp_path: Path) -> None:
+        """`y` approves where `approval.approve` is `y`; `a` does nothing there any more."""
+        async with showing(BY_NAME["approval"], tmp_path, (80, 24), OTHER) as on:
+            hub = on.app.hub  # type: ignore[attr-defined]
+            await on.pilot.press("a")
+            assert hub.asked == []
+            await on.pilot.press("y")
+            for _ in range(100):
+                await on.pilot.pause(0.01)
+                if hub.asked:
+                    break
+            assert hub.asked == [("decide", "ap1", True, "maria", None)]
+
+    async def test_footer_hints_help_and_palette_say_so(self, tmp_path: Path) -> None:
+        """Each text that names a key names the one that works."""
+        async with showing(BY_NAME["approval-hard"], tmp_path, (120, 40), OTHER) as on:
+            text = on.painted()
+            assert "y next page" in text
+            assert "y shows the next page" in text
+            assert "f9 decide later" in text
+            assert "f8 shows all 61" in text
+            assert "a next page" not in text
+            await on.pilot.press("f2")
+            await on.until("approval.approve")
+            assert re.search(r"│ +y +next page +approval\.approve", on.painted())
+            await on.pilot.press("escape", "ctrl+p")
+            await on.until("y · Show the next page")
+        async with showing(BY_NAME["live"], tmp_path, (80, 24), OTHER) as on:
+            assert "3 more lines, f7 shows them" in on.painted()
+            assert "^t interrupt" in on.painted()
+            assert "f2 help" in on.painted()
+
+
+class TestTyping:
+    @pytest.mark.parametrize(("key", "character"), [("y", "y"), ("minus", "-"), ("at", "@")])
+    async def test_a_key_that_works_everywhere_is_text_in_a_line(self, key: str, character: str) -> None:
+        """One that an operator gave to the palette opens it, but not while it is typed into a filter."""
+        keys = dict(checked([KeySetting("app.commands", (key,), "interlock.toml:1")]))
+        source, appearance = Source(SESSIONS), Appearance(keys=keys)
+        async with HistoryConsole(source, zone=UTC, appearance=appearance).run_test() as pilot:
+            await pilot.app.workers.wait_for_complete()
+            await pilot.app.run_action("filter", pilot.app.screen)
+            await pilot.press(character)
+            assert pilot.app.screen.query_one(Input).value == character
+            await pilot.press("escape", character)
+            assert isinstance(pilot.app.screen, CommandPalette)
+
+
+class TestCommandLine:
+    @pytest.mark.parametrize(
+        "command", [["console"], ["demo"], ["run", "x"], ["resume", "x"], ["replay", "x"]]
+    )
+    def test_every_console_has_the_options(self, command: list[str]) -> None:
+        """`--theme` and `--ascii` are there wherever a console opens."""
+        args = parser().parse_args([*command, "--theme", "nord", "--ascii"])
+        assert (args.theme, args.ascii) == ("nord", True)
+        assert parser().parse_args([*command, "--no-ascii"]).ascii is False
+
+    def test_a_theme_that_is_not_there(self, tmp_path: Path) -> None:
+        """The message has the near one and all others."""
+        with pytest.raises(
+            SettingsError, match=r"no theme 'interlok'; did you mean 'interlock'\?"
+        ) as told:
+            appearance(tmp_path, "", "", "--theme", "interlok")
+        assert "interlock-contrast" in str(told.value)
+        assert "nord" in str(told.value)
+
+    def test_ascii_follows_the_locale_unless_it_is_said(self, tmp_path: Path) -> None:
+        """By itself on a terminal without UTF-8, by choice anywhere, and never against one's choice."""
+        args = parser().parse_args(["console"])
+        plain = {"LANG": "C", "INTERLOCK_CONFIG_DIR": str(tmp_path)}
+        assert appearance_of(args, environ=plain, directory=tmp_path).ascii_only
+        assert not appearance_of(
+            args, environ={**plain, "LANG": "C.UTF-8"}, directory=tmp_path
+        ).ascii_only
+        args.ascii = False
+        assert not appearance_of(args, environ=plain, directory=tmp_path).ascii_only

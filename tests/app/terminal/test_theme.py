@@ -1,0 +1,140 @@
+"""Colours: the console's own themes, choosing one, and that what is written can be read in each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.color import Color
+from textual.theme import BUILTIN_THEMES
+
+from interlock.app.terminal.appearance import Appearance
+from interlock.app.terminal.theme import HIGH_CONTRAST, OWN_THEMES, theme_names
+
+from ..support.views import BY_NAME, Shown, showing
+
+AA = 4.5
+AAA = 7.0
+CURSOR = 0.12
+"""How much of the primary colour the line under a list's cursor has; see `BlockList`."""
+TEXTS = ("foreground", "text-primary", "text-secondary", "text-accent", "text-warning", "text-error")
+
+
+def luminance(colour: Color) -> float:
+    """WCAG 2's relative luminance."""
+
+    def linear(value: int) -> float:
+        share = value / 255
+        return share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
+
+    return 0.2126 * linear(colour.r) + 0.7152 * linear(colour.g) + 0.0722 * linear(colour.b)
+
+
+def contrast(one: Color, other: Color) -> float:
+    """WCAG 2's ratio of two colours, from 1 to 21."""
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def faint(on: Shown) -> list[tuple[str, float]]:
+    """The words on screen with less than 4.5 to their ground; behind a panel nothing is to be read."""
+    framed = list(on.app.screen.query(".frame, #--container"))
+    region = framed[0].region if framed else on.app.screen.region
+    found: list[tuple[str, float]] = []
+    for y, strip in enumerate(on.strips()):
+        x = 0
+        for text, style, _ in strip:
+            inside = region.y <= y < region.bottom and region.x <= x < region.right
+            x += len(text)
+            if not inside or style is None or not any(c.isalnum() for c in text):
+                continue
+            assert style.color is not None, text
+            assert style.bgcolor is not None, text
+            ratio = contrast(Color.from_rich_color(style.color), Color.from_rich_color(style.bgcolor))
+            if ratio < AA:
+                found.append((text.strip(), round(ratio, 2)))
+    return found
+
+
+async def check_contrast(on: Shown) -> None:
+    """Every word of a screen stands out in each of the three themes, switched while it is shown."""
+    for theme in OWN_THEMES:
+        on.app.theme = theme.name
+        await on.pilot.pause(0.05)
+        assert faint(on) == [], theme.name
+
+
+class TestContrast:
+    def test_the_ratio_is_wcag_s(self) -> None:
+        """Black on white is 21 to 1, a colour on itself 1, and #767676 on white just passes."""
+        white = Color.parse("#ffffff")
+        assert contrast(Color.parse("#000000"), white) == pytest.approx(21)
+        assert contrast(white, white) == 1
+        assert contrast(Color.parse("#767676"), white) == pytest.approx(4.54, abs=0.01)
+        assert contrast(Color.parse("#777777"), white) < AA
+
+    @pytest.mark.parametrize("theme", OWN_THEMES, ids=lambda theme: theme.name)
+    async def test_every_pair_of_a_theme(self, theme: object, tmp_path: Path) -> None:
+        """Text, muted text and text of each state are readable on every ground, under the cursor too."""
+        least = AAA if theme is HIGH_CONTRAST else AA
+        async with showing(BY_NAME["live"], tmp_path, (80, 24), Appearance(theme=theme.name)) as on:  # type: ignore[attr-defined]
+            colours = on.app.theme_variables
+            primary = Color.parse(colours["primary"]).with_alpha(CURSOR)
+            texts = {name: Color.parse(colours[name]) for name in (*TEXTS, "text-success", "text-muted")}
+            texts["muted"] = Color.parse(colours["foreground"]).with_alpha(0.6)
+            for ground in ("background", "surface"):
+                plain = Color.parse(colours[ground])
+                for place, colour in ((ground, plain), (f"{ground} under the cursor", plain + primary)):
+                    for name, text in texts.items():
+                        if name == "text-muted" and colour is not plain:
+                            continue  # Titles and legends only.
+                        assert round(contrast(colour + text, colour), 1) >= least, (name, place)
+            panel = Color.parse(colours["panel"])
+            for name, text in texts.items():
+                assert contrast(panel + text, panel) >= least, (name, "panel")
+            for badge in ("warning", "primary"):
+                assert contrast(Color.parse(colours[badge]), panel) >= AA, badge
+
+
+class TestChoice:
+    def test_ours_come_first(self) -> None:
+        """Three of its own and all of Textual's can be named."""
+        names = theme_names()
+        assert names[:3] == ["interlock", "interlock-light", "interlock-contrast"]
+        assert set(BUILTIN_THEMES) < set(names)
+
+    async def test_the_chosen_one_is_used(self, tmp_path: Path) -> None:
+        """A light theme paints a light ground."""
+        async with showing(
+            BY_NAME["live"], tmp_path, (80, 24), Appearance(theme="interlock-light")
+        ) as on:
+            last = next(iter(on.strips()[10]))
+            assert last.style is not None
+            assert last.style.bgcolor is not None
+            assert luminance(Color.from_rich_color(last.style.bgcolor)) > 0.8
+
+    async def test_textual_s_own_work(self, tmp_path: Path) -> None:
+        """Each built-in theme paints the dialog, with nothing of it missing."""
+        async with showing(BY_NAME["approval-hard"], tmp_path) as on:
+            wanted = on.painted()
+            for name in BUILTIN_THEMES:
+                on.app.theme = name
+                await on.pilot.pause(0.02)
+                assert on.painted() == wanted, name
+
+    async def test_the_palette_switches(self, tmp_path: Path) -> None:
+        """Commands, Theme, a name: the console has other colours."""
+        async with showing(BY_NAME["live"], tmp_path) as on:
+            await on.pilot.press("ctrl+p")
+            await on.until("Open the selected request")
+            await on.pilot.press(*"theme")
+            await on.until("Change the colours")
+            await on.pilot.pause(0.2)
+            await on.pilot.press("enter")
+            await on.until("Search for themes")
+            await on.pilot.press(*"interlock-light")
+            await on.until("interlock-light")
+            await on.pilot.pause(0.3)
+            await on.pilot.press("enter")
+            await on.pilot.pause(0.2)
+            assert on.app.theme == "interlock-light"

@@ -1,0 +1,89 @@
+"""The screen behind a panel: dimmed, and as it is now."""
+
+from __future__ import annotations
+
+from textual.color import Color
+from textual.strip import Strip
+from textual.style import Style
+from textual.visual import RenderOptions
+
+from interlock.app.widgets.base.backdrop import Behind
+
+from ..support.scenes import deploy_request
+from ..support.stage import Stage, stage
+
+ASKS = "2 waiting"
+
+
+def line(on: Stage, text: str) -> Strip:
+    """The painted line with `text` in it."""
+    return next(strip for strip in on.app.screen._compositor.render_strips() if text in strip.text)
+
+
+def brightness(strip: Strip) -> float:
+    """How bright the brightest letter of a line is, from 0 to 1."""
+    colours = [style.color for text, style, _ in strip if text.strip() and style and style.color]
+    return max(Color.from_rich_color(colour).brightness for colour in colours)
+
+
+def ground(on: Stage) -> float:
+    """How bright the ground of the first line is, from 0 to 1."""
+    first = on.app.screen._compositor.render_strips()[0]
+    colour = next(style.bgcolor for _, style, _ in first if style and style.bgcolor)
+    return Color.from_rich_color(colour).brightness
+
+
+class TestBehind:
+    async def test_it_is_what_was_there_darker(self) -> None:
+        """The title of the screen below can be read, less bright than without a panel over it."""
+        async with stage() as on:
+            before = line(on, "1 waiting")
+            await on.press("question_mark")
+            await on.until("THIS SCREEN")
+            behind = line(on, "1 waiting")
+            assert behind.text == before.text
+            assert brightness(behind) < brightness(before)
+
+    async def test_what_changes_below_is_seen(self) -> None:
+        """A request that comes while a panel is open is counted behind it."""
+        async with stage() as on:
+            await on.press("question_mark")
+            await on.until("THIS SCREEN")
+            assert ASKS not in on.painted()
+            on.hub.request(deploy_request(id="ap2", call_id="c10"))
+            await on.until(ASKS)
+
+    async def test_another_theme_changes_it_too(self) -> None:
+        """The panel's ground and what is behind it have the colours of the same theme."""
+        async with stage() as on:
+            await on.press("question_mark")
+            await on.until("THIS SCREEN")
+            assert ground(on) < 0.3
+            on.app.theme = "interlock-light"
+            await on.settle()
+            assert ground(on) > 0.7
+
+    async def test_it_fills_another_size(self) -> None:
+        """After the terminal has grown, what is behind the panel reaches its edges."""
+        async with stage(size=(80, 24)) as on:
+            await on.press("question_mark")
+            await on.until("THIS SCREEN")
+            await on.pilot.resize_terminal(120, 40)
+            await on.settle()
+            strips = on.app.screen._compositor.render_strips()
+            assert {strip.cell_length for strip in strips} == {120}
+            assert strips[39].text.rstrip().endswith("? help")
+
+    async def test_unchanged_it_is_painted_once(self) -> None:
+        """While nothing moves below, a panel's own changes do not have that painted again."""
+        async with stage() as on:
+            await on.press("question_mark")
+            await on.until("THIS SCREEN")
+            behind = on.app.screen.render()
+            assert isinstance(behind, Behind)
+            options = RenderOptions(Style.parse, {})
+            one, other, narrow = (
+                behind.render_strips(width, 40, Style.null(), options) for width in (120, 120, 100)
+            )
+            assert all(a is b for a, b in zip(one, other, strict=True))
+            assert {strip.cell_length for strip in narrow} == {100}

@@ -1,0 +1,164 @@
+"""Nets as lines: places, tokens, and what the marking means for the next call."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.app.widgets.nets.drawing import picture_blocks
+from interlock.app.widgets.nets.list import net_blocks, places_line, prospects, tokens, words
+from interlock.engine.history.model.records import NetRecord, TransitionRecord
+from interlock.engine.history.model.state import NetState, SessionState
+
+from ..support.queue_scenes import sliding, two_people
+from ..support.scenes import NOW, approve, before, block, deploy_request, limit, release_bot, require
+
+
+def meaning(net: NetState) -> list[str]:
+    return [f"{p.symbol} {p.text}" for p in prospects(net)]
+
+
+class TestMeaning:
+    def test_a_sequence_says_what_is_missing(self) -> None:
+        """Before the first call the second needs it; after it the second may run."""
+        assert meaning(require("test", "deploy", 4, "ready")) == ["■ deploy needs test first"]
+        assert meaning(require("test", "deploy", 4, "gate")) == ["▸ deploy may run"]
+
+    def test_an_approval_asks(self) -> None:
+        """A manual transition that is enabled asks a person."""
+        assert meaning(approve("deploy", 5)) == ["◐ deploy asks a person"]
+
+    def test_a_budget_is_counted(self) -> None:
+        """A limit says how many calls are left, and when none is."""
+        assert meaning(limit("deploy", 2, 2, 6)) == ["▸ deploy: 2 left"]
+        assert meaning(limit("deploy", 2, 0, 6)) == ["■ deploy at its limit"]
+
+    def test_a_budget_per_action_says_what_refills_it(self) -> None:
+        """A limit per action names the action that gives the tokens back."""
+        each = limit("push", 1, 0, 6)
+        refill = TransitionRecord(
+            name="refill",
+            inputs=("ready",),
+            outputs=("ready",),
+            tools=("review",),
+            deferred=True,
+            transfers=(("spent", "budget"),),
+        )
+        record = each.net.model_copy(
+            update={"places": (*each.net.places, "spent"), "transitions": (*each.net.transitions, refill)}
+        )
+        net = NetState(net=record, active=True, marking={**each.marking, "spent": 1})
+        assert meaning(net) == ["■ push at its limit until review"]
+
+    def test_a_blocked_tool_is_blocked(self) -> None:
+        """A transition that can never fire blocks its tool."""
+        assert meaning(block("rm", 7)) == ["■ rm is blocked"]
+
+    def test_a_hand_built_net_without_a_rule(self) -> None:
+        """Arc weights count: two tokens are needed where a place is listed twice."""
+        record = NetRecord(
+            key="pair",
+            name="pair",
+            places=("hands",),
+            transitions=(
+                TransitionRecord(name="lift", inputs=("hands", "hands"), outputs=(), tools=("lift",)),
+            ),
+            initial_marking={"hands": 2},
+        )
+        assert meaning(NetState(net=record, active=True, marking={"hands": 1})) == ["■ lift at its limit"]
+        assert meaning(NetState(net=record, active=True, marking={"hands": 2}))[0].startswith("▸ lift")
+
+    def test_an_inactive_net_says_that_its_state_is_kept(self) -> None:
+        """Off means off, with the tokens where they are."""
+        assert words(require("a", "b", 1, "ready", active=False)).plain == "off (state kept)"
+
+
+class TestPlaces:
+    @pytest.mark.parametrize(
+        ("number", "shown"), [(0, "○"), (1, "●"), (4, "●●●●"), (5, "●5"), (90, "●90")]
+    )
+    def test_tokens_are_dots_and_a_number_from_five_on(self, number: int, shown: str) -> None:
+        """Few tokens can be seen, many are counted."""
+        assert tokens(number) == shown
+
+    def test_places_in_order_with_arrows(self) -> None:
+        """The place that was left for good is not shown; an arrow leads to the next."""
+        assert places_line(require("test", "deploy", 4, "gate")).plain == "ready ○ → gate ●"
+        assert places_line(limit("deploy", 7, 7, 6)).plain == "ready ●  budget ●7"
+
+
+class TestLines:
+    def test_columns_are_aligned(self) -> None:
+        """Places and meanings of all nets start in the same column."""
+        lines = [block.lines(100)[0].plain for block in net_blocks(release_bot())]
+        assert (
+            len({line.index("ready") for line in lines if not line.startswith("[x] require-lint")}) == 1
+        )
+        assert lines[2].startswith("[x] approve-before-deploy ")
+        assert lines[5].startswith("[ ] require-freeze-before-deploy ")
+
+    @pytest.mark.parametrize("width", [20, 40, 71, 72, 100, 160])
+    def test_no_line_is_too_wide(self, width: int) -> None:
+        """At any width lines fit; what does not is cut with an ellipsis."""
+        for shown in net_blocks(release_bot()):
+            for line in shown.lines(width):
+                assert line.cell_length <= width
+
+    def test_changed_nets_are_marked(self) -> None:
+        """A replay's changed nets carry a sign, not only a colour."""
+        state: SessionState = release_bot()
+        marked = net_blocks(state, changed={"block-rm"})
+        assert [b.key for b in marked if "Δ" in b.lines(100)[0].plain] == ["block-rm"]
+
+
+class TestTime:
+    def test_a_sliding_limit_says_when_the_next_is_back(self) -> None:
+        """Timed nets: what is left of how many, and when time brings the next one."""
+        net = sliding(1, 2880, 100)
+        assert [p.text for p in prospects(net, NOW)] == ["push: 1 of 3 left · next back in 12 min"]
+
+    def test_the_marking_ages(self) -> None:
+        """Timed nets: since the last event tokens have come back; at the limit it says until when."""
+        assert prospects(sliding(0, 3700, 3600, 60), NOW)[0].text.startswith("push: 2 of 3 left")
+        assert prospects(sliding(0, 60, 30, 0), NOW)[0].text == (
+            "push at its limit · next back in 59 min"
+        )
+        assert prospects(sliding(3), NOW)[0].text == "push: 3 of 3 left"
+
+    def test_lines_age_too(self) -> None:
+        """Timed nets: places and words of the list are those of now, not of the last event."""
+        state = release_bot()
+        state.nets = {"limit": sliding(0, 3700, 60, 30)}
+        (line,) = (line.plain for line in net_blocks(state, now=NOW)[0].lines(120))
+        assert "budget ●" in line
+        assert "push: 1 of 3 left · next back in 59 min" in line
+
+
+class TestPeople:
+    def test_how_many_are_asked(self) -> None:
+        """Two people: the net says how many must approve."""
+        assert meaning(two_people()) == ["◐ deploy asks 2 people"]
+
+    def test_progress_as_tokens(self) -> None:
+        """Two people: while a request is open its approvals are tokens and rings, with who and when."""
+        asking = [deploy_request(people=2, given=("ben",), given_at=(before(180),))]
+        told = "◐ deploy asks 2 people  approvals ●○ ben"
+        assert words(two_people(), NOW, asking).plain == f"{told} 3 min ago ✓"
+        assert words(two_people(), None, asking).plain == told
+        assert words(two_people(), NOW, [deploy_request()]).plain == "◐ deploy asks 2 people"
+
+
+class TestConditions:
+    def test_shown_where_there_is_room(self) -> None:
+        """Conditions: the list has `when` at the end of a line, and drops it before anything else."""
+        state = release_bot()
+        state.approvals.clear()
+        state.nets = {"approve-before-deploy": two_people()}
+        (block,) = net_blocks(state, now=NOW)
+        assert block.lines(120)[0].plain.rstrip().endswith('when input.env = "prod"')
+        assert "when" not in block.lines(72)[0].plain
+        assert "asks 2 people" in block.lines(72)[0].plain
+
+    def test_in_the_picture(self) -> None:
+        """Conditions: the net's panel says which calls it has a say in."""
+        text = [line.plain for b in picture_blocks(two_people()) for line in b.lines(100)]
+        assert 'has a say in calls of deploy only when input.env = "prod"' in text

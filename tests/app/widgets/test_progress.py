@@ -1,0 +1,146 @@
+"""What has been satisfied when a call asks, without a screen."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.app.viewmodels.effects import commands_of, effects_of
+from interlock.app.widgets.approval.progress import Viewer, so_far
+from interlock.app.widgets.approval.request import request_text
+from interlock.engine.history.model.records import TransitionRecord
+
+from ..support.scenes import NOW, START, before, deploy_request, net, release_bot, step
+
+
+def said(request: object, session: object, viewer: Viewer | None = None) -> str:
+    return " ".join(line.plain for line in so_far(request, session, NOW, 100, viewer))
+
+
+def sliding(left: int, *came: float):
+    """A limit of three in an hour, of which some were used so many seconds ago."""
+    record = net(
+        "limit-deploy-3-per-1h",
+        "idle ready budget spent",
+        (
+            START,
+            step("do-deploy", "ready+budget", "ready+spent", "deploy"),
+            TransitionRecord(name="recover", inputs=("spent",), outputs=("budget",), after=3600.0),
+        ),
+        {"ready": 1, "budget": left, "spent": len(came)},
+        initial={"idle": 1, "budget": 3},
+    )
+    return record.model_copy(update={"since": {"spent": tuple(NOW.timestamp() - s for s in came)}})
+
+
+class TestSoFar:
+    def test_prerequisites_and_theirs(self) -> None:
+        """What the call needs and what that needs, each with when it succeeded; others are counted."""
+        assert said(deploy_request(), release_bot()) == (
+            "✓ lint 3 min ago   ✓ test 70 s ago   deploy: 2 of 2 left   1 other successful call"
+        )
+
+    def test_a_sliding_limit_says_when_one_comes_back(self) -> None:
+        """By the clock, not by the last event: what has come back since is there."""
+        state = release_bot()
+        state.nets["limit-deploy-2"] = sliding(1, 2880.0, 60.0)
+        assert "deploy: 1 of 3 left, next back in 12 min" in said(deploy_request(), state)
+        state.nets["limit-deploy-2"] = sliding(1, 3700.0, 60.0)
+        assert "deploy: 2 of 3 left, next back in 59 min" in said(deploy_request(), state)
+
+    def test_nets_that_are_off_want_nothing(self) -> None:
+        """A net that was switched off has no say."""
+        state = release_bot()
+        for each in state.nets.values():
+            each.active = False
+        state.active = []
+        assert said(deploy_request(), state) == "3 successful calls"
+
+    @pytest.mark.parametrize(
+        ("given", "times", "people", "expected"),
+        [
+            ((), (), 2, "0 of 2: two people must approve"),
+            (("ada",), (120,), 2, "1 of 2: ada 2 min ago ✓ — 1 more needed"),
+            (("ada", "bob"), (7300, 2), 4, "2 of 4: ada 2 h ago ✓, bob just now ✓ — 2 more needed"),
+            (("ada", "bob"), (40,), 3, "2 of 3: ada 40 s ago ✓, bob ✓ — 1 more needed"),
+        ],
+    )
+    def test_people(
+        self, given: tuple[str, ...], times: tuple[float, ...], people: int, expected: str
+    ) -> None:
+        """Who has approved and when, where that is known, and how many are missing."""
+        request = deploy_request(people=people, given=given, given_at=tuple(map(before, times)))
+        assert said(request, release_bot()).startswith(expected)
+
+    @pytest.mark.parametrize(
+        ("viewer", "expected"),
+        [
+            (Viewer("maria"), ", not you: you started this session"),
+            (Viewer("maria", own_approvals=True), "more needed   ✓"),
+            (Viewer("Maria"), ", not you: you started this session"),
+            (Viewer("ada"), ", not you: you have approved"),
+            (Viewer("jo"), "more needed   ✓"),
+        ],
+    )
+    def test_not_you(self, viewer: Viewer, expected: str) -> None:
+        """One operator alone sees why it still waits."""
+        state = release_bot()
+        state.starters = {"maria": "opened"}
+        assert expected in said(deploy_request(people=2, given=("ada",)), state, viewer).replace(
+            "needed ✓", "needed   ✓"
+        )
+
+
+class TestHead:
+    def head(self, width: int = 76, **more: object) -> list[str]:
+        request = deploy_request(**more)
+        return [line.plain for line in request_text(request, None, NOW, width, 40).lines]
+
+    def test_effects_and_risk_lead(self) -> None:
+        """The rule's word for the risk, with a symbol, and the call's effects, most specific first."""
+        [first, *_] = self.head(names=("rm", "push", "bash"), risk="high")
+        assert first.startswith("WHAT WILL RUN")
+        assert first.endswith("effects: rm, push   ▲ risk high")
+
+    def test_a_narrow_dialog_hides_no_effect(self) -> None:
+        """What does not fit beside the heading stands below it, whole; the risk stays at the top."""
+        names = (*(f"effect-{n}" for n in range(12)), "bash")
+        lines = self.head(40, names=names, risk="medium")
+        assert lines[0].endswith("▸ risk medium")
+        below = " ".join(line.strip() for line in lines[1:7])
+        assert all(name in below for name in names[:-1])
+        assert all(len(line) <= 40 for line in lines)
+
+    def test_a_word_of_the_agent_is_no_risk(self) -> None:
+        """Only a rule calls a risk by name; without one nothing is said."""
+        lines = self.head(input={"risk": "low"}, names=("bash",))
+        assert "risk" not in lines[0]
+
+    def test_the_commands_of_a_script(self) -> None:
+        """G-51: each simple command as it is written, those that others run too, above the text."""
+        lines = self.head(
+            input={"command": "cd /srv && sudo git push --force; rm -rf cache"},
+            names=("push", "rm", "bash"),
+        )
+        assert lines[2] == ("  runs  │ cd /srv │ sudo git push --force │ git push --force │ rm -rf cache")
+
+    def test_many_commands_are_counted(self) -> None:
+        """Few lines, and no command left out without a word."""
+        command = "; ".join(f"echo number {n}" for n in range(200))
+        lines = self.head(input={"command": command}, names=("push", "bash"))
+        start = next(n for n, line in enumerate(lines) if line.startswith("  runs"))
+        runs = lines[start : start + 3]
+        assert lines[start + 3].startswith("  command")
+        assert "more commands" in runs[-1]
+
+    def test_a_single_command_is_not_said_twice(self) -> None:
+        """Its text is the input's own."""
+        assert commands_of(deploy_request(input={"command": "git push"}, names=("push", "bash"))) == ()
+
+    def test_without_other_names_the_tool_is_the_effect(self) -> None:
+        """A tool that is a name of its own."""
+        assert effects_of(deploy_request(called="deploy", names=("deploy",))) == ("deploy",)
+
+    def test_why_a_condition_counts_as_met(self) -> None:
+        """A rule that applies because something is missing says what."""
+        lines = self.head(note="the call has no input.path")
+        assert any("applies because the call has no input.path" in line for line in lines)

@@ -1,0 +1,187 @@
+"""What an edit would change, shown as a diff: in the dialog and, counted, in the queue."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import JsonValue
+
+from interlock.app.widgets.approval.proposed_edits import edit_counts, proposed_edits
+from interlock.app.widgets.approval.queue_lines import waiting_block
+from interlock.app.widgets.approval.request import request_text
+from interlock.engine.history.model.state import ApprovalState
+
+from ..support.scenes import NOW, deploy_request
+
+OLD = """def total(cart):
+    price = 0
+    for item in cart:
+        price += item.price
+    return price
+"""
+NEW = OLD.replace("price = 0", "price = 1").replace("return price", "return send(price)")
+DIFF = """--- a/cart.py
++++ b/cart.py
+@@ -1,5 +1,5 @@
+ def total(cart):
+-    price = 0
++    price = 1
+     for item in cart:
+         price += item.price
+-    return price
++    return send(price)"""
+
+
+def asks(called: str = "edit", **more: object) -> ApprovalState:
+    return deploy_request(**{"called": called, "tool": called, "names": (called,), **more})
+
+
+def lines(request: ApprovalState, width: int = 76, height: int = 60) -> list[str]:
+    return [line.plain for line in request_text(request, None, NOW, width, height).lines]
+
+
+PAIRS = [
+    {"path": "cart.py", "old_text": OLD, "new_text": NEW},
+    {"file_path": "cart.py", "old_string": OLD, "new_string": NEW, "replace_all": False},
+    {"path": "cart.py", "old_str": OLD, "new_str": NEW},
+    {"path": "cart.py", "oldText": OLD, "newText": NEW},
+    {"file_path": "cart.py", "edits": [{"old_string": OLD, "new_string": NEW}]},
+    {"title": "Edit", "changes": [{"path": "cart.py", "old_text": OLD, "new_text": NEW}]},
+]
+
+
+class TestDiff:
+    @pytest.mark.parametrize("given", PAIRS)
+    def test_a_second_change_stands_out(self, given: dict[str, JsonValue]) -> None:
+        """Whatever an agent calls its fields: both changes are lines of one diff."""
+        shown = lines(asks(input=given))
+        assert [line.strip() for line in shown if "- │" in line] == [
+            "- │     price = 0",
+            "- │     return price",
+        ]
+        assert [line.strip() for line in shown if "+ │" in line] == [
+            "+ │     price = 1",
+            "+ │     return send(price)",
+        ]
+        assert "WOULD CHANGE  +2 −2" in shown
+        assert sum("for item in cart" in line for line in shown) == 1
+        assert any("cart.py" in line for line in shown)
+
+    def test_several_edits_of_several_files(self) -> None:
+        """Each under its file, with what else its entry says."""
+        edits = [
+            {"path": "a.py", "old_text": "x = 1", "new_text": "x = 2", "replace_all": True},
+            {"path": "b.py", "old_text": None, "new_text": "new\nfile\n"},
+        ]
+        shown = [line.strip() for line in lines(asks(input={"edits": edits}))]
+        assert "a.py (replace_all=True)" in shown
+        assert shown[shown.index("b.py") + 1] == "+ │ new"
+        assert "WOULD CHANGE  +3 −1" in shown
+
+    def test_what_a_diff_would_leave_out_is_shown_as_it_is(self) -> None:
+        """Entries with a field that the diff does not show, and other entries, stay in the input."""
+        entry = {"old_text": "a", "new_text": "b", "then": "rm -rf /"}
+        for value in ([entry], [{"old_text": "a", "new_text": "b"}, "rm -rf /"]):
+            shown = lines(asks(input={"path": "a", "edits": value}))
+            assert any("rm -rf /" in line for line in shown)
+
+    @pytest.mark.parametrize("changed", ["", "echo done"])
+    def test_lines_that_stay_are_shown_too(self, changed: str) -> None:
+        """Texts that are alike, or but for one line: no line of them is hidden by their diff."""
+        script = [f"step {number}" for number in range(20)]
+        old, new = "\n".join([*script, ""]), "\n".join([*script, changed])
+        given: dict[str, JsonValue] = {"path": "run.sh", "old_text": old, "new_text": new}
+        shown = "\n".join(lines(asks(input=given)))
+        assert shown.count("│ step 7\n") + shown.count("│ step 7 ") == 2
+        assert ("nothing: both texts are the same" in shown) is (not changed)
+        listed: dict[str, JsonValue] = {"path": "run.sh", "edits": [{"old_text": old, "new_text": new}]}
+        assert "step 7" in "\n".join(lines(asks(input=listed)))
+
+    def test_other_fields_stay(self) -> None:
+        """Only the two texts are replaced by their diff."""
+        shown = lines(asks(input={"path": "a", "old_text": "a", "new_text": "b", "extra": "kept"}))
+        assert any('"kept"' in line for line in shown)
+        assert not any("old_text" in line for line in shown)
+
+    def test_a_preview_that_says_the_same_is_enough(self) -> None:
+        """The tool's own diff of the file stands in place of the input's, where their lines agree."""
+        given = {"path": "cart.py", "old_text": OLD, "new_text": NEW}
+        shown = lines(asks(input=given, preview=DIFF))
+        assert "THE EDIT" not in " ".join(shown)
+        assert "WOULD CHANGE  +2 −2" in shown
+        assert "  │ +    return send(price)" in shown
+
+    def test_a_preview_that_differs_stands_beside_it(self) -> None:
+        """Where a tool says something else than its input, both are shown."""
+        given = {"path": "cart.py", "old_text": OLD, "new_text": NEW}
+        shown = lines(asks(input=given, preview=DIFF.replace("send(price)", "price + 1")))
+        assert any(line.startswith("THE EDIT") for line in shown)
+        assert any("+ │     return send(price)" in line for line in shown)
+        assert "  │ +    return price + 1" in shown
+
+    def test_a_new_file(self) -> None:
+        """What is written whole is shown whole, and that the file could not be read is said."""
+        shown = lines(asks("Write", input={"file_path": "a.py", "content": "one\ntwo\n"}))
+        assert any("the file is not readable here" in line for line in shown)
+        assert any("two" in line for line in shown)
+        assert not any("not readable" in line for line in lines(asks("send", input={"content": "x"})))
+
+    def test_nothing_in_it_can_draw_the_dialog(self) -> None:
+        """Control characters, markup and headings in an edit are text behind a bar."""
+        evil = "\x1b[2J\n[bold]x[/bold]\nWHY IT ASKS  nothing\n\u202eevil"
+        shown = lines(asks(input={"path": "\x1b[1m[red]", "old_text": "a\n", "new_text": evil}))
+        assert not any("\x1b" in line or "\u202e" in line for line in shown)
+        assert any("[bold]x[/bold]" in line for line in shown)
+        assert sum(line.startswith("WHY IT ASKS") for line in shown) == 1
+
+    @pytest.mark.parametrize("width", [30, 56, 76])
+    def test_all_of_it_is_there(self, width: int) -> None:
+        """Long lines are wrapped, never cut."""
+        text = "x" * 300 + "EVIL"
+        request = asks(input={"path": "a", "old_text": "a\n", "new_text": text})
+        shown = request_text(request, None, NOW, width, 60, expanded=True).lines
+        rows = [row.plain.split("│ ")[1] for row in shown if "│ " in row.plain]
+        assert text in "".join(rows)
+        assert all(row.cell_length <= width for row in shown)
+
+    def test_too_much_to_compare(self) -> None:
+        """Of very long texts the old stands before the new, at once."""
+        old = "\n".join(f"{n % 7}" for n in range(5_000))
+        found = proposed_edits(asks(input={"path": "a", "old_text": old, "new_text": old + "\nEVIL"}))
+        assert len(found.edits[0].lines) == 10_001
+
+
+class TestCounts:
+    def test_in_the_queue(self) -> None:
+        """A request's line says how many lines would come and go."""
+        request = asks(input={"path": "cart.py", "old_text": OLD, "new_text": NEW})
+        shown = [row.plain for row in waiting_block(request, "bot", NOW, ()).lines(60)]
+        assert any("+2 −2" in row for row in shown)
+
+    def test_of_a_preview(self) -> None:
+        """They are those of the file, where the tool could tell, without the diff's headers."""
+        given: dict[str, JsonValue] = {"path": "cart.py", "content": NEW}
+        assert edit_counts(asks("write", id="p", input=given, preview=DIFF)) == (2, 2)
+        assert edit_counts(asks("write", id="q", input=given)) == (5, 0)
+
+    @pytest.mark.parametrize(
+        ("before", "after", "counts"),
+        [
+            (None, "a\nb\n", (2, 0)),
+            (None, "a\nb", (2, 0)),
+            (None, "a\n\n", (2, 0)),
+            ("a\nb\n", "", (0, 2)),
+            ("a\n", "b\n", (1, 1)),
+            ("a\n", "\na\n", (1, 0)),
+            ("a\n", "b", (1, 1)),
+        ],
+    )
+    def test_the_last_newline_begins_no_line(
+        self, before: str | None, after: str, counts: tuple[int, int]
+    ) -> None:
+        """A text has as many lines as it would have as a file."""
+        given: dict[str, JsonValue] = {"path": "a", "old_text": before, "new_text": after}
+        assert edit_counts(asks(id=f"{before!r} {after!r}", input=given)) == counts
+
+    def test_of_nothing(self) -> None:
+        """A request that changes no file says nothing of lines."""
+        assert edit_counts(asks("bash", id="r", input={"command": "ls"})) is None

@@ -1,0 +1,256 @@
+"""The text of the approval dialog, without a screen."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from pydantic import JsonValue
+
+from interlock.app.widgets.approval.request import request_text
+from interlock.engine.history.model.records import ExtensionRecord
+from interlock.engine.history.model.state import ApprovalState, SessionState
+
+from ..support.scenes import deploy_request
+
+NOW = datetime(2026, 1, 5, 14, 0, tzinfo=UTC)
+
+
+def lines(
+    uninspectable: str | None = None,
+    preview: str | None = None,
+    *,
+    height: int = 40,
+    expanded: bool = False,
+    original: dict[str, JsonValue] | None = None,
+    width: int = 76,
+    beyond: str | None = None,
+) -> list[str]:
+    """The dialog's lines for a request of a shell command."""
+    request = ApprovalState(
+        id="a1",
+        session="s1",
+        agent="bot",
+        call_id="c1",
+        since=NOW,
+        tool="deploy",
+        called="bash",
+        input={"command": "$(cat todo) && ./deploy"},
+        names=("deploy", "bash"),
+        net="approve-before-deploy",
+        transition="approve",
+        title="Approve: deploy",
+        message="",
+        marking={"ready": 1},
+        uninspectable=uninspectable,
+        preview=preview,
+        original=original,
+        edited_by="ada" if original else None,
+        beyond=beyond,
+    )
+    text = request_text(request, None, NOW, width, height, expanded=expanded)
+    return [line.plain for line in text.lines]
+
+
+class TestUninspectable:
+    def test_comes_first(self) -> None:
+        """G-51: a command that could not be read to its end is announced before what it is taken for."""
+        shown = lines("command: \x1b[2Jits first word is made up as it runs")
+        at = next(i for i, line in enumerate(shown) if "UNINSPECTABLE" in line)
+        assert at < next(i for i, line in enumerate(shown) if line.startswith("  bash"))
+        assert not any("\x1b" in line for line in shown)
+
+    def test_is_silent_otherwise(self) -> None:
+        """A command that was read to its end gets no warning."""
+        assert not any("UNINSPECTABLE" in line for line in lines(None))
+
+
+class TestExtension:
+    def test_who_wants_it_to_wait(self) -> None:
+        """G-77: a request of two people says who wants to lengthen it, and that it takes another."""
+        request = deploy_request(
+            people=2,
+            extension={"until": NOW + timedelta(hours=2), "by": "be\x1bn"},
+        )
+        shown = [line.plain for line in request_text(request, None, NOW, 76, 40).lines]
+        said = " ".join(line.strip() for line in shown)
+        assert "n wants it to wait 2 h: a second person must lengthen it" in said
+        assert "\x1b" not in said
+        forever = request.model_copy(update={"extension": ExtensionRecord(until=None, by="ben")})
+        shown = [line.plain for line in request_text(forever, None, NOW, 76, 40).lines]
+        assert "ben wants it to wait for ever" in " ".join(line.strip() for line in shown)
+        one = request.model_copy(update={"extension": None})
+        shown = [line.plain for line in request_text(one, None, NOW, 76, 40).lines]
+        assert not any("wants it to wait" in line for line in shown)
+
+
+class TestBeyond:
+    def test_why_a_grant_does_not_cover_it(self) -> None:
+        """G-74: what asks although something like it was granted says what makes it another call."""
+        shown = lines(beyond="grant-1 does not cover this call: another value in \x1b[2Jcwd")
+        at = next(i for i, line in enumerate(shown) if line.startswith("WHY IT ASKS"))
+        said = " ".join(line.strip() for line in shown[at : at + 3])
+        assert "asks although granted: grant-1 does not cover this call: another value in" in said
+        assert "\x1b" not in said
+
+
+class TestEdited:
+    def test_who_edited_it_and_what(self) -> None:
+        """G-75: an edited input says by whom, with the difference to what the agent asked, whole."""
+        long = {"command": "\n".join(f"./step {n}" for n in range(60)), "cwd": "/srv"}
+        shown = lines(original=long, height=20)
+        at = shown.index("EDITED BY ada")
+        below = shown[at : shown.index(next(x for x in shown if x.startswith("WHY IT ASKS")))]
+        assert any("-" in line and "│ ./step 59" in line for line in below)
+        assert any("+" in line and "./deploy" in line for line in below)
+        assert any("cwd" in line for line in below)
+
+    def test_a_difference_behind_masks(self) -> None:
+        """G-75: where only masked text differs that is said, and nothing looks unedited."""
+        shown = lines(original={"command": "$(cat todo) && ./deploy"})
+        assert "EDITED BY ada" in shown
+        assert any("Only text that is masked here differs" in line for line in shown)
+
+    def test_fits_a_small_screen(self) -> None:
+        """No line is wider than there is room."""
+        shown = lines(original={"command": "./deploy " + "x" * 200}, width=40)
+        assert all(len(line) <= 40 for line in shown)
+
+    def test_silent_otherwise(self) -> None:
+        """The agent's own input is said to be edited by nobody."""
+        assert not any("EDITED" in line for line in lines())
+
+
+class TestPreview:
+    DIFF = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-old\n+new\n"
+
+    def test_stands_between_the_input_and_why_it_asks(self) -> None:
+        """What the tool would change is shown line by line, each marked as not the dialog's own."""
+        shown = lines(preview=self.DIFF)
+        start = shown.index("WOULD CHANGE  +1 −1")
+        assert shown[start + 1 : start + 6] == [
+            "  │ --- a.py",
+            "  │ +++ a.py",
+            "  │ @@ -1 +1 @@",
+            "  │ -old",
+            "  │ +new",
+        ]
+        why = next(i for i, line in enumerate(shown) if line.startswith("WHY IT ASKS"))
+        command = next(i for i, line in enumerate(shown) if "./deploy" in line)
+        assert command < start < why
+
+    def test_added_and_removed_lines_are_told_apart(self) -> None:
+        """By their sign, and by colour."""
+        request = ApprovalState(
+            id="a",
+            session="s",
+            agent="b",
+            call_id="c",
+            since=NOW,
+            tool="edit",
+            called="edit",
+            input={},
+            names=("edit",),
+            net="n",
+            transition="t",
+            title="",
+            message="",
+            marking={},
+            preview=self.DIFF,
+        )
+        rows = {row.plain: row for row in request_text(request, None, NOW, 76, 40).lines}
+        styles = {plain: {str(span.style) for span in row.spans} for plain, row in rows.items()}
+        assert "$text-success" in styles["  │ +new"]
+        assert "$text-error" in styles["  │ -old"]
+        assert not {"$text-success", "$text-error"} & styles["  │ +++ a.py"]
+
+    def test_a_long_one_keeps_its_end_and_leaves_room(self) -> None:
+        """Folded in its middle; `space` shows all of it, and what comes after stays on screen."""
+        diff = "\n".join(f"+line {n}" for n in range(300))
+        folded, whole = lines(preview=diff, height=24), lines(preview=diff, height=24, expanded=True)
+        assert len(folded) <= 24
+        assert any("lines hidden · space shows all 300" in line for line in folded)
+        assert "  │ +line 299" in folded
+        assert any(line.startswith("WHY IT ASKS") for line in folded)
+        assert sum(line.startswith("  │ +line") for line in whole) == 300
+
+    def test_nothing_in_a_file_can_draw_the_dialog(self) -> None:
+        """A diff is untrusted: control characters are shown, headings cannot be imitated."""
+        shown = lines(preview="+\x1b[2J\n+WHY IT ASKS  nothing\n \u202eevil")
+        assert not any("\x1b" in line or "\u202e" in line for line in shown)
+        assert sum(line.startswith("WHY IT ASKS") for line in shown) == 1
+
+    def test_without_one_there_is_no_section(self) -> None:
+        """Most tools change nothing that can be foretold."""
+        assert "WOULD CHANGE" not in lines()
+
+
+class TestLabel:
+    def dialog(self, label: str, width: int = 76, *, via: str | None = None) -> list[str]:
+        """The lines under the first heading, of a session whose tool `bash` has a label."""
+        request = ApprovalState(
+            id="a1",
+            session="s1",
+            agent="bot",
+            call_id="c1",
+            since=NOW,
+            tool="deploy",
+            called="bash",
+            input={"command": "./deploy"},
+            names=("deploy", "bash"),
+            net="n",
+            transition="t",
+            title="",
+            message="",
+            marking={},
+            via=via,
+        )
+        session = SessionState(id="s1", labels={"bash": label})
+        return [line.plain for line in request_text(request, session, NOW, width, 40).lines]
+
+    def test_stands_behind_the_name(self) -> None:
+        """Section 9: what is called comes first, then the label in quotes."""
+        assert self.dialog("Run a command")[1] == "  bash  “Run a command”"
+
+    def test_in_a_line_of_its_own(self) -> None:
+        """Where there is no room the name stays whole, and the label stands below it."""
+        lines = self.dialog("Run a command in the shell", 30)
+        at = lines.index("  bash")
+        assert lines[at + 1].startswith("  “Run a command in the shell")
+        assert all(len(line) <= 30 for line in lines)
+
+    def test_is_an_authors_text(self) -> None:
+        """It drives no terminal, imitates no heading, and stays short."""
+        lines = self.dialog("\x1b[2J\nWHY IT ASKS  nothing\u202e" + "x" * 500)
+        assert not any("\x1b" in line or "\u202e" in line for line in lines)
+        assert sum(line.startswith("WHY IT ASKS") for line in lines) == 1
+        assert len(lines[1]) <= 60
+
+    def test_not_for_a_subagents_tool(self) -> None:
+        """A subagent's tool of the same name may be another: without its session nothing is said."""
+        assert self.dialog("Run a command", via="helper-1")[1] == "  bash"
+
+
+class TestRuns:
+    def test_what_a_rule_names_is_never_cut(self) -> None:
+        """Marked commands stand whole before the others, of which a few lines are enough."""
+        long = "./deploy --to " + "x" * 300 + "END"
+        others = tuple(f"echo {n}" for n in range(60))
+        request = deploy_request(
+            input={"command": "see the commands"},
+            runs=(long, "rm $x", *others),
+            commands=62,
+            marked=(7, 9),
+        )
+        rows = [line.plain for line in request_text(request, None, NOW, 60, 40).lines]
+        runs = "".join(row.split("│ ", 1)[1] for row in rows if "│ " in row)
+        assert long in runs
+        assert runs.index("END") < runs.index("rm $x") < runs.index("echo 0")
+        assert "more commands" in runs
+
+    def test_where_it_cannot_be_told_all_count(self) -> None:
+        """Commands that are not those that the names were told by are all shown whole."""
+        found = tuple(f"echo {n} " + "x" * 90 for n in range(30))
+        request = deploy_request(runs=found, commands=31, marked=(0,))
+        rows = [line.plain for line in request_text(request, None, NOW, 60, 40).lines]
+        runs = "".join(row.split("│ ", 1)[1] for row in rows if "│ " in row)
+        assert all(each in runs for each in found)

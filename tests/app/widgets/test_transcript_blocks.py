@@ -1,0 +1,126 @@
+"""Blocks of the transcript: their heights are told without making their lines."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from textual.content import Content
+
+from interlock.app.viewmodels.stream import Flow
+from interlock.app.widgets.lists.transcript import MUTED, entry_block
+from interlock.engine.history.model.records import RuleRecord
+from interlock.engine.history.model.state import CallState, TranscriptEntry
+
+from ..support.scenes import NOW
+
+TEXTS = st.one_of(
+    st.text(max_size=300),
+    st.lists(st.text(max_size=90), max_size=12).map("\n".join),
+    st.integers(1, 40_000).map(lambda n: "x" * n),
+    st.integers(1, 400).map(lambda n: "line\n" * n),
+)
+CALLS = st.builds(
+    CallState,
+    call_id=st.just("c1"),
+    tool=st.text(min_size=1, max_size=20),
+    input=st.just({"command": "make"}),
+    at=st.just(NOW),
+    status=st.sampled_from(["proposed", "waiting", "running", "done", "failed", "blocked", "unknown"]),
+    outcome=st.sampled_from([None, "allow", "block", "ask"]),
+    reason=st.none() | TEXTS,
+    rule=st.none() | st.just(RuleRecord(file="a/deploy.rules", line=3, text="block rm")),
+    output=st.none() | TEXTS,
+    seconds=st.none() | st.just(1.5),
+    via=st.none() | st.just("reviewer-1"),
+)
+ENTRIES = st.one_of(
+    st.builds(TranscriptEntry, at=st.just(NOW), kind=st.sampled_from(["user", "assistant"]), text=TEXTS),
+    st.builds(TranscriptEntry, at=st.just(NOW), kind=st.just("call"), call=CALLS),
+)
+
+
+LABELS = st.text(max_size=60)
+
+
+class TestHeight:
+    @given(ENTRIES, st.integers(4, 130), st.text(max_size=30), st.text(max_size=200), LABELS)
+    @settings(max_examples=400, deadline=None)
+    def test_is_the_number_of_lines(
+        self, entry: TranscriptEntry, width: int, agent: str, printed: str, label: str
+    ) -> None:
+        """Whatever was said or printed, at any width: else the list would jump while it is read."""
+        flow = Flow(outputs={"c1": printed}, heard={"c1": NOW})
+        labels = {} if entry.call is None else {entry.call.tool: label}
+        block = entry_block("k", entry, agent, flow, NOW, labels)
+        assert block.height is not None
+        assert block.height(width) == len(block.lines(width))
+
+
+class TestMoreLines:
+    @pytest.mark.parametrize(("lines", "said"), [(4, "… 1 more line,"), (5, "… 2 more lines,")])
+    def test_are_counted(self, lines: int, said: str) -> None:
+        """Behind the head of an output stands how much there is besides: a line, or several."""
+        call = CallState(
+            call_id="c1", tool="sh", input={}, at=NOW, status="done", output="\n".join("x" * lines)
+        )
+        entry = TranscriptEntry(at=NOW, kind="call", call=call)
+        block = entry_block("k", entry, "bot", Flow(), NOW)
+        assert said in "\n".join(line.plain for line in block.lines(100))
+
+
+WHY = "command: eval runs a computed text"
+
+
+class TestUnclear:
+    @pytest.mark.parametrize(
+        ("status", "outcome", "reason"),
+        [
+            ("done", "allow", None),
+            ("running", "allow", None),
+            ("done", "block", "unclear is blocked."),
+            ("blocked", "block", "delete is blocked and cannot be called."),
+            ("blocked", "block", f"unclear is blocked. The call cannot be read to its end: {WHY}."),
+        ],
+    )
+    def test_why_is_said_once(self, status: str, outcome: str, reason: str | None) -> None:
+        """G-64, G-66: each call that was not read to its end says why, whether it ran or not."""
+        given = {"status": status, "outcome": outcome, "reason": reason, "judged_as": ("bash",)}
+        call = CallState.model_validate(
+            {"call_id": "c1", "tool": "Bash", "input": {}, "at": NOW, "uninspectable": WHY, **given}
+        )
+        block = entry_block("k", TranscriptEntry(at=NOW, kind="call", call=call), "bot", Flow(), NOW)
+        said = [line.plain for line in block.lines(200)]
+        assert sum(WHY in line for line in said) == 1
+        assert "  judged as bash" in said
+        assert len(said) == block.height(200)
+
+
+class TestLabel:
+    def head(self, label: str, width: int = 100, **more: object) -> Content:
+        call = CallState(call_id="c1", tool="sh", input={"command": "make"}, at=NOW, status="done")
+        entry = TranscriptEntry(at=NOW, kind="call", call=call.model_copy(update=more))
+        return entry_block("k", entry, "bot", Flow(), NOW, {"sh": label}).lines(width)[0]
+
+    def test_stands_beside_the_tools_name(self) -> None:
+        """Section 9: a tool's label is shown muted, in quotes, behind the name the gate knows."""
+        head = self.head("Run a command")
+        assert head.plain.startswith("✓ sh  “Run a command”  make")
+        [span] = [s for s in head.spans if "“Run a command”" in head.plain[s.start : s.end]]
+        assert span.style == MUTED
+
+    def test_beside_what_the_call_is_taken_for(self) -> None:
+        """Section 9: where a call has another name, too, both stand before the label."""
+        head = self.head("Run a command", names=("deploy", "sh"))
+        assert head.plain.startswith("✓ deploy  sh  “Run a command”  make")
+
+    def test_not_for_another_sessions_tool(self) -> None:
+        """A subagent's call may be of another tool of the same name."""
+        assert "Run" not in self.head("Run a command", via="helper-1").plain
+
+    def test_is_an_authors_text(self) -> None:
+        """Section 9: it drives no terminal, and a long one leaves room for the call."""
+        head = self.head("\x1b[2J\u202eevil " * 20)
+        assert "\x1b" not in head.plain
+        assert "\u202e" not in head.plain
+        assert "…”  make" in head.plain

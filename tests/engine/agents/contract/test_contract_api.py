@@ -1,0 +1,220 @@
+"""The Python interface as section 10 gives it: names, parameters, defaults, and what each accepts."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from pydantic import TypeAdapter
+
+from interlock.engine.agents import (
+    Agent,
+    C,
+    Deny,
+    ErrorEvent,
+    Event,
+    EventName,
+    FakeRuntime,
+    InMemorySessionStore,
+    JsonlSessionStore,
+    JustBashRuntime,
+    LocalRuntime,
+    MessageEvent,
+    Override,
+    SandboxRuntime,
+    ScriptedModel,
+    Session,
+    StepEvent,
+    T,
+    TextDelta,
+    ToolCallEvent,
+    ToolContext,
+    ToolResultEvent,
+    TurnEnd,
+    Usage,
+    UserMessage,
+    VercelSandboxRuntime,
+    tool,
+)
+from interlock.engine.agents.loop import loop
+from interlock.engine.recording.journal_store import JournalStore
+
+from ..script import noted, watched
+
+NEEDED = inspect.Parameter.empty
+
+
+def positional(fn: Callable[..., object]) -> dict[str, object]:
+    """The parameters that may be given by place, and their defaults."""
+    return _parameters(fn, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def keywords(fn: Callable[..., object]) -> dict[str, object]:
+    """The parameters that must be given by name, and their defaults."""
+    return _parameters(fn, inspect.Parameter.KEYWORD_ONLY)
+
+
+def _parameters(fn: Callable[..., object], kind: object) -> dict[str, object]:
+    found = inspect.signature(fn).parameters.values()
+    return {p.name: p.default for p in found if p.kind is kind and p.name != "self"}
+
+
+class TestParameters:
+    def test_agent(self) -> None:
+        """§10: only the model is needed; a hundred steps, steering, no tools."""
+        assert positional(Agent.__init__) == {"model": NEEDED}
+        wanted = {
+            "system_prompt": None,
+            "tools": (),
+            "runtime": None,
+            "store": None,
+            "max_steps": 100,
+            "send_mode": "steer",
+        }
+        given = keywords(Agent.__init__)
+        assert {name: given[name] for name in wanted} == wanted
+        assert "hooks" in given
+
+    def test_sessions(self) -> None:
+        """§10: a new session may have an id, a resumed one needs it; either may have a mode."""
+        assert positional(Agent.create_session) == {"id": None}
+        assert positional(Agent.resume_session) == {"id": NEEDED}
+        for method in (Agent.create_session, Agent.resume_session):
+            assert keywords(method)["send_mode"] is None
+
+    def test_session(self) -> None:
+        """§10: what a session is told, and with what."""
+        assert positional(Session.send) == {"text": NEEDED}
+        assert keywords(Session.send).items() >= {"mode": None, "abort": None}.items()
+        for method in (Session.prompt, Session.steer, Session.follow_up):
+            assert positional(method) == {"text": NEEDED}
+        assert positional(Session.abort) == {"reason": ""}
+        assert positional(Session.wait_for_idle) == {}
+        assert positional(Session.on) == {"event": NEEDED, "fn": None}
+        assert positional(Session.off) == {"event": NEEDED, "fn": NEEDED}
+
+    def test_loop(self) -> None:
+        """§10: the loop takes messages, settings and perhaps a signal, and is an async generator."""
+        assert positional(loop) == {"messages": NEEDED, "config": NEEDED, "abort": None}
+        assert inspect.isasyncgenfunction(loop)
+
+    @pytest.mark.parametrize(
+        "runtime", [LocalRuntime, SandboxRuntime, JustBashRuntime, VercelSandboxRuntime, FakeRuntime]
+    )
+    def test_runtime(self, runtime: type) -> None:
+        """§10: every runtime's methods are called alike."""
+        assert positional(runtime.exec) == {"command": NEEDED}
+        assert keywords(runtime.exec) == dict.fromkeys(("cwd", "timeout", "abort", "on_data"))
+        assert positional(runtime.read_file) == {"path": NEEDED}
+        assert positional(runtime.write_file) == {"path": NEEDED, "content": NEEDED}
+
+    @pytest.mark.parametrize("store", [InMemorySessionStore, JsonlSessionStore, JournalStore])
+    def test_store(self, store: type) -> None:
+        """§10: a store loads, appends and knows what exists."""
+        assert positional(store.load) == {"session_id": NEEDED}
+        assert positional(store.append) == {"session_id": NEEDED, "message": NEEDED}
+        assert positional(store.exists) == {"session_id": NEEDED}
+
+    def test_directory(self, tmp_path: Path) -> None:
+        """§10: a runtime's directory is a path."""
+        assert LocalRuntime(str(tmp_path)).cwd == tmp_path
+
+
+class TestEvents:
+    EXAMPLES = (
+        TextDelta(delta="x"),
+        MessageEvent(message=UserMessage(text="x")),
+        ToolCallEvent(call_id="c", name="n", args={"a": 1}),
+        ToolResultEvent(call_id="c", name="n", result="r", is_error=False),
+        StepEvent(usage=Usage(input=1, output=2), finish_reason="stop"),
+        TurnEnd(messages=(), text="t"),
+    )
+
+    @pytest.mark.parametrize("event", EXAMPLES, ids=lambda event: event.type)
+    def test_told_apart(self, event: Event) -> None:
+        """§10: an event says its own type, which is the name that listeners give, and is read by it."""
+        assert event.type in get_args(EventName)
+        reading: TypeAdapter[Event] = TypeAdapter(Event)
+        assert reading.validate_json(event.model_dump_json()) == event
+
+    def test_fields(self) -> None:
+        """§10: what each event of the reference carries."""
+        fields = {event.type: set(type(event).model_fields) - {"type"} for event in self.EXAMPLES}
+        fields["error"] = set(ErrorEvent.model_fields) - {"type"}
+        wanted = {
+            "text_delta": {"delta"},
+            "message": {"message"},
+            "tool_call": {"call_id", "name", "args", "batch", "index"},
+            "tool_result": {"call_id", "name", "result", "is_error", "metadata"},
+            "step": {"usage", "finish_reason"},
+            "turn_end": {"messages", "text", "stop_reason", "undelivered"},
+            "error": {"error", "partial_text", "undelivered"},
+        }
+        assert {name for name in wanted if not wanted[name] <= fields[name]} == set()
+
+
+class TestListener:
+    async def test_decorator(self) -> None:
+        """§10: `on` without a function is a decorator that leaves the function as it is."""
+        w = await watched(T("x"))
+
+        def heard(event: TextDelta) -> None:
+            said.append(event.delta)
+
+        said: list[str] = []
+        assert w.session.on("text_delta")(heard) is heard
+        assert w.session.on("step", lambda event: None) is w.session
+        await w.say("go")
+        assert said == ["x"]
+
+    @pytest.mark.parametrize(
+        ("answer", "shown"),
+        [
+            (Deny(reason="no"), 'result c1 err "no"'),
+            ({"deny": "no"}, 'result c1 err "no"'),
+            (Override(args={"text": "y"}), 'result c1 ok "noted y"'),
+            ({"args": {"text": "y"}}, 'result c1 ok "noted y"'),
+            (None, 'result c1 ok "noted x"'),
+        ],
+    )
+    async def test_gate_is_one(self, answer: object, shown: str) -> None:
+        """§10: an async listener of calls decides, with the classes or with plain dictionaries."""
+        w = await watched(C(c1=("note", {"text": "x"})), T("ok"), tools=[noted([])])
+
+        @w.session.on("tool_call")
+        async def gate(event: ToolCallEvent) -> object:
+            return answer
+
+        assert shown in await w.say("go")
+
+
+class TestTool:
+    async def test_of_a_function(self) -> None:
+        """§10: name, description and schema are the function's; the context is not asked of the model."""
+
+        @tool(needs_approval=True)
+        async def greet(ctx: ToolContext, name: str) -> str:
+            """Say hello."""
+            return f"Hello, {name}, in {ctx.session_id}"
+
+        assert (greet.name, greet.description, greet.needs_approval) == ("greet", "Say hello.", True)
+        assert list(greet.parameters["properties"]) == ["name"]
+        w = await watched(C(c1=("greet", {"name": "Ada"})), T("ok"), tools=[greet])
+        assert f'result c1 ok "Hello, Ada, in {w.session.id}"' in await w.say("go")
+        [call] = [event for event in w.events if isinstance(event, ToolCallEvent)]
+        assert call.needs_approval
+
+
+class TestSession:
+    async def test_closes_itself(self) -> None:
+        """§10: `async with` closes a session; its status, messages and usage stay to be read."""
+        agent = Agent(ScriptedModel([T("x")]))
+        async with await agent.create_session("s") as session:
+            assert (session.id, session.status, session.messages) == ("s", "idle", ())
+            assert await session.prompt("go") == "x"
+        assert session.closed
+        assert [message.role for message in session.messages] == ["user", "assistant"]
+        assert session.usage == Usage(input=10, output=5)

@@ -1,0 +1,328 @@
+"""The contract's approval phase: each clause with what would break it."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncGenerator, Callable
+
+import pytest
+
+from interlock.engine.agents import (
+    Allow,
+    BashTool,
+    C,
+    Decision,
+    Deny,
+    FakeRuntime,
+    LocalRuntime,
+    LoopConfig,
+    LoopEvent,
+    Override,
+    ScriptedModel,
+    T,
+    Tool,
+    ToolCallEvent,
+    ToolContext,
+    ToolInputError,
+    ToolResultEvent,
+    UserMessage,
+    tool,
+)
+from interlock.engine.agents.loop import loop
+
+from ..script import noted, shown, watched
+
+
+def raw(*tools: Tool, model: ScriptedModel) -> AsyncGenerator[LoopEvent, Decision]:
+    """A loop nobody listens to, driven by hand."""
+    table = {each.name: each for each in tools}
+    config = LoopConfig(model=model, runtime=LocalRuntime(), tools=table)
+    return loop([UserMessage(text="go")], config)
+
+
+async def driven(
+    events: AsyncGenerator[LoopEvent, object], answer: Callable[[LoopEvent], object]
+) -> list[LoopEvent]:
+    """What a loop yields when `answer` says what is sent after each event."""
+    seen: list[LoopEvent] = []
+    sent: object = None
+    while True:
+        try:
+            seen.append(await events.asend(sent))
+        except StopAsyncIteration:
+            return seen
+        sent = answer(seen[-1])
+
+
+def results(events: list[LoopEvent]) -> list[str]:
+    """The results among `events`, in the notation of the scripts."""
+    return [shown(e) for e in events if isinstance(e, ToolResultEvent)]
+
+
+@tool
+async def put(items: list[str]) -> str:
+    """Put items."""
+    return f"put {' '.join(items)}"
+
+
+class TestAnswers:
+    async def test_override_of_the_example(self) -> None:
+        """A-40: the overriding arguments run, and the model reads what they gave."""
+        w = await watched(C(c1=("bash", {"command": "echo hi"})), T("ok"))
+        w.session.on("tool_call", lambda e: {"args": {"command": "echo overridden"}})
+        assert 'result c1 ok "overridden\n"' in await w.say("go")
+        assert w.prompt(2)[-1] == 'result c1 ok "overridden\n"'
+
+    async def test_denied_does_not_run(self) -> None:
+        """A-40: of a denied call, nothing runs."""
+        ran: list[str] = []
+        w = await watched(C(c1=("note", {"text": "1"})), T("ok"), tools=[noted(ran)])
+        w.session.on("tool_call", lambda e: {"deny": "blocked"})
+        assert 'result c1 err "blocked"' in await w.say("go")
+        assert ran == []
+
+    @pytest.mark.parametrize(
+        ("first", "result"),
+        [
+            ({"args": {"text": "first"}}, "noted first"),
+            (Override(args={"text": "first"}), "noted first"),
+            (Allow(), "noted model"),
+        ],
+    )
+    async def test_first_that_lets_it_run_decides(self, first: object, result: str) -> None:
+        """A-41: after other arguments, or a plain yes, a later listener is not asked and cannot deny."""
+        asked: list[str] = []
+        w = await watched(C(c1=("note", {"text": "model"})), T("ok"), tools=[noted([])])
+        w.session.on("tool_call", lambda e: first)
+
+        def later(event: ToolCallEvent) -> dict[str, str]:
+            asked.append(event.call_id)
+            return {"deny": "too late"}
+
+        w.session.on("tool_call", later)
+        assert f'result c1 ok "{result}"' in await w.say("go")
+        assert asked == []
+
+    async def test_decided_again_for_the_next_call(self) -> None:
+        """A-41: a listener that was passed over for one call is asked about the next."""
+        asked: list[str] = []
+        w = await watched(C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted([])])
+        w.session.on("tool_call", lambda e: {"deny": "no"} if e.call_id == "c1" else None)
+        w.session.on("tool_call", lambda e: asked.append(e.call_id))
+        await w.say("go")
+        assert asked == ["c2"]
+
+    @pytest.mark.parametrize("answer", [True, False, 0, "", {}, [], "yes", {"allow": True}, Deny, 3.5])
+    async def test_anything_else_in_the_raw_loop(self, answer: object) -> None:
+        """A-44: who drives the loop and sends what is no decision denies, falsy values included."""
+        ran: list[str] = []
+        model = ScriptedModel([C(c1=("note", {})), T("ok")])
+        events = await driven(
+            raw(noted(ran), model=model), lambda e: answer if isinstance(e, ToolCallEvent) else None
+        )
+        [result] = results(events)
+        assert result.startswith('result c1 err "')
+        assert ran == []
+
+    async def test_listener_that_gives_a_listener(self) -> None:
+        """A-44: an async listener's coroutine is awaited once; what it gives is judged as it is."""
+
+        async def inner() -> None:
+            return None
+
+        w = await watched(C(c1=("bash", {"command": "echo hi"})), T("ok"))
+        made: list[object] = []
+
+        async def outer(event: ToolCallEvent) -> object:
+            made.append(inner())
+            return made[0]
+
+        w.session.on("tool_call", outer)
+        await w.say("go")
+        [result] = [e for e in w.events if isinstance(e, ToolResultEvent)]
+        assert result.is_error
+        assert result.result.endswith("not coroutine")
+        made[0].close()
+
+    async def test_override_is_checked_before_the_tool(self) -> None:
+        """A-46: other arguments are checked before the tool starts, by a tool written by hand too."""
+        started: list[object] = []
+
+        class Strict:
+            name, description = "strict", "Strict."
+            parameters = {"type": "object", "properties": {"n": {"type": "integer"}}}  # noqa: RUF012
+
+            def validate(self, args: dict[str, object]) -> None:
+                if not isinstance(args.get("n"), int):
+                    raise ToolInputError("Invalid arguments for strict: n: expected an integer")
+
+            async def execute(self, args: dict[str, object], ctx: ToolContext) -> str:
+                started.append(args)
+                return "ran"
+
+        w = await watched(C(c1=("strict", {"n": 1}), c2=("strict", {"n": 2})), T("ok"), tools=[Strict()])
+        w.session.on("tool_call", lambda e: {"args": {"n": "x"}} if e.call_id == "c1" else None)
+        seen = await w.say("go")
+        assert 'result c1 err "Invalid arguments for strict: n: expected an integer"' in seen
+        assert started == [{"n": 2}]
+
+
+class TestArguments:
+    async def test_of_the_raw_loop(self) -> None:
+        """A-47: who drives the loop is given a copy of the arguments, too."""
+        model = ScriptedModel([C(c1=("put", {"items": ["model"]})), T("ok")])
+
+        def change(event: LoopEvent) -> None:
+            if isinstance(event, ToolCallEvent):
+                event.args["items"].append("changed")
+                event.args["more"] = "changed"
+
+        events = await driven(raw(put, model=model), change)
+        assert results(events) == ['result c1 ok "put model"']
+        assert model.requests[1].messages[1].tool_calls[0].args == {"items": ["model"]}
+
+    async def test_of_the_next_listener(self) -> None:
+        """A-47: what one listener does to nested arguments, no later one and no observer sees."""
+        w = await watched(C(c1=("bash", {"command": "echo hi"})), T("ok"))
+        seen: list[object] = []
+
+        def change(event: ToolCallEvent) -> None:
+            seen.append((dict(event.args), dict(event.batch[0].args)))
+            event.args["command"] = event.batch[0].args["command"] = "rm"
+
+        w.session.on_any(lambda e: change(e) if isinstance(e, ToolCallEvent) else None)
+        w.session.on("tool_call", change)
+        w.session.on("tool_call", functools.partial(change))
+        assert 'result c1 ok "hi\n"' in await w.say("go")
+        assert seen == [({"command": "echo hi"}, {"command": "echo hi"})] * 3
+
+    @pytest.mark.parametrize("by_class", [True, False])
+    async def test_of_an_override_that_is_kept(self, by_class: bool) -> None:
+        """A-47: arguments that a listener keeps hold of are what they were when it answered."""
+        items = ["approved"]
+        w = await watched(C(c1=("put", {"items": []}), c2=("put", {"items": []})), T("ok"), tools=[put])
+
+        def decide(event: ToolCallEvent) -> object:
+            if event.call_id == "c1":
+                return answer
+            items.append("changed")
+            return None
+
+        w.session.on("tool_call", decide)
+        answer = Override(args={"items": items}) if by_class else {"args": {"items": items}}
+        assert 'result c1 ok "put approved"' in await w.say("go")
+
+
+class TestOrder:
+    async def test_refused_calls_wait_for_the_rest(self) -> None:
+        """A-50: the result of a call that was denied first comes after the last call was asked about."""
+        w = await watched(C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted([])])
+        w.session.on("tool_call", lambda e: {"deny": "no"} if e.call_id == "c1" else None)
+        assert (await w.say("go"))[3:7] == [
+            "tool_call c1",
+            "tool_call c2",
+            'result c1 err "no"',
+            'result c2 ok "noted "',
+        ]
+
+    async def test_place_among_calls_that_cannot_run(self) -> None:
+        """A-49, A-51: calls nobody is asked about are in the batch all the same, and count."""
+        w = await watched(
+            C(c1=("nope", {}), c2=("note", {}), c3=("note", "{"), c4=("note", {})),
+            T("ok"),
+            tools=[noted([])],
+        )
+        await w.say("go")
+        shown_calls = [e for e in w.events if isinstance(e, ToolCallEvent)]
+        assert [(e.call_id, e.index) for e in shown_calls] == [("c2", 1), ("c4", 3)]
+        for event in shown_calls:
+            assert [c.call_id for c in event.batch] == ["c1", "c2", "c3", "c4"]
+            assert (event.batch[event.index].call_id, event.batch[event.index].args) == (
+                event.call_id,
+                event.args,
+            )
+
+    async def test_only_unknown_tools(self) -> None:
+        """A-49: a step of nothing but unknown tools asks nobody, has its results, and goes on."""
+        w = await watched(C(c1=("nope", {}), c2=("nada", {})), T("ok"))
+        asked: list[object] = []
+        w.session.on("tool_call", asked.append)
+        assert (await w.say("go"))[3:6] == [
+            'result c1 err "Tool not found: nope"',
+            'result c2 err "Tool not found: nada"',
+            'delta "ok"',
+        ]
+        assert asked == []
+
+    async def test_asked_after_the_answer(self) -> None:
+        """A-51: nobody, not even an observer, hears of the second call while the first is undecided."""
+        w = await watched(C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted([])])
+        during: list[list[str]] = []
+
+        async def decide(event: ToolCallEvent) -> None:
+            for _ in range(30):
+                await asyncio.sleep(0)
+            during.append([e.call_id for e in w.events if isinstance(e, ToolCallEvent)])
+
+        w.session.on("tool_call", decide)
+        await w.say("go")
+        assert during == [["c1"], ["c1", "c2"]]
+
+
+class TestRawLoop:
+    async def test_what_is_sent_elsewhere_is_ignored(self) -> None:
+        """A-52: a denial sent after any other event is forgotten when the call comes."""
+        model = ScriptedModel(
+            [T("let me") + C(c1=("bash", {"command": "echo one; echo two"})), T("Done")]
+        )
+        events = await driven(
+            raw(BashTool, model=model),
+            lambda e: None if isinstance(e, ToolCallEvent) else Deny(reason="ignored"),
+        )
+        assert results(events) == ['result c1 ok "one\ntwo\n"']
+        assert [e.type for e in events][-1] == "step"
+
+    @pytest.mark.parametrize(
+        ("answer", "result"),
+        [
+            (None, 'result c1 ok "hi\n"'),
+            (Allow(), 'result c1 ok "hi\n"'),
+            (Deny(reason="no"), 'result c1 err "no"'),
+            ({"deny": "no"}, 'result c1 err "no"'),
+            (Override(args={"command": "echo x"}), 'result c1 ok "x\n"'),
+            ({"args": {"command": "echo x"}}, 'result c1 ok "x\n"'),
+        ],
+    )
+    async def test_every_decision(self, answer: object, result: str) -> None:
+        """A-40, A-52: the loop takes each decision that a listener may give."""
+        model = ScriptedModel([C(c1=("bash", {"command": "echo hi"})), T("ok")])
+        events = await driven(
+            raw(BashTool, model=model), lambda e: answer if isinstance(e, ToolCallEvent) else None
+        )
+        assert results(events) == [result]
+
+    async def test_decisions_go_to_their_calls(self) -> None:
+        """A-48, A-52: each decision is for the call that was just shown, and no other."""
+        model = ScriptedModel([C(c1=("note", {}), c2=("note", {}), c3=("note", {})), T("ok")])
+        answers = {"c1": Deny(reason="one"), "c2": None, "c3": Deny(reason="three")}
+        events = await driven(
+            raw(noted([]), model=model),
+            lambda e: answers[e.call_id] if isinstance(e, ToolCallEvent) else None,
+        )
+        assert results(events) == [
+            'result c1 err "one"',
+            'result c2 ok "noted "',
+            'result c3 err "three"',
+        ]
+
+    async def test_runtime_is_not_touched_by_a_denied_call(self) -> None:
+        """A-40, A-58: in the raw loop as well, nothing of a denied call reaches the runtime."""
+        runtime = FakeRuntime()
+        model = ScriptedModel([C(c1=("bash", {"command": "rm -rf /"})), T("ok")])
+        config = LoopConfig(model=model, runtime=runtime, tools={"bash": BashTool})
+        await driven(
+            loop([UserMessage(text="go")], config),
+            lambda e: Deny(reason="no") if isinstance(e, ToolCallEvent) else None,
+        )
+        assert runtime.calls == []

@@ -1,0 +1,205 @@
+"""Events that the reference does not have, and the stream of all of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from interlock.engine.agents import (
+    Agent,
+    C,
+    Event,
+    ReasoningDelta,
+    ScriptedModel,
+    StatusEvent,
+    T,
+    TextDelta,
+    ToolInputDelta,
+    ToolProgress,
+    TurnStart,
+)
+
+from ..script import Watched, noted, shown, watched
+
+
+class TestAdded:
+    """What the reference does not have: status, starts, reasoning."""
+
+    async def test_order(self) -> None:
+        """Part 2: the added events stand around the reference's, and change nothing about them."""
+        reply = T("let me") + C(c1=("bash", {"command": "true"}))
+        w = await watched(replace(reply, reasoning=("hm",)), T("Done"))
+        await w.say("go")
+        assert [shown(e) for e in w.events if not isinstance(e, ToolProgress)] == [
+            "status busy",
+            "turn_start",
+            'user "go"',
+            "step_start 1",
+            'reasoning "hm"',
+            'delta "let me"',
+            'assistant "let me"+c1',
+            "step(tool-calls,10,5)",
+            "tool_call c1",
+            'result c1 ok "(no output)"',
+            "step_start 2",
+            'delta "Done"',
+            'assistant "Done"',
+            "step(stop,10,5)",
+            'turn_end("Done")',
+            "status idle",
+        ]
+        assert not any("hm" in line for line in await w.stored())
+
+    async def test_arguments_as_they_are_written(self) -> None:
+        """Section 9: what a model writes of its calls is told before anybody is asked about them."""
+        model = ScriptedModel(
+            [T("so") + C(c1=("note", {"text": "x"}), c2=("note", "[1,")), T("ok")], input_delta=8
+        )
+        agent = Agent(model, tools=[noted([])])
+        w = Watched(agent, await agent.create_session())
+        await w.say("go")
+        lines = [shown(e) for e in w.events]
+        first = lines.index('delta "so"') + 1
+        assert lines[first : first + 6] == [
+            'input 0 note ""',
+            'input 0 note "{"text":"',
+            'input 0 note " "x"}"',
+            'input 1 note ""',
+            'input 1 note "[1,"',
+            'assistant "so"+c1+c2',
+        ]
+        assert w.seen == (await self._whole()).seen
+
+    @staticmethod
+    async def _whole() -> Watched:
+        """The same script, of which the arguments do not stream."""
+        replies = T("so") + C(c1=("note", {"text": "x"}), c2=("note", "[1,")), T("ok")
+        w = await watched(*replies, tools=[noted([])])
+        await w.say("go")
+        return w
+
+    async def test_abort_amid_arguments(self) -> None:
+        """A-95: what was written of a call when the run was aborted is nobody's call."""
+        model = ScriptedModel([C(note={"text": "x"})], input_delta=1)
+        ran: list[str] = []
+        agent = Agent(model, tools=[noted(ran)])
+        w = Watched(agent, await agent.create_session())
+        w.session.on("tool_input_delta", lambda e: w.session.abort("enough"))
+        await w.say("go")
+        assert w.seen == ['user "go"', 'turn_end("")']
+        assert (ran, await w.stored()) == ([], ['user "go"'])
+
+    async def test_listeners(self) -> None:
+        """Part 2: every added event has listeners of its own."""
+        w = await watched(replace(T("x"), reasoning=("a", "b")))
+        heard: list[str] = []
+        for name in ("status", "turn_start", "step_start", "reasoning_delta"):
+            w.session.on(name, lambda e: heard.append(shown(e)))
+        await w.say("go")
+        assert heard == [
+            "status busy",
+            "turn_start",
+            "step_start 1",
+            'reasoning "a"',
+            'reasoning "b"',
+            "status idle",
+        ]
+
+    async def test_status_while_runs_follow_each_other(self) -> None:
+        """Part 2: a session that goes on at once was never at rest."""
+        w = await watched(T("one"), T("two"))
+        w.session.on("turn_end", lambda e: w.session.send("more") if e.text == "one" else None)
+        await w.say("go")
+        added = [shown(e) for e in w.events if isinstance(e, StatusEvent | TurnStart)]
+        assert added == ["status busy", "turn_start", "turn_start", "status idle"]
+
+    async def test_message_from_the_listener_of_rest(self) -> None:
+        """Part 2, A-82: what is sent when the session comes to rest starts it again."""
+        w = await watched(T("one"), T("two"))
+
+        def again(event: StatusEvent) -> None:
+            if event.status == "idle" and len(w.model.requests) == 1:
+                w.session.send("more")
+
+        w.session.on("status", again)
+        await w.say("go")
+        assert w.turn_end.text == "two"
+        assert [e.status for e in w.events if isinstance(e, StatusEvent)] == ["busy", "idle"] * 2
+
+    @pytest.mark.parametrize("name", ["status", "turn_start", "step_start", "reasoning_delta"])
+    async def test_listener_that_raises(self, name: str) -> None:
+        """A-32: a listener of an added event that raises ends the run, too."""
+        w = await watched(replace(T("x"), reasoning=("a",)), T("never"))
+
+        def broken(event: Event) -> None:
+            raise RuntimeError("broken")
+
+        w.session.on(name, broken)
+        w.session.send("go")
+        with pytest.raises(RuntimeError, match="broken"):
+            await w.session.wait_for_idle()
+        assert w.seen == ['user "go"', "error(broken)"]
+        assert w.session.status == "idle"
+        w.session.off(name, broken)
+        w.model.requests.clear()
+        await w.say("again")
+        assert w.prompt(1) == ['user "go"', 'user "again"']
+
+    async def test_failure_to_tell_the_rest(self) -> None:
+        """A-32: a run whose rest cannot be told fails after its turn's end."""
+        w = await watched(T("x"))
+
+        def broken(event: StatusEvent) -> None:
+            if event.status == "idle":
+                raise RuntimeError("broken")
+
+        w.session.on("status", broken)
+        w.session.send("go")
+        with pytest.raises(RuntimeError, match="broken"):
+            await w.session.wait_for_idle()
+        assert w.seen[-2:] == ['turn_end("x")', "error(broken)"]
+
+
+class TestStream:
+    async def test_everything_in_order(self) -> None:
+        """A stream gives every event and ends when the session closes."""
+        w = await watched(C(bash={"command": "echo hi"}), T("ok"))
+        stream = w.session.events()
+        await w.say("go")
+        await w.session.aclose()
+        got = [event async for event in stream]
+        assert [shown(e) for e in got] == [shown(e) for e in w.events]
+
+    async def test_reader_never_holds_up(self) -> None:
+        """A reader who does not read costs nothing; what he missed of a text comes joined."""
+        words = [f"{number} " for number in range(2000)]
+        w = await watched(replace(T(*words), reasoning=tuple(words)))
+        stream = w.session.events()
+        await w.say("go")
+        await w.session.aclose()
+        got = [event async for event in stream]
+        assert len(got) < 300
+        assert "".join(e.delta for e in got if isinstance(e, TextDelta)) == "".join(words)
+        assert "".join(e.delta for e in got if isinstance(e, ReasoningDelta)) == "".join(words)
+
+    async def test_arguments_are_joined(self) -> None:
+        """A reader who does not read gets what was written of each call as one, calls kept apart."""
+        long = {"text": "x" * 1000}
+        model = ScriptedModel([C(a=("note", long), b=("note", long)), T("ok")], input_delta=1)
+        agent = Agent(model, tools=[noted([])])
+        w = Watched(agent, await agent.create_session())
+        stream = w.session.events()
+        await w.say("go")
+        await w.session.aclose()
+        got = [event async for event in stream if isinstance(event, ToolInputDelta)]
+        assert len(got) < 300
+        for index in (0, 1):
+            assert json.loads("".join(e.delta for e in got if e.index == index)) == long
+
+    async def test_after_closing(self) -> None:
+        """A stream of a closed session ends at once."""
+        w = await watched()
+        await w.session.aclose()
+        assert [event async for event in w.session.events()] == []

@@ -1,0 +1,116 @@
+"""A copy of an agent with other settings."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from interlock.engine.agents import (
+    Agent,
+    AgentSettings,
+    DuplicateToolError,
+    FakeRuntime,
+    Hooks,
+    InMemorySessionStore,
+    ScriptedModel,
+    T,
+)
+
+from ..gates import Log
+from ..script import noted
+
+
+def full() -> dict[str, object]:
+    """A value for every setting, none of them the default."""
+    return {
+        "system_prompt": "Be kind.",
+        "tools": [noted([])],
+        "runtime": FakeRuntime(),
+        "store": InMemorySessionStore(),
+        "max_steps": 7,
+        "max_cost": 2.5,
+        "compact_at": 90_000,
+        "send_mode": "queue",
+        "follow_up": "all",
+        "gate": Log(),
+        "hooks": [Hooks(), Hooks(before_stop=print)],
+        "name": "bot",
+    }
+
+
+def settings(agent: Agent) -> dict[str, object]:
+    return {name: getattr(agent, name) for name in AgentSettings.__annotations__}
+
+
+class TestReplaced:
+    def test_every_parameter_is_a_setting(self) -> None:
+        """A-1: what an agent is made of can be replaced; nothing is left out by mistake."""
+        parameters = set(inspect.signature(Agent.__init__).parameters) - {"self", "model"}
+        assert parameters == set(AgentSettings.__annotations__) == set(full())
+
+    def test_nothing_named(self) -> None:
+        """A-1: without a change the copy has the same settings, and is another agent."""
+        agent = Agent(ScriptedModel([]), **full())
+        copied = agent.replaced()
+        assert copied is not agent
+        assert copied.model is agent.model
+        assert settings(copied) == settings(agent)
+
+    @pytest.mark.parametrize("name", sorted(full()))
+    def test_one_setting(self, name: str) -> None:
+        """A-1: what is named changes, all else stays, and the agent itself is as it was."""
+        agent = Agent(ScriptedModel([]), name="plain")
+        before = settings(agent)
+        changed = settings(agent.replaced(**{name: full()[name]}))
+        wanted = full()[name]
+        given = changed.pop(name)
+        if name in ("tools", "hooks"):
+            assert len(given) == len(wanted)
+        else:
+            assert type(given) is type(wanted)
+        assert changed == {key: value for key, value in before.items() if key != name}
+        assert settings(agent) == before
+
+    def test_none_is_a_value(self) -> None:
+        """A-1: a prompt, a gate and a limit can be taken away."""
+        agent = Agent(ScriptedModel([]), **full()).replaced(system_prompt=None, gate=None, max_cost=None)
+        assert (agent.system_prompt, agent.gate, agent.max_cost) == (None, None, None)
+
+    def test_a_model(self) -> None:
+        """A-1: another model, by name or as it is."""
+        agent = Agent(ScriptedModel([]))
+        other = ScriptedModel([])
+        assert agent.replaced(model=other).model is other
+        assert agent.replaced(model="openai/gpt-4o").model.name == "openai/gpt-4o"
+
+    @pytest.mark.parametrize(
+        ("change", "error"),
+        [
+            ({"max_steps": 0}, ValueError),
+            ({"max_cost": 0}, ValueError),
+            ({"max_cost": float("nan")}, ValueError),
+            ({"max_cost": -1.0}, ValueError),
+            ({"send_mode": "shout"}, ValueError),
+            ({"hooks": [print]}, TypeError),
+            ({"tools": [noted([]), noted([])]}, DuplicateToolError),
+            ({"colour": "red"}, TypeError),
+        ],
+    )
+    def test_what_cannot_be(self, change: dict[str, object], error: type[Exception]) -> None:
+        """A-61: the copy is checked as an agent is that is made afresh."""
+        with pytest.raises(error):
+            Agent(ScriptedModel([])).replaced(**change)
+
+    async def test_a_subclass(self) -> None:
+        """A-1: what a subclass adds comes along, and its constructor need not take the settings."""
+
+        class Named(Agent):
+            def __init__(self, nickname: str) -> None:
+                super().__init__(ScriptedModel([T("hi")]))
+                self.nickname = nickname
+
+        copied = Named("rex").replaced(max_steps=3)
+        assert isinstance(copied, Named)
+        assert (copied.nickname, copied.max_steps) == ("rex", 3)
+        assert await (await copied.create_session()).prompt("go") == "hi"

@@ -1,0 +1,136 @@
+"""Conversations and replies in OpenAI's shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interlock.engine.agents import (
+    AssistantMessage,
+    CallChunk,
+    Finish,
+    InputChunk,
+    ModelRequest,
+    ProposedCall,
+    TextChunk,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
+from interlock.engine.agents.models.openai_format import ReplyPart, ReplyReader, wire_messages
+from tests.support.openai_server import Piece, begins_call, chunk, ends, goes_on, says
+
+
+def read(*pieces: Piece) -> list[Any]:
+    """Everything a reader makes of `pieces`."""
+    reader = ReplyReader()
+    chunks = [c for piece in pieces for c in reader.read(ReplyPart.model_validate(piece))]
+    return [*chunks, *reader.end()]
+
+
+def calls(*pieces: Piece) -> list[tuple[str, str, dict[str, Any], str | None]]:
+    """The calls in `pieces`."""
+    return [
+        (c.call.call_id, c.call.name, c.call.args, c.call.malformed)
+        for c in read(*pieces)
+        if isinstance(c, CallChunk)
+    ]
+
+
+class TestReply:
+    def test_text(self) -> None:
+        """Text comes as it is, then the end with the tokens."""
+        assert read(*says("Hel", "", "lo")) == [
+            TextChunk("Hel"),
+            TextChunk("lo"),
+            Finish("stop", Usage(input=11, output=7)),
+        ]
+
+    def test_calls_in_pieces(self) -> None:
+        """Pieces of several calls are put together by index."""
+        assert calls(
+            begins_call(0, "a", "bash", '{"x"'),
+            begins_call(1, "b", "note"),
+            goes_on(0, ": 1}"),
+            goes_on(1, '{"y": 2}'),
+            *ends("tool_calls"),
+        ) == [("a", "bash", {"x": 1}, None), ("b", "note", {"y": 2}, None)]
+
+    def test_arguments_as_they_are_written(self) -> None:
+        """Section 9: what is added to a call is told at once, under its place among the reply's calls."""
+        pieces = (
+            begins_call(0, "a", "bash", ""),
+            goes_on(0, '{"x"'),
+            begins_call(0, "b", "note", "{}"),
+            goes_on(0, " "),
+            *ends("tool_calls"),
+        )
+        chunks = [c for c in read(*pieces) if isinstance(c, InputChunk)]
+        assert [(c.index, c.name, c.text) for c in chunks] == [
+            (0, "bash", ""),
+            (0, "bash", '{"x"'),
+            (1, "note", "{}"),
+            (1, "note", " "),
+        ]
+        assert [name for _, name, _, _ in calls(*pieces)] == ["bash", "note"]
+
+    def test_calls_at_one_index(self) -> None:
+        """Some servers send whole calls, all at index 0: another id is another call."""
+        assert calls(begins_call(0, "a", "bash", "{}"), begins_call(0, "b", "bash", '{"n": 1}')) == [
+            ("a", "bash", {}, None),
+            ("b", "bash", {"n": 1}, None),
+        ]
+
+    def test_call_without_index_or_id(self) -> None:
+        """A piece without an index belongs to the last call."""
+        piece = chunk({"tool_calls": [{"id": "a", "function": {"name": "bash", "arguments": "{"}}]})
+        more = chunk({"tool_calls": [{"function": {"arguments": "}"}}]})
+        assert calls(piece, more) == [("a", "bash", {}, None)]
+
+    def test_broken_arguments(self) -> None:
+        """Arguments that are no JSON are kept as they are."""
+        assert calls(begins_call(0, "a", "bash", '{"x": ')) == [("a", "bash", {}, '{"x": ')]
+
+    def test_reasons(self) -> None:
+        """A-27: reasons are the unified ones; calls that end with `stop` are tool calls."""
+        reasons = {
+            given: read(*says("x", finish=given))[-1].reason
+            for given in ("stop", "length", "content_filter", "tool_calls", "eos")
+        }
+        assert reasons == {
+            "stop": "stop",
+            "length": "length",
+            "content_filter": "content-filter",
+            "tool_calls": "tool-calls",
+            "eos": "other",
+        }
+        assert read(begins_call(0, "a", "bash"), *ends("stop"))[-1].reason == "tool-calls"
+
+    def test_no_tokens(self) -> None:
+        """A-27: what is not counted is 0."""
+        assert read(chunk({"content": "x"}, "stop"))[-1].usage == Usage()
+
+
+class TestConversation:
+    def test_messages(self) -> None:
+        """Every message has its counterpart; broken arguments go back as none."""
+        request = ModelRequest(
+            (
+                UserMessage(text="go", by="maria"),
+                AssistantMessage(
+                    tool_calls=(
+                        ProposedCall(call_id="a", name="bash", args={"x": "ü"}),
+                        ProposedCall(call_id="b", name="bash", malformed="{"),
+                    )
+                ),
+                ToolMessage(call_id="a", name="bash", text="ok"),
+                AssistantMessage(text="done"),
+            ),
+            system_prompt="Be brief.",
+        )
+        system, user, called, result, done = wire_messages(request)
+        assert system == {"role": "system", "content": "Be brief."}
+        assert user == {"role": "user", "content": "go"}
+        assert called["content"] is None
+        assert [c["function"]["arguments"] for c in called["tool_calls"]] == ['{"x": "\\u00fc"}', "{}"]
+        assert result == {"role": "tool", "tool_call_id": "a", "content": "ok"}
+        assert done == {"role": "assistant", "content": "done"}

@@ -1,0 +1,468 @@
+"""Conversations in files of JSON lines: branches, order, damage, and what survives a crash."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.engine.agents import (
+    Agent,
+    AssistantMessage,
+    C,
+    EntryNotFoundError,
+    InMemorySessionStore,
+    JsonlSessionStore,
+    Message,
+    ProposedCall,
+    ScriptedModel,
+    SessionIdError,
+    SessionNotFoundError,
+    SummaryMessage,
+    T,
+    ToolMessage,
+    UserMessage,
+    task_tool,
+)
+from interlock.engine.agents.stores.base import StoredSession
+from interlock.engine.agents.stores.jsonl import path_to
+
+from ..script import noted, transcript
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+ARGS = st.dictionaries(TEXTS, JSON, max_size=3)
+CALLS = st.builds(ProposedCall, call_id=TEXTS, name=TEXTS, args=ARGS, malformed=st.none() | TEXTS)
+MESSAGE = st.one_of(
+    st.builds(UserMessage, text=TEXTS, by=st.none() | TEXTS),
+    st.builds(AssistantMessage, text=TEXTS, tool_calls=st.lists(CALLS, max_size=3).map(tuple)),
+    st.builds(
+        ToolMessage,
+        call_id=TEXTS,
+        name=TEXTS,
+        text=TEXTS,
+        is_error=st.booleans(),
+        ran=st.none() | ARGS,
+    ),
+    st.builds(SummaryMessage, text=TEXTS, kept=st.integers(0, 5), by=st.none() | TEXTS),
+)
+
+
+def user(text: str) -> UserMessage:
+    return UserMessage(text=text)
+
+
+async def filled(folder: Path, *texts: str, session: str = "s") -> JsonlSessionStore:
+    """A store in which a person said `texts`."""
+    store = JsonlSessionStore(folder)
+    for text in texts:
+        await store.append(session, user(text))
+    return store
+
+
+def texts(messages: list[Message]) -> list[str]:
+    return [message.text for message in messages]
+
+
+def files(folder: Path) -> list[Path]:
+    """All files below `folder`."""
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def writer(folder: Path, loop: str) -> subprocess.Popen[str]:
+    """Another process that says what `loop` says, to `store`."""
+    code = (
+        "import asyncio\n"
+        "from interlock.engine.agents import JsonlSessionStore, UserMessage\n"
+        "async def main():\n"
+        f"    store = JsonlSessionStore({str(folder)!r})\n"
+        f"    {loop}\n"
+        "asyncio.run(main())"
+    )
+    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+
+
+class TestRoundTrip:
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(MESSAGE, max_size=8))
+    def test_any_conversation(self, messages: list[Message]) -> None:
+        """A-9: any conversation is loaded as it was appended, by this store and by the next one."""
+
+        async def both(folder: Path) -> None:
+            store = JsonlSessionStore(folder)
+            for message in messages:
+                await store.append("s", message)
+            for each in (store, JsonlSessionStore(folder)):
+                assert await each.load("s") == messages
+                assert await each.exists("s") == bool(messages)
+
+        with tempfile.TemporaryDirectory() as folder:
+            asyncio.run(both(Path(folder)))
+
+    async def test_a_session_on_it(self, tmp_path: Path) -> None:
+        """A-7, A-77: a session goes on from its file with the prompt the live one would have had."""
+        ran: list[str] = []
+        model = ScriptedModel([C(note={"text": "a"}), T("one"), T("two")])
+        agent = Agent(model, tools=[noted(ran)], store=JsonlSessionStore(tmp_path))
+        live = await agent.create_session("s")
+        await live.prompt("start", by="maria")
+        again = await agent.replaced(store=JsonlSessionStore(tmp_path)).resume_session("s")
+        await again.prompt("more")
+        assert list(model.requests[-1].messages) == [*live.messages, user("more")]
+
+    async def test_subagents(self, tmp_path: Path) -> None:
+        """Section 9: a subagent's conversation is a session, with a file, of its own."""
+        helper = Agent(ScriptedModel([T("done")]), name="helper")
+        store = JsonlSessionStore(tmp_path)
+        model = ScriptedModel([C(task_helper={"prompt": "Do it"}), T("fine")])
+        boss = Agent(model, tools=[task_tool(helper)], store=store)
+        await (await boss.create_session("s")).prompt("go")
+        [child] = [s.id for s in await store.list() if s.id != "s"]
+        assert child.startswith("s/helper-")
+        assert transcript(await store.load(child)) == ['user "Do it"', 'assistant "done"']
+
+    async def test_what_json_cannot_hold(self, tmp_path: Path) -> None:
+        """A-9: arguments that could not be read back are refused, and nothing of them is written."""
+        store = await filled(tmp_path, "before")
+        call = ProposedCall(call_id="c", name="n", args={"x": float("nan")})
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            await store.append("s", AssistantMessage(tool_calls=(call,)))
+        assert texts(await store.load("s")) == ["before"]
+
+
+class TestFormat:
+    async def test_a_line(self, tmp_path: Path) -> None:
+        """Section 9: each line names its entry, the one it follows, when it was written, and what."""
+        noon = datetime(2026, 3, 14, 12, tzinfo=UTC)
+        store = JsonlSessionStore(tmp_path, clock=lambda: noon)
+        await store.append("s", user("één"))
+        await store.append("s", AssistantMessage(text="two"))
+        text = (tmp_path / "s.jsonl").read_text(encoding="utf-8")
+        one, two = [json.loads(line) for line in text.splitlines()]
+        assert one == {
+            "id": one["id"],
+            "parentId": None,
+            "timestamp": "2026-03-14T12:00:00+00:00",
+            "message": {"role": "user", "text": "één", "by": None},
+        }
+        assert two["parentId"] == one["id"] != two["id"]
+        assert "één" in text
+
+    async def test_only_for_its_owner(self, tmp_path: Path) -> None:
+        """What agents say may hold secrets: nobody else may read files and folder."""
+        mask = os.umask(0)
+        try:
+            await filled(tmp_path / "new" / "folder", "x")
+        finally:
+            os.umask(mask)
+        modes = [
+            stat.S_IMODE((tmp_path / "new" / name).stat().st_mode)
+            for name in ("folder", "folder/s.jsonl")
+        ]
+        assert modes == [0o700, 0o600]
+
+
+class TestBranches:
+    async def test_goes_on_after_an_earlier_message(self, tmp_path: Path) -> None:
+        """Section 9: a session resumed at a leaf has what led there, and what comes then follows it."""
+        store = JsonlSessionStore(tmp_path)
+        model = ScriptedModel([T("A"), T("B"), T("C"), T("D")])
+        agent = Agent(model, store=store)
+        first = await agent.create_session("s")
+        await first.prompt("1")
+        await first.prompt("2")
+        leaf = (await store.entries("s"))[1]
+        branch = await agent.resume_session("s", leaf_id=leaf.id)
+        await branch.prompt("2, differently")
+        assert transcript(model.requests[-1].messages) == [
+            'user "1"',
+            'assistant "A"',
+            'user "2, differently"',
+        ]
+        assert [e.parent_id for e in await store.entries("s")].count(leaf.id) == 2
+        assert texts(await JsonlSessionStore(tmp_path).load("s")) == ["1", "A", "2, differently", "C"]
+
+    async def test_two_at_once(self, tmp_path: Path) -> None:
+        """Section 9: a store and its branch each go their own way in one file."""
+        store = await filled(tmp_path, "1", "2")
+        one = (await store.entries("s"))[0]
+        branch = await store.branch("s", one.id)
+        for text in ("a", "b"):
+            await branch.append("s", user(text))
+            await store.append("s", user(f"2{text}"))
+        assert texts(await store.load("s")) == ["1", "2", "2a", "2b"]
+        assert texts(await branch.load("s")) == ["1", "a", "b"]
+        assert await branch.exists("s")
+
+    async def test_unknown(self, tmp_path: Path) -> None:
+        """Section 9: an unknown session or entry is an error that names it."""
+        store = await filled(tmp_path, "1")
+        agent = Agent(ScriptedModel([]), store=store)
+        with pytest.raises(SessionNotFoundError, match=r"^Session not found: nobody$"):
+            await agent.resume_session("nobody", leaf_id="x")
+        with pytest.raises(EntryNotFoundError, match=r"Session 's' has no entry 'x'; entries\(\) gives"):
+            await agent.resume_session("s", leaf_id="x")
+
+    async def test_a_store_without_branches(self) -> None:
+        """Section 9: a leaf is refused by a store that knows none, rather than passed over."""
+        store = InMemorySessionStore()
+        await store.append("s", user("1"))
+        with pytest.raises(TypeError, match="InMemorySessionStore keeps no branches"):
+            await Agent(ScriptedModel([]), store=store).resume_session("s", leaf_id="x")
+
+    @settings(max_examples=40, deadline=None)
+    @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20)), max_size=12))
+    def test_law(self, moves: list[tuple[int, int]]) -> None:
+        """Section 9: whatever is branched where, each branch is what led to it and what it was told."""
+
+        async def play(folder: Path) -> None:
+            stores, told = [await filled(folder, "0")], [["0"]]
+            for number, (who, at) in enumerate(moves, 1):
+                if who == 0:
+                    entries = await stores[0].entries("s")
+                    leaf = entries[at % len(entries)]
+                    stores.append(await stores[0].branch("s", leaf.id))
+                    told.append(texts([e.message for e in path_to(entries, leaf.id)]))
+                else:
+                    which = at % len(stores)
+                    await stores[which].append("s", user(str(number)))
+                    told[which].append(str(number))
+            for store, expected in zip(stores, told, strict=True):
+                assert texts(await store.load("s")) == expected
+
+        with tempfile.TemporaryDirectory() as folder:
+            asyncio.run(play(Path(folder)))
+
+
+class TestIds:
+    @pytest.mark.parametrize(
+        "session_id",
+        [
+            "",
+            ".",
+            "..",
+            "../s",
+            "a/../../s",
+            "/etc/s",
+            "a//b",
+            "a/",
+            "a\\b",
+            "a\0b",
+            "a\nb",
+            "\ud800",
+            "x" * 256,
+        ],
+    )
+    async def test_refused(self, tmp_path: Path, session_id: str) -> None:
+        """Section 9: an id that as a path leads elsewhere is refused, whatever is asked of it."""
+        store = JsonlSessionStore(tmp_path / "sessions")
+        for work in (
+            store.load(session_id),
+            store.exists(session_id),
+            store.append(session_id, user("x")),
+            store.branch(session_id, "x"),
+        ):
+            with pytest.raises(SessionIdError, match=r"cannot name a file: .*; choose another id"):
+                await work
+        assert files(tmp_path) == []
+
+    @settings(max_examples=100, deadline=None)
+    @given(st.lists(st.text(max_size=12), min_size=1, max_size=6, unique=True))
+    def test_law(self, ids: list[str]) -> None:
+        """Section 9: every id is refused, or has a file of its own directly in the folder."""
+
+        async def play(folder: Path) -> None:
+            store = JsonlSessionStore(folder / "in")
+            kept: list[str] = []
+            for session_id in ids:
+                try:
+                    await store.append(session_id, user(session_id))
+                except SessionIdError:
+                    continue
+                kept.append(session_id)
+            for session_id in kept:
+                assert texts(await store.load(session_id)) == [user(session_id).text]
+            assert sorted(s.id for s in await store.list()) == sorted(kept)
+            assert {path.parent for path in files(folder)} <= {folder / "in"}
+            assert len(files(folder)) == len(kept)
+
+        with tempfile.TemporaryDirectory() as folder:
+            asyncio.run(play(Path(folder)))
+
+    async def test_links(self, tmp_path: Path) -> None:
+        """Section 9: a link in the folder does not lead out of it either."""
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.write_text("secret\n")
+        (tmp_path / "in").mkdir()
+        (tmp_path / "in" / "s.jsonl").symlink_to(elsewhere)
+        store = JsonlSessionStore(tmp_path / "in")
+        for work in (store.load("s"), store.append("s", user("x"))):
+            with pytest.raises(OSError, match=r"s\.jsonl"):
+                await work
+        assert elsewhere.read_text() == "secret\n"
+
+
+class TestOrder:
+    async def test_one_at_a_time(self, tmp_path: Path) -> None:
+        """Section 9: what is appended at the same time is written in the order it was given."""
+        store = JsonlSessionStore(tmp_path)
+        await asyncio.gather(
+            *(store.append(each, user(str(n))) for n in range(30) for each in ("s", "other"))
+        )
+        for each in ("s", "other"):
+            assert texts(await store.load(each)) == [str(n) for n in range(30)]
+
+    async def test_cancelled(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Section 9: a write that is cancelled amid is finished, and the next one follows it."""
+        store = await filled(tmp_path, "1")
+        loop, begun, go_on = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+        real = os.fsync
+
+        def slow(handle: int) -> None:
+            loop.call_soon_threadsafe(begun.set)
+            asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(10)
+            real(handle)
+
+        monkeypatch.setattr(os, "fsync", slow)
+        writing = asyncio.ensure_future(store.append("s", user("2")))
+        await begun.wait()
+        following = asyncio.ensure_future(store.append("s", user("3")))
+        writing.cancel()
+        await asyncio.sleep(0)
+        assert not writing.done()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+        await following
+        assert texts(await store.load("s")) == ["1", "2", "3"]
+
+    def test_two_processes(self, tmp_path: Path) -> None:
+        """Section 9: lines of two processes do not run into each other."""
+        loop = "for _ in range(20): await store.append('s', UserMessage(text='{}' + 'x' * 9000))"
+        both = [writer(tmp_path, loop.format(who)) for who in "ab"]
+        assert [(each.communicate(), each.returncode)[1] for each in both] == [0, 0]
+        entries = asyncio.run(JsonlSessionStore(tmp_path).entries("s"))
+        assert sorted(e.message.text[0] for e in entries) == ["a"] * 20 + ["b"] * 20
+
+
+class TestDamage:
+    async def test_lines_that_are_no_entries(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Section 9: lines that make no sense are left out, and the log says which; the rest goes on."""
+        store = await filled(tmp_path, "1", "2", "3")
+        path = tmp_path / "s.jsonl"
+        one, two, three = path.read_bytes().splitlines()
+        odd = [b"hunter2", b"[]", b'{"id": "x"}', b"\xff", b"[" * 100_000, two[:-9], one, b"  "]
+        path.write_bytes(b"\n".join([one, *odd, three]) + b"\n")
+        again = JsonlSessionStore(tmp_path)
+        with caplog.at_level(logging.WARNING):
+            assert texts(await again.load("s")) == ["1", "3"]
+        said = [record.getMessage() for record in caplog.records]
+        for number in range(2, 9):
+            assert sum(f"s.jsonl:{number} is left out" in line for line in said) == 1
+        assert sum("s.jsonl:10 follows" in line for line in said) == 1
+        assert "hunter2" not in caplog.text
+        [listed] = await again.list()
+        assert (listed.id, listed.messages) == ("s", 2)
+        await again.append("s", user("4"))
+        assert texts(await again.load("s")) == ["1", "3", "4"]
+        assert texts(await store.load("s")) == ["1", "3"]
+
+    @pytest.mark.parametrize("left", [1, 40, -2, -1])
+    async def test_torn_last_line(self, tmp_path: Path, left: int) -> None:
+        """Section 9: what a crash left of the last line does not spoil the next one."""
+        await filled(tmp_path, "1", "2")
+        path = tmp_path / "s.jsonl"
+        one, two = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(one + two[:left])
+        store = await filled(tmp_path, "3")
+        whole = ["2"] if left == -1 else []  # all of it but the line's end
+        assert texts(await store.load("s")) == ["1", *whole, "3"]
+        assert texts(await JsonlSessionStore(tmp_path).load("s")) == ["1", *whole, "3"]
+
+    async def test_full_disk(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A-11: what could not be made durable is not in the file, and the next message is."""
+        store = await filled(tmp_path, "1")
+        before = (tmp_path / "s.jsonl").read_bytes()
+
+        def full(handle: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", full)
+            with pytest.raises(OSError, match="No space left"):
+                await store.append("s", user("2"))
+        assert (tmp_path / "s.jsonl").read_bytes() == before
+        await store.append("s", user("3"))
+        assert texts(await store.load("s")) == ["1", "3"]
+
+    def test_killed(self, tmp_path: Path) -> None:
+        """A-11: what `append` returned for is there after the process was killed."""
+        loop = (
+            "for n in range(10**6): "
+            "await store.append('s', UserMessage(text=str(n))); print(n, flush=True)"
+        )
+        with writer(tmp_path, loop) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line == "20\n":
+                    break
+            process.kill()
+            last = max([20, *(int(line) for line in process.stdout if line.endswith("\n"))])
+        store = JsonlSessionStore(tmp_path)
+        kept = texts(asyncio.run(store.load("s")))
+        assert kept[: last + 1] == [str(n) for n in range(last + 1)]
+        asyncio.run(store.append("s", user("after")))
+        assert texts(asyncio.run(store.load("s"))) == [*kept, "after"]
+
+    async def test_lost_place(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        """Section 9: a store whose last message somebody took away goes on after what is left."""
+        store = await filled(tmp_path, "1", "2")
+        path = tmp_path / "s.jsonl"
+        path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+        assert texts(await store.load("s")) == ["1"]
+        assert "Session 's' has lost its last message" in caplog.text
+
+
+class TestList:
+    async def test_latest_first(self, tmp_path: Path) -> None:
+        """Section 9: id, first words, messages and time of each, as the other stores give them."""
+        noon = datetime(2026, 3, 14, 12, tzinfo=UTC)
+        times = iter(noon + timedelta(minutes=n) for n in range(9))
+        store = JsonlSessionStore(tmp_path, clock=lambda: next(times))
+        assert await store.list() == []
+        await store.append("a", user("first"))
+        await store.append("b/c d", AssistantMessage(text="nobody spoke"))
+        await store.append("a", AssistantMessage(text="hello"))
+        assert await JsonlSessionStore(tmp_path).list() == [
+            StoredSession("a", "first", 2, noon + timedelta(minutes=2)),
+            StoredSession("b/c d", "", 1, noon + timedelta(minutes=1)),
+        ]
+
+    async def test_other_files(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        """Section 9: files that are not its own, empty or unreadable ones keep no other from the list."""
+        store = await filled(tmp_path, "1")
+        (tmp_path / "notes.txt").write_text("x")
+        (tmp_path / "empty.jsonl").touch()
+        (tmp_path / "%2e%2e.jsonl").write_text("x")
+        (tmp_path / "folder.jsonl").mkdir()
+        assert [s.id for s in await store.list()] == ["s"]
+        assert "%2e%2e.jsonl is left out of the list" in caplog.text
+        assert "folder.jsonl is left out of the list" in caplog.text
+        assert not await store.exists("empty")

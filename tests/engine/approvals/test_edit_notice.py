@@ -1,0 +1,103 @@
+"""The model learns what a person has changed in its calls."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine.agents import C, T
+from interlock.engine.agents.edit_notice import changed_by_a_person
+from interlock.engine.history.model.events import ApprovalRequested, CallResult
+from interlock.engine.hub.hub import Hub
+from interlock.rules import compile_rules
+
+from ..support.shop import Shop, bodies, bot, prompt, until
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=300),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+INPUTS = st.dictionaries(st.text(min_size=1, max_size=8), JSON, max_size=4)
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    hub = Hub.open(tmp_path / "hub.db")
+    yield hub
+    await hub.close()
+
+
+class TestSentence:
+    @pytest.mark.parametrize(
+        ("before", "after", "said"),
+        [
+            ({"env": "prod"}, {"env": "staging"}, 'A person changed env from "prod" to "staging"'),
+            ({"n": 1, "x": 2}, {"n": True}, "A person changed n from 1 to true and removed x"),
+            ({"n": 1}, {"n": 1, "dry": True}, "A person added dry: true"),
+            ({"n": 1}, {"n": 1}, None),
+        ],
+    )
+    def test_each_change_is_named(self, before: dict, after: dict, said: str | None) -> None:
+        """Section 1: fields by name, values as JSON, so that 1, 1.0 and true stay apart."""
+        assert changed_by_a_person(before, after) == said
+
+    def test_of_a_long_value_only_what_differs(self) -> None:
+        """A script of a thousand lines is not told twice: the change, and a little around it."""
+        script = "".join(f"echo {n}\n" for n in range(500))
+        said = changed_by_a_person({"c": script}, {"c": script.replace("echo 250\n", "echo two\n")})
+        assert said is not None
+        assert "echo 250" in said
+        assert "echo two" in said
+        assert len(said) < 250
+
+    @given(before=INPUTS, after=INPUTS)
+    def test_it_stays_short(self, before: dict, after: dict) -> None:
+        """Whatever was changed, the model reads a sentence about it."""
+        said = changed_by_a_person(before, after)
+        assert said is None or len(said) < 40 + len(before | after) * 520
+
+
+class TestTold:
+    async def run(
+        self, hub: Hub, rules: str, edited: dict[str, object] | None, *, refused: bool = False
+    ) -> list[str]:
+        """What the model reads once its deploy is approved, as it was where the edit is refused."""
+        shop = Shop()
+        agent = bot(shop, C(c1=("deploy", {"env": "prod"})), T("done"))
+        session = await hub.open_session(agent, registry=compile_rules(rules).registry)
+        events = hub.subscribe()
+        await hub.send(session, "go", by="maria")
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        outcome = await hub.decide(request.id, approved=True, by="jo", input=edited)
+        assert outcome.ok is not refused
+        if refused:
+            assert "Change something" in outcome.message
+            assert (await hub.decide(request.id, approved=True, by="jo")).ok
+        await hub.wait(session)
+        self.results = bodies(hub, session, CallResult)
+        return prompt(agent, 1)
+
+    async def test_before_the_output(self, hub: Hub) -> None:
+        """Section 1: the call runs as it was edited, and its result says that and how."""
+        read = await self.run(hub, "require human-approval before deploy", {"env": "staging"})
+        told = 'A person changed env from "prod" to "staging" before it ran.'
+        assert read[-1] == f"tool: {told}\ndeploy staging ok"
+        assert [r.output for r in self.results] == ["deploy staging ok"]
+
+    async def test_not_when_nothing_was_changed(self, hub: Hub) -> None:
+        """An approval alone leaves the result as it is; an edit to the same is refused."""
+        rules = "require human-approval before deploy"
+        read = await self.run(hub, rules, {"env": "prod"}, refused=True)
+        assert read[-1] == "tool: deploy prod ok"
+
+    async def test_of_a_call_that_is_blocked_as_edited(self, hub: Hub) -> None:
+        """An edit that another rule forbids is no riddle: the change stands before the reason."""
+        rules = 'require human-approval before deploy\nblock deploy when input.env = "moon"'
+        read = await self.run(hub, rules, {"env": "moon"})
+        assert read[-1].startswith('tool: A person changed env from "prod" to "moon". deploy')

@@ -1,0 +1,106 @@
+"""Answers that are filled in: what is refused before a lenient reader would drop or convert it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from interlock.engine.approvals.input_form import NOTHING, Wanted
+
+
+class Place(BaseModel):
+    city: str
+    zone: int | None = None
+
+
+class Order(BaseModel):
+    count: int
+    weight: float = 0.0
+    rush: bool = False
+    place: Place | None = None
+    more: list[Place] = []
+    sizes: dict[str, int] = {}
+
+
+class Free(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    count: int = 0
+
+
+def problem(model: type[BaseModel], **answer: Any) -> str | None:
+    wanted = Wanted("Answer", "How many?", model.model_json_schema(), lambda _: None)
+    return wanted.problem(answer)
+
+
+class TestWanted:
+    @pytest.mark.parametrize(
+        ("answer", "said"),
+        [
+            ({"count": True}, "count: expected a whole number, found true"),
+            ({"count": 1, "weight": False}, "weight: expected a number, found false"),
+            ({"count": 1, "colour": "red"}, "colour: there is no such field to fill in"),
+            (
+                {"count": 1, "place": {"city": "Rome", "zone": True}},
+                "place.zone: expected a whole number",
+            ),
+            ({"count": 1, "place": {"city": "Rome", "x": 1}}, "place.x: there is no such field"),
+            ({"count": 1, "more": [{"city": "a"}, {"city": "b", "zip": 1}]}, "more[1].zip: there is no"),
+            ({"count": 1, "sizes": {"s": True}}, "sizes.s: expected a whole number, found true"),
+            ({"count": 1, "\x1b[2J": 1}, "\\x1b[2J: there is no such field"),
+        ],
+    )
+    def test_what_would_be_dropped_or_converted_is_refused(
+        self, answer: dict[str, JsonValue], said: str
+    ) -> None:
+        """An unknown field and a truth value for a number are told by their place."""
+        found = problem(Order, **answer)
+        assert found is not None
+        assert found.startswith(said)
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            {"count": 1, "weight": 1, "rush": True},
+            {"count": 1.0},
+            {"count": 1, "place": None, "more": [{"city": "a", "zone": 2}], "sizes": {"any": 1}},
+            {"count": 1, "place": {"city": "Rome"}},
+        ],
+    )
+    def test_what_fits_passes(self, answer: dict[str, JsonValue]) -> None:
+        """Truth values where they belong, whole numbers for numbers, and free names of a mapping."""
+        assert problem(Order, **answer) is None
+
+    def test_a_model_that_takes_more(self) -> None:
+        """A model that allows other fields gets them; its own are checked."""
+        assert problem(Free, count=1, other="x") is None
+        assert problem(Free, count=True, other="x") is not None
+
+    def test_nothing_is_no_answer(self) -> None:
+        """A request for an answer is not approved without one."""
+        assert Wanted("", "", {}, lambda _: None).problem(None) == NOTHING
+
+    def test_the_flows_own_check_counts_too(self) -> None:
+        """What fits the schema can be unfit all the same."""
+        wanted = Wanted("", "", Order.model_json_schema(), lambda _: "too many")
+        assert wanted.problem({"count": 9}) == "too many"
+
+    def test_a_schema_that_refers_to_itself(self) -> None:
+        """A schema without an end is followed as far as the answer goes."""
+        schema: dict[str, JsonValue] = {
+            "$ref": "#/$defs/Node",
+            "$defs": {
+                "Node": {
+                    "type": "object",
+                    "properties": {"n": {"type": "integer"}, "next": {"$ref": "#/$defs/Node"}},
+                },
+                "Loop": {"$ref": "#/$defs/Loop"},
+            },
+        }
+        wanted = Wanted("", "", schema, lambda _: None)
+        assert wanted.problem({"n": 1, "next": {"n": 2, "next": {"n": 3}}}) is None
+        assert wanted.problem({"next": {"next": {"n": True}}}) == (
+            "next.next.n: expected a whole number, found true"
+        )
+        assert Wanted("", "", {**schema, "$ref": "#/$defs/Loop"}, lambda _: None).problem({}) is None

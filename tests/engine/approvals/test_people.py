@@ -1,0 +1,373 @@
+"""Who counts as another person: pure over names and a session's facts, then under a hub (G-77)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import Agent, C, ScriptedModel, T
+from interlock.engine.approvals.requests import Credential
+from interlock.engine.core.people import is_among, name_shape, not_another, part_in, same_person
+from interlock.engine.gate import GateManager
+from interlock.engine.gate.types import ApprovalAnswer, GateContext
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import (
+    ApprovalExtended,
+    ApprovalGiven,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+)
+from interlock.engine.history.model.state import ApprovalState, SessionState
+from interlock.engine.hub.hub import ApprovalPolicy, Hub
+from interlock.engine.net.net import ToolCall
+from interlock.rules import compile_rules
+
+from ..support.shop import Shop, bodies, until
+
+TWO = "require 2 human-approvals before deploy"
+TWO_WITHIN = "require 2 human-approvals before deploy within 10m"
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ("mia", "MIA"),
+            ("mia", " mia "),
+            ("straße", "STRASSE"),
+            ("José", "Jose\u0301"),
+            ("mia", "\uff4d\uff49\uff41"),
+            ("mia", "m\u200bia"),
+            ("mia  lee", "mia lee"),
+        ],
+    )
+    def test_one_person_in_two_spellings(self, one: str, other: str) -> None:
+        """Case, width, composition, blanks and invisible characters make nobody another person."""
+        assert same_person(one, other)
+        assert is_among(one, ["ben", other])
+
+    @pytest.mark.parametrize(("one", "other"), [("mia", "mio"), ("José", "Jose"), ("mia", "m\u0456a")])
+    def test_different_letters_are_different_people(self, one: str, other: str) -> None:
+        """What differs after folding is another name."""
+        assert not same_person(one, other)
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ("alice", "\u0430lice"),
+            ("AI", "al"),
+            ("bob", "b0b"),
+            ("jose", "josé"),
+            ("lee-ann", "lee\u2010ann"),
+            ("marnie", "mamie"),
+            ("Ρaul", "paul"),
+        ],
+    )
+    def test_names_that_look_alike_share_a_shape(self, one: str, other: str) -> None:
+        """Other scripts, accents, digits and dashes are what one name is mistaken for another by."""
+        assert name_shape(one) == name_shape(other)
+
+    @pytest.mark.parametrize(("one", "other"), [("alice", "alicia"), ("bob", "rob"), ("dan", "ben")])
+    def test_names_that_differ_do_not(self, one: str, other: str) -> None:
+        """Ordinary names are not taken for each other."""
+        assert name_shape(one) != name_shape(other)
+
+
+class TestSessionPeople:
+    def state(self, **facts: object) -> SessionState:
+        return SessionState.model_validate({"id": "s"} | facts)
+
+    @pytest.mark.parametrize(
+        ("facts", "expected"),
+        [
+            ({"starters": {"Mia": "opened"}}, "mia started this session"),
+            ({"starters": {"Mia": "branched"}}, "mia branched this session"),
+            ({"starters": {"ben": "opened", "mia": "resumed"}}, "mia resumed this session"),
+            ({"starters": {"bot": "opened", "mia": "owner"}}, "mia owns the token of this agent"),
+            ({"task_by": ("ben", "mia")}, "mia gave the running turn its task"),
+            ({"starters": {"ben": "opened"}, "task_by": ("ada",)}, None),
+        ],
+    )
+    def test_part(self, facts: dict[str, object], expected: str | None) -> None:
+        """Whoever has a part in the session is no other person, and is told which."""
+        assert not_another("mia", self.state(**facts)) == expected
+
+    def test_a_subagents_task_counts(self) -> None:
+        """Who speaks to the subagent that makes the call is behind it, too."""
+        assert part_in("mia", self.state(), self.state(task_by=("mia",))) == "task"
+
+    def test_own_approvals(self) -> None:
+        """A policy may let the people behind a session count."""
+        assert not_another("mia", self.state(starters={"mia": "opened"}), own_approvals=True) is None
+
+
+class TestGate:
+    async def test_two_spellings_are_one_approver(self) -> None:
+        """A confirm that answers with one person's name in two spellings has asked one person."""
+        manager = GateManager(compile_rules(TWO).registry)
+
+        def confirm(_: object) -> ApprovalAnswer:
+            return ApprovalAnswer(True, by="Mia", others=("mia",))
+
+        decision = await manager.handle_tool_call(ToolCall("c1", "deploy", {}), GateContext(confirm))
+        assert decision.outcome == "block"
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def pass_(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+@pytest.fixture
+async def hub(tmp_path: Path, clock: Clock) -> AsyncIterator[Hub]:
+    hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock), policy=ApprovalPolicy())
+    yield hub
+    await hub.close()
+
+
+def agent(shop: Shop, *replies: object) -> Agent:
+    model = ScriptedModel(list(replies or (C(deploy={}), T("done"))))  # type: ignore[arg-type]
+    return Agent(model, name="bot", tools=shop.tools())
+
+
+async def waiting(
+    hub: Hub, shop: Shop, *, by: str = "mia", task_by: str = "mia", rules: str = TWO
+) -> tuple[str, ApprovalState]:
+    """A session that `by` opened, set to work by `task_by`, whose deploy waits."""
+    events = hub.subscribe()
+    session = await hub.open_session(agent(shop), registry=compile_rules(rules).registry, by=by)
+    await hub.send(session, "go", by=task_by)
+    await until(events, ApprovalRequested)
+    [request] = await hub.approvals()
+    return session, request
+
+
+async def refusal(hub: Hub, request: ApprovalState, by: str) -> str:
+    """What somebody is told whose approval is not taken."""
+    outcome = await hub.decide(request.id, approved=True, by=by)
+    assert not outcome.ok
+    return outcome.message
+
+
+class TestOtherPeople:
+    async def test_not_the_starter_in_other_letters(self, hub: Hub, shop: Shop) -> None:
+        """Whoever opened the session does not count under another spelling of their name."""
+        session, request = await waiting(hub, shop)
+        assert await refusal(hub, request, "MIA") == (
+            "MIA started this session: 2 other people must approve"
+        )
+        assert (await hub.decide(request.id, approved=True, by="ada")).ok
+        assert "has approved already" in await refusal(hub, request, "ＡＤＡ")
+        assert len(bodies(hub, session, ApprovalGiven)) == 1
+        assert shop.ran == []
+
+    async def test_not_who_sent_the_task(self, hub: Hub, shop: Shop) -> None:
+        """Who opened the session and who gave it its task are two people who do not count."""
+        _, request = await waiting(hub, shop, task_by="ben")
+        assert await refusal(hub, request, "ben") == (
+            "ben gave the running turn its task: 2 other people must approve"
+        )
+
+    async def test_not_who_steered_the_turn(self, hub: Hub, shop: Shop) -> None:
+        """Who speaks while the agent works is behind what it does from then on, and not before."""
+        events = hub.subscribe()
+        bot = agent(shop, C(deploy={}), C(deploy={}), T("done"))
+        session = await hub.open_session(bot, registry=compile_rules(TWO).registry, by="mia")
+        await hub.send(session, "go", by="mia")
+        await until(events, ApprovalRequested)
+        [first] = await hub.approvals()
+        assert (await hub.decide(first.id, approved=True, by="ben")).ok
+        await hub.send(session, "to production", by="ben")
+        await until(events, ApprovalRequested)
+        [second] = await hub.approvals()
+        assert "ben gave the running turn its task" in await refusal(hub, second, "ben")
+
+    async def test_who_gave_an_earlier_task_counts(self, hub: Hub, shop: Shop) -> None:
+        """Only the turn that runs counts: the next one is somebody else's."""
+        events = hub.subscribe()
+        bot = agent(shop, T("hello"), C(deploy={}), T("done"))
+        session = await hub.open_session(bot, registry=compile_rules(TWO).registry, by="mia")
+        await hub.send(session, "hello", by="ben")
+        await hub.wait(session)
+        await hub.send(session, "deploy", by="ada")
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        assert (await hub.decide(request.id, approved=True, by="ben")).ok
+        assert "gave the running turn its task" in await refusal(hub, request, "ada")
+
+    async def test_not_who_resumed_it(self, hub: Hub, shop: Shop, tmp_path: Path) -> None:
+        """Going on with somebody's session makes one part of it; whoever opened it stays so."""
+        session, _ = await waiting(hub, shop)
+        await hub.close_session(session, "mia")
+        events = hub.subscribe()
+        await hub.resume_session(session, agent(shop), registry=compile_rules(TWO).registry, by="ben")
+        await hub.send(session, "again", by="ada")
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        assert "ben resumed this session" in await refusal(hub, request, "ben")
+        assert "mia started this session" in await refusal(hub, request, "mia")
+        assert "ada gave the running turn its task" in await refusal(hub, request, "ada")
+        assert (await hub.decide(request.id, approved=True, by="jo")).ok
+
+    async def test_not_who_branched_it(self, hub: Hub, shop: Shop) -> None:
+        """A branch is of whoever made it; who spoke in what was copied is not behind its new turn."""
+        session = await hub.open_session(
+            agent(shop, T("hello")), registry=compile_rules(TWO).registry, by="mia"
+        )
+        await hub.send(session, "hello", by="jo")
+        await hub.wait(session)
+        events = hub.subscribe()
+        at = (await hub.session(session)).seq
+        branch = await hub.branch_session(
+            session, at, agent(shop), registry=compile_rules(TWO).registry, by="ben"
+        )
+        await hub.send(branch, "deploy", by="ada")
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        assert "ben branched this session" in await refusal(hub, request, "ben")
+        assert "ada gave the running turn its task" in await refusal(hub, request, "ada")
+        assert (await hub.decide(request.id, approved=True, by="jo")).ok
+
+
+class Tokens:
+    """Tokens in force, by id."""
+
+    def __init__(self, *tokens: str) -> None:
+        self.tokens = set(tokens)
+
+    def of(self, token: str) -> Credential:
+        return Credential(token, lambda each, _: each in self.tokens)
+
+
+class TestTokens:
+    async def test_revoked_before_the_last_approval(self, hub: Hub, shop: Shop) -> None:
+        """An approval counts for nothing once its giver's token is revoked: all are asked anew."""
+        session, request = await waiting(hub, shop)
+        tokens = Tokens("t-ada", "t-ben")
+        assert (await hub.decide(request.id, approved=True, by="ada", credential=tokens.of("t-ada"))).ok
+        tokens.tokens.discard("t-ada")
+        events = hub.subscribe()
+        second = await hub.decide(request.id, approved=True, by="ben", credential=tokens.of("t-ben"))
+        assert not second.ok
+        assert "the token of ada is no longer in force" in second.message
+        await until(events, ApprovalRequested)
+        assert shop.ran == []
+        [gone] = bodies(hub, session, ApprovalWithdrawn)
+        assert gone.again
+        assert "ada" in gone.reason
+        [again] = await hub.approvals()
+        assert (again.given, again.id != request.id) == ((), True)
+
+    async def test_revoked_while_it_is_sent(self, hub: Hub, shop: Shop) -> None:
+        """Whoever approves with a token that is gone in that moment approves nothing."""
+        _, request = await waiting(hub, shop)
+        tokens = Tokens()
+        outcome = await hub.decide(request.id, approved=True, by="ada", credential=tokens.of("t-ada"))
+        assert (outcome.ok, outcome.message) == (False, "The token of ada is no longer in force")
+
+    async def test_nobody_here_knows_the_tokens(self, hub: Hub, shop: Shop) -> None:
+        """Where tokens cannot be looked up an approval that was given with one does not count."""
+        _, request = await waiting(hub, shop)
+        tokens = Tokens("t-ada")
+        assert (await hub.decide(request.id, approved=True, by="ada", credential=tokens.of("t-ada"))).ok
+        assert "is no longer in force" in await refusal(hub, request, "ben")
+
+
+class TestLengthening:
+    async def test_takes_two_beyond_the_rules_time(self, hub: Hub, shop: Shop, clock: Clock) -> None:
+        """One person's wish is recorded and shown; the second one's gives the request the time."""
+        session, request = await waiting(hub, shop, rules=TWO_WITHIN)
+        first = await hub.extend(request.id, seconds=3600, by="ada")
+        assert (first.ok, first.message) == (True, "deploy: a second person must lengthen it as well")
+        [open_still] = await hub.approvals()
+        assert open_still.expires == request.expires
+        assert open_still.extension is not None
+        assert open_still.extension.by == "ada"
+        assert (await hub.extend(request.id, seconds=3600, by="Ada")).message == first.message
+        assert (await hub.extend(request.id, seconds=1800, by="ben")).ok
+        [longer] = await hub.approvals()
+        assert longer.expires == clock.now + timedelta(seconds=1800), "the shorter time counts"
+        assert longer.extension is None
+        last = bodies(hub, session, ApprovalExtended)[-1]
+        assert (last.by, last.others) == ("ben", ("Ada",))
+
+    async def test_for_ever_takes_two(self, hub: Hub, shop: Shop) -> None:
+        """Letting it wait for ever is beyond any time."""
+        _, request = await waiting(hub, shop, rules=TWO_WITHIN)
+        await hub.extend(request.id, seconds=None, by="ada")
+        [still] = await hub.approvals()
+        assert still.expires == request.expires
+        await hub.extend(request.id, seconds=None, by="ben")
+        [longer] = await hub.approvals()
+        assert longer.expires is None
+
+    async def test_not_who_started_it(self, hub: Hub, shop: Shop) -> None:
+        """The people behind the session have no say in how long it may wait."""
+        session, request = await waiting(hub, shop, rules=TWO_WITHIN)
+        outcome = await hub.extend(request.id, seconds=3600, by="mia")
+        assert (outcome.ok, outcome.message) == (
+            False,
+            "mia started this session: two other people must lengthen this request",
+        )
+        assert not bodies(hub, session, ApprovalExtended)
+
+    async def test_one_is_enough_within_it(self, hub: Hub, shop: Shop, clock: Clock) -> None:
+        """What does not go beyond the rule's own time is one person's to say."""
+        _, request = await waiting(hub, shop, rules=TWO_WITHIN)
+        assert (await hub.extend(request.id, seconds=300, by="ada")).ok
+        [shorter] = await hub.approvals()
+        assert shorter.expires == clock.now + timedelta(seconds=300)
+        assert (await hub.extend(request.id, seconds=600, by="ada")).ok
+        [back] = await hub.approvals()
+        assert back.expires == request.expires
+
+    async def test_one_is_enough_for_one_person(self, hub: Hub, shop: Shop) -> None:
+        """A request that one person decides is lengthened by one."""
+        rules = "require human-approval before deploy within 10m"
+        _, request = await waiting(hub, shop, rules=rules)
+        assert (await hub.extend(request.id, seconds=3600, by="mia")).ok
+        [longer] = await hub.approvals()
+        assert longer.expires is not None
+        assert request.expires is not None
+        assert longer.expires > request.expires
+
+    async def test_a_revoked_token_is_no_first_person(self, hub: Hub, shop: Shop) -> None:
+        """Whose token has gone since does not count as the first of two."""
+        _, request = await waiting(hub, shop, rules=TWO_WITHIN)
+        tokens = Tokens("t-ada", "t-ben")
+        await hub.extend(request.id, seconds=3600, by="ada", credential=tokens.of("t-ada"))
+        tokens.tokens.discard("t-ada")
+        await hub.extend(request.id, seconds=3600, by="ben", credential=tokens.of("t-ben"))
+        [still] = await hub.approvals()
+        assert still.expires == request.expires
+        assert still.extension is not None
+        assert still.extension.by == "ben"
+
+    async def test_both_at_once(self, hub: Hub, shop: Shop, clock: Clock) -> None:
+        """Two people in the same moment are two people."""
+        _, request = await waiting(hub, shop, rules=TWO_WITHIN)
+        await asyncio.gather(*(hub.extend(request.id, seconds=3600, by=name) for name in ("ada", "ben")))
+        [longer] = await hub.approvals()
+        assert longer.expires == clock.now + timedelta(seconds=3600)

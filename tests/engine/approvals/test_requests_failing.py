@@ -1,0 +1,383 @@
+"""Requests while the journal refuses to write: nothing runs unrecorded, and afterwards all goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import C, T
+from interlock.engine.approvals import requests as questions
+from interlock.engine.approvals import withdrawals as withdrawing
+from interlock.engine.gate.types import GrantTerms
+from interlock.engine.history.journal.journal import Journal, JournalError
+from interlock.engine.history.journal.writer import Writer, Written
+from interlock.engine.history.model.events import (
+    ApprovalDecided,
+    ApprovalExpired,
+    ApprovalExtended,
+    ApprovalGiven,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    CallDecided,
+    EventBody,
+    GrantGiven,
+    GrantRevoked,
+    MessageAdded,
+    ModeChanged,
+    NetToggled,
+)
+from interlock.engine.hub.hub import ApprovalPolicy, Hub
+from interlock.engine.net.net import ToolCall
+from interlock.engine.sessions.hosted import HostedSession
+
+from ..support.shop import Shop, bodies, check, start, until
+from .test_requests import Clock
+
+ASK = "require human-approval before deploy"
+TWO = "require 2 human-approvals before deploy"
+DEPLOYED = ["deploy staging"]
+
+
+class Disk:
+    """A disk that is full whenever an event of a certain kind is to be written."""
+
+    def __init__(self) -> None:
+        self.refuses: type[EventBody] | None = None
+        self.refused = 0
+
+    @contextmanager
+    def full_for(self, kind: type[EventBody]) -> Iterator[None]:
+        """As long as this lasts; at the end something must have been refused."""
+        self.refuses, self.refused = kind, 0
+        try:
+            yield
+        finally:
+            self.refuses = None
+        assert self.refused
+
+
+async def came(holds: Callable[[], object]) -> None:
+    """Let everybody go on until `holds`."""
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110 - what is waited for is another's state
+            await asyncio.sleep(0.002)
+
+
+@pytest.fixture(autouse=True)
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    disk = Disk()
+    commit = Writer.commit
+
+    def committed(writer: Writer, batch: list[Written]) -> None:
+        if disk.refuses is not None and any(type(w.event.body) is disk.refuses for w in batch):
+            disk.refused += 1
+            raise OSError("no space left on device")
+        commit(writer, batch)
+
+    monkeypatch.setattr(Writer, "commit", committed)
+    monkeypatch.setattr(questions, "RETRY", 0.01)
+    monkeypatch.setattr(withdrawing, "RETRY", 0.01)
+    return disk
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def hub(tmp_path: Path, clock: Clock) -> AsyncIterator[Hub]:
+    hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
+    yield hub
+    async with asyncio.timeout(20):
+        await hub.close()
+
+
+async def rested(hub: Hub, session: str) -> None:
+    """Until the session rests; then fold, hub and gate are one."""
+    async with asyncio.timeout(20):
+        with suppress(JournalError):  # what was refused is also what its run failed with
+            await hub.wait(session)
+    await hub._live.get(session)[0]._in_step.catch_up()
+    await check(hub, session)
+
+
+def told(hub: Hub, session: str) -> str:
+    """What the model was told last of a call."""
+    return [m.text or "" for m in bodies(hub, session, MessageAdded) if m.role == "tool"][-1]
+
+
+class TestAsking:
+    async def test_what_cannot_be_asked_is_blocked(self, hub: Hub, shop: Shop, disk: Disk) -> None:
+        """A request that the journal refuses is shown to nobody: its call is blocked with the reason, and
+        the next one is asked about."""
+        events = hub.subscribe()
+        with disk.full_for(ApprovalRequested):
+            session = await start(hub, shop, C(deploy={}), T("first"), C(deploy={}), T("done"), rules=ASK)
+            await rested(hub, session)
+        assert "could not be written" in told(hub, session)
+        assert (shop.ran, await hub.approvals()) == ([], [])
+        await hub.send(session, "again", by="ada")
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        assert (await hub.decide(request.id, approved=True, by="ada")).ok
+        await rested(hub, session)
+        assert shop.ran == DEPLOYED
+
+
+class TestAnswering:
+    async def asked(self, hub: Hub, shop: Shop, rules: str = ASK, *replies: object) -> tuple[str, str]:
+        events = hub.subscribe()
+        session = await start(hub, shop, *(replies or (C(deploy={}), T("done"))), rules=rules)  # type: ignore[arg-type]
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        return session, request.id
+
+    @pytest.mark.parametrize("approved", [True, False])
+    async def test_an_answer_that_is_refused_decides_nothing(
+        self, hub: Hub, shop: Shop, disk: Disk, approved: bool
+    ) -> None:
+        """The request stays open, whoever answered learns why, and the same answer counts later."""
+        session, request = await self.asked(hub, shop)
+        with disk.full_for(ApprovalDecided):
+            outcome = await hub.decide(request, approved=approved, by="ada")
+        assert not outcome.ok
+        assert outcome.message.startswith("Not decided, the journal refused it: ")
+        assert ([a.id for a in await hub.approvals()], shop.ran) == ([request], [])
+        assert (await hub.decide(request, approved=approved, by="ada")).ok
+        await rested(hub, session)
+        assert shop.ran == (DEPLOYED if approved else [])
+
+    async def test_one_of_two_that_is_refused_does_not_count(
+        self, hub: Hub, shop: Shop, disk: Disk
+    ) -> None:
+        """Who was not recorded has not approved: two others, or the same again, must."""
+        session, request = await self.asked(hub, shop, TWO)
+        with disk.full_for(ApprovalGiven):
+            assert not (await hub.decide(request, approved=True, by="ada")).ok
+        assert (await hub.approvals())[0].given == ()
+        assert (await hub.decide(request, approved=True, by="ben")).ok
+        assert shop.ran == []
+        assert (await hub.decide(request, approved=True, by="ada")).ok
+        await rested(hub, session)
+        assert shop.ran == DEPLOYED
+
+    async def test_who_goes_away_while_it_is_written_has_answered(self, hub: Hub, shop: Shop) -> None:
+        """An operator whose connection ends amid one of two approvals counts once, and as one."""
+        session, request = await self.asked(hub, shop, TWO)
+        gone = asyncio.ensure_future(hub.decide(request, approved=True, by="ada"))
+        await asyncio.sleep(0)
+        gone.cancel()
+        again, other = await asyncio.gather(
+            *(hub.decide(request, approved=True, by=by) for by in ("ada", "ben"))
+        )
+        assert (again.ok, other.ok) == (False, True)
+        await rested(hub, session)
+        assert (shop.ran, len(bodies(hub, session, ApprovalGiven))) == (DEPLOYED, 1)
+
+    async def test_what_was_never_asked_is_not_withdrawn(
+        self, hub: Hub, shop: Shop, disk: Disk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Who is cancelled in the moment in which his request is refused leaves no withdrawal of it."""
+        session = await start(hub, shop, T("hello"), rules=ASK)
+        await rested(hub, session)
+        hosted = hub._live.hosted(session)
+        record = HostedSession.record
+
+        async def cancelling(
+            self: HostedSession, *some: EventBody, then: Callable[[bool], None] | None = None
+        ) -> None:
+            def told(written: bool) -> None:
+                assert then is not None
+                then(written)
+                deciding.cancel()
+
+            asks = any(isinstance(body, ApprovalRequested) for body in some)
+            await record(self, *some, then=told if asks else then)
+
+        monkeypatch.setattr(HostedSession, "record", cancelling)
+        with disk.full_for(ApprovalRequested):
+            deciding = asyncio.ensure_future(hosted.decide(ToolCall("c1", "deploy", {})))
+            with pytest.raises(asyncio.CancelledError):
+                await deciding
+        await hosted.record()
+        assert bodies(hub, session, ApprovalWithdrawn) == []
+        await check(hub, session)
+
+    async def test_more_time_that_is_refused_is_not_given(
+        self, hub: Hub, shop: Shop, disk: Disk, clock: Clock
+    ) -> None:
+        """An extension that the journal refuses leaves the request as it was."""
+        session, request = await self.asked(hub, shop, f"{ASK} within 15m")
+        before = (await hub.approvals())[0].expires
+        with disk.full_for(ApprovalExtended):
+            outcome = await hub.extend(request, seconds=3600, by="ben")
+        assert outcome.message.startswith("Not extended, the journal refused it: ")
+        assert (await hub.approvals())[0].expires == before
+        clock.pass_(901)
+        assert "Too late" in (await hub.decide(request, approved=True, by="ada")).message
+        await hub.abort(session)
+        await rested(hub, session)
+
+    async def test_a_decision_that_is_refused_blocks(self, hub: Hub, shop: Shop, disk: Disk) -> None:
+        """G-15: approved in the record, but not decided: it does not run, and the next one may."""
+        replies = (C(deploy={}), T("first"), C(deploy={}), T("done"))
+        session, request = await self.asked(hub, shop, ASK, *replies)
+        with disk.full_for(CallDecided):
+            assert (await hub.decide(request, approved=True, by="ada")).ok
+            await came(lambda: disk.refused)
+            await rested(hub, session)
+        assert shop.ran == []
+        assert "decision could not be recorded" in told(hub, session)
+        await self.again(hub, session)
+        assert shop.ran == DEPLOYED
+
+    async def test_a_grant_that_is_refused_is_none(self, hub: Hub, shop: Shop, disk: Disk) -> None:
+        """Neither the call nor the grant is, so the next call is asked about."""
+        replies = (C(deploy={}), T("first"), C(deploy={}), T("done"))
+        session, request = await self.asked(hub, shop, ASK, *replies)
+        with disk.full_for(GrantGiven):
+            grant = GrantTerms("names")
+            assert (await hub.decide(request, approved=True, by="ada", grant=grant, reason="often")).ok
+            await came(lambda: disk.refused)
+            await rested(hub, session)
+        assert (shop.ran, (await hub.session(session)).grants) == ([], {})
+        await self.again(hub, session)
+        assert shop.ran == DEPLOYED
+
+    async def again(self, hub: Hub, session: str) -> None:
+        """Another call is asked about and approved."""
+        events = hub.subscribe()
+        await hub.send(session, "again", by="ada")
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        assert (await hub.decide(request.id, approved=True, by="ada")).ok
+        await rested(hub, session)
+
+    async def test_a_grant_stays_when_its_end_is_refused(self, hub: Hub, shop: Shop, disk: Disk) -> None:
+        """A revocation that the journal refuses revokes nothing, and can be repeated."""
+        replies = (C(deploy={}), T("first"), C(deploy={}), T("second"), C(deploy={}), T("done"))
+        session, request = await self.asked(hub, shop, ASK, *replies)
+        await hub.decide(request, approved=True, by="ada", grant=GrantTerms("names"), reason="often")
+        await rested(hub, session)
+        with disk.full_for(GrantRevoked):
+            outcome = await hub.revoke_grant(session, "grant-1", by="ben")
+        assert outcome.message.startswith("Not revoked, the journal refused it: ")
+        await hub.send(session, "again", by="ada")
+        await rested(hub, session)
+        assert shop.ran == DEPLOYED * 2
+        assert (await hub.revoke_grant(session, "grant-1", by="ben")).ok
+        await self.again(hub, session)
+        assert bodies(hub, session, CallDecided)[-1].granted == ()
+
+
+class TestEnding:
+    asked = TestAnswering.asked
+
+    async def test_a_withdrawal_is_tried_again(self, hub: Hub, shop: Shop, disk: Disk) -> None:
+        """A request whose agent was stopped leaves the queue as soon as the journal takes it; nobody can
+        approve it meanwhile."""
+        session, request = await self.asked(hub, shop)
+        with disk.full_for(ApprovalWithdrawn):
+            await hub.abort(session)
+            await came(lambda: disk.refused > 1)
+            assert [a.id for a in await hub.approvals()] == [request]
+            assert not (await hub.decide(request, approved=True, by="ada")).ok
+        await came(lambda: not hub._live.get(session)[0].state.approvals)
+        await rested(hub, session)
+        assert (shop.ran, len(bodies(hub, session, ApprovalWithdrawn))) == ([], 1)
+
+    async def test_an_answer_under_way_that_is_refused_leaves_nothing_open(
+        self, hub: Hub, shop: Shop, disk: Disk
+    ) -> None:
+        """An agent is stopped while its answer is being written, and that fails: it is withdrawn."""
+        session, request = await self.asked(hub, shop)
+        with disk.full_for(ApprovalDecided):
+            answer = asyncio.ensure_future(hub.decide(request, approved=True, by="ada"))
+            await asyncio.sleep(0)
+            await hub.abort(session)
+            assert not (await answer).ok
+        await came(lambda: not hub._live.get(session)[0].state.approvals)
+        await rested(hub, session)
+        assert (shop.ran, len(bodies(hub, session, ApprovalWithdrawn))) == ([], 1)
+
+    async def test_a_session_closes_with_what_could_not_be_withdrawn(
+        self, hub: Hub, shop: Shop, disk: Disk
+    ) -> None:
+        """Closing it withdraws once what nobody waited for; where that is refused too, it stays."""
+        session, request = await self.asked(hub, shop)
+        with disk.full_for(ApprovalWithdrawn):
+            await hub.abort(session)
+            with pytest.raises(JournalError):
+                await hub.close_session(session, by="ada")
+            tried = disk.refused
+            await came(lambda: disk.refused > tried)
+            assert [a.id for a in await hub.approvals()] == [request]
+        await hub.close_session(session, by="ada")
+        assert len(bodies(hub, session, ApprovalWithdrawn)) == 1
+
+    async def test_an_expiry_is_tried_again(
+        self, tmp_path: Path, shop: Shop, disk: Disk, clock: Clock
+    ) -> None:
+        """A request that has expired is denied as soon as the journal takes it, and nobody can approve it
+        meanwhile."""
+        policy = ApprovalPolicy(expire=0.02)
+        hub = Hub(Journal.open(tmp_path / "short.db", clock=clock), policy=policy)
+        with disk.full_for(ApprovalExpired):
+            session, request = await self.asked(hub, shop)
+            clock.pass_(1)
+            await came(lambda: disk.refused > 1)
+            assert not (await hub.decide(request, approved=True, by="ada")).ok
+        await rested(hub, session)
+        assert (shop.ran, len(bodies(hub, session, ApprovalExpired))) == ([], 1)
+        await hub.close()
+
+
+class TestSwitching:
+    asked = TestAnswering.asked
+
+    @pytest.mark.parametrize("how", ["net", "mode"])
+    async def test_what_was_not_switched_decides_nothing(
+        self, hub: Hub, shop: Shop, disk: Disk, how: str
+    ) -> None:
+        """G-63: a switch that the journal refuses is none, also for a call that was waiting then."""
+        session, request = await self.asked(hub, shop)
+        with disk.full_for(NetToggled if how == "net" else ModeChanged):
+            outcome = (
+                await hub.toggle_net(session, "approve-before-deploy", False, by="ben", reason="a test")
+                if how == "net"
+                else await hub.set_mode(session, "shadow", by="ben", reason="a test")
+            )
+        assert outcome.message.startswith("Not switched, the journal refused it: ")
+        assert ([a.id for a in await hub.approvals()], shop.ran) == ([request], [])
+        assert (await hub.decide(request, approved=False, by="ada")).ok
+        await rested(hub, session)
+        assert shop.ran == []
+
+    async def test_a_switch_is_one_though_requests_cannot_be_voided(
+        self, hub: Hub, shop: Shop, disk: Disk
+    ) -> None:
+        """What was switched is said to be, and an answer to what was shown before still counts for
+        nothing: it is asked again."""
+        session, request = await self.asked(hub, shop, f"{ASK}\nblock rm")
+        with disk.full_for(ApprovalWithdrawn):
+            assert (await hub.toggle_net(session, "block-rm", False, by="ben", reason="a test")).ok
+        assert [a.id for a in await hub.approvals()] == [request]
+        events = hub.subscribe()
+        late = await hub.decide(request, approved=True, by="ada")
+        assert not late.ok
+        await until(events, ApprovalRequested)
+        [again] = await hub.approvals()
+        assert (again.id != request, shop.ran) == (True, [])
+        assert (await hub.decide(again.id, approved=True, by="ada")).ok
+        await rested(hub, session)
+        assert shop.ran == DEPLOYED

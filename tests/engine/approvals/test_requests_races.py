@@ -1,0 +1,119 @@
+"""What happens at the same moment to one session: the record has it in the order the gate had it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import C, T
+from interlock.engine.gate.types import GrantTerms
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import (
+    ApprovalDecided,
+    ApprovalGiven,
+    ApprovalRequested,
+    CallDecided,
+    GrantGiven,
+    GrantRevoked,
+    NetToggled,
+)
+from interlock.engine.hub.hub import Hub
+from interlock.engine.net.net import ToolCall
+from interlock.engine.sessions.hosted import HostedSession
+
+from ..support.shop import Shop, bodies, check, start, until
+from .test_requests import TWO, opened_by
+
+ASK = "require human-approval before deploy"
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    hub = Hub(Journal.open(tmp_path / "hub.db"))
+    yield hub
+    await hub.close()
+
+
+async def idle(hub: Hub, shop: Shop, rules: str, *replies: object) -> tuple[str, HostedSession]:
+    """A session that rests, and its host."""
+    session = await start(hub, shop, *(replies or (T("ready"),)), rules=rules)  # type: ignore[arg-type]
+    if not replies:
+        await hub.wait(session)
+    return session, hub._live.get(session)[0]
+
+
+class TestOrder:
+    async def test_a_switch_does_not_overtake_a_decision(self, hub: Hub, shop: Shop) -> None:
+        """G-63: a net switched on right after the gate let a call pass follows it in the record."""
+        session, hosted = await idle(hub, shop, "block rm")
+        assert (await hub.toggle_net(session, "block-rm", False, by="ada", reason="a test")).ok
+        decision, switched = await asyncio.gather(
+            hosted.decide(ToolCall("one", "rm", {})), hub.toggle_net(session, "block-rm", True, by="ada")
+        )
+        assert (decision.outcome, switched.ok) == ("allow", True)
+        kinds = [
+            type(e.body)
+            for e in await hub.recorded(session)
+            if isinstance(e.body, CallDecided | NetToggled)
+        ]
+        assert kinds == [NetToggled, CallDecided, NetToggled]
+        await check(hub, session)
+
+    async def test_a_revocation_does_not_overtake_a_use(self, hub: Hub, shop: Shop) -> None:
+        """A grant revoked right after it let a call pass was used before, in the record too."""
+        events = hub.subscribe()
+        session, hosted = await idle(hub, shop, ASK, C(deploy={}), T("done"))
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often")
+        await hub.wait(session)
+        decision, revoked = await asyncio.gather(
+            hosted.decide(ToolCall("one", "deploy", {})),
+            hub.revoke_grant(session, "grant-1", by="ben"),
+        )
+        assert (decision.granted, revoked.ok) == (("grant-1",), True)
+        found = [
+            type(e.body)
+            for e in await hub.recorded(session)
+            if isinstance(e.body, CallDecided | GrantRevoked)
+        ]
+        assert found == [CallDecided, CallDecided, GrantRevoked]
+
+
+class TestNames:
+    async def test_blanks_make_nobody_another_person(self, hub: Hub, shop: Shop) -> None:
+        """Neither who started the session nor who has approved counts again for a blank in the name."""
+        session, request = await opened_by(hub, shop, "mia", rules=TWO)
+        own = await hub.decide(request.id, approved=True, by=" mia")
+        assert own.message == "mia started this session: 2 other people must approve"
+        assert (await hub.decide(request.id, approved=True, by=" ada")).ok
+        again = await hub.decide(request.id, approved=True, by="ada ")
+        assert again.message == "ada has approved already: somebody else must approve too"
+        assert (await hub.decide(request.id, approved=True, by="ben ")).ok
+        await hub.wait(session)
+        assert [g.by for g in bodies(hub, session, ApprovalGiven)] == ["ada"]
+        assert [d.by for d in bodies(hub, session, ApprovalDecided)] == ["ben"]
+        assert shop.ran == ["deploy staging"]
+
+    async def test_each_grant_is_its_givers(self, hub: Hub, shop: Shop) -> None:
+        """Where two nets ask about one call, each grant is in the record as of whoever gave that one."""
+        events = hub.subscribe()
+        rules = f'{ASK}\n{ASK} risk high when input.env = "prod"'
+        session, _ = await idle(hub, shop, rules, C(deploy={"env": "prod"}), T("done"))
+        for name in ("ada", "ben"):
+            await until(events, ApprovalRequested)
+            [request] = await hub.approvals()
+            await hub.decide(
+                request.id, approved=True, by=name, grant=GrantTerms("names"), reason="often"
+            )
+        await hub.wait(session)
+        given = {g.grant.asks: g.by for g in bodies(hub, session, GrantGiven)}
+        assert given == {"approve-before-deploy": "ada", "approve-before-deploy#2": "ben"}

@@ -1,0 +1,150 @@
+"""Tools that want to be approved, under the hub: the hint becomes a net beside those of the rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import Agent, C, ScriptedModel, T, task_tool, tool
+from interlock.engine.approvals.tool_hints import with_wishes
+from interlock.engine.gate import ApprovalRequest, GateContext, GateManager
+from interlock.engine.history.model.events import ApprovalRequested
+from interlock.engine.history.model.state import SessionState
+from interlock.engine.hub.hub import Hub
+from interlock.engine.net.net import ToolCall
+from interlock.rules import compile_rules
+
+from ..support.shop import until
+
+RAN: list[str] = []
+
+
+@tool(needs_approval=True)
+async def publish(what: str) -> str:
+    """Publish."""
+    RAN.append(what)
+    return "published"
+
+
+@tool(needs_approval=lambda args: args["amount"] > 10)
+async def pay(amount: int) -> str:
+    """Pay."""
+    RAN.append(f"paid {amount}")
+    return "paid"
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    RAN.clear()
+
+
+async def asked(path: Path, agent: Agent, rules: str = "") -> tuple[Hub, SessionState]:
+    """A hub whose session `s` of `agent` has been set to work, and its state when it first asks."""
+    hub = Hub.open(path / "journal.db")
+    subscription = hub.subscribe()
+    await hub.open_session(agent, registry=compile_rules(rules).registry, session_id="s")
+    await hub.send("s", "go")
+    await until(subscription, ApprovalRequested)
+    return hub, await hub.session("s")
+
+
+class TestDefaults:
+    """G-66: that a tool wants to be approved says nothing of what the rules let pass."""
+
+    @pytest.mark.parametrize("also", ["", "require human-approval before pay when input.amount = 0\n"])
+    @pytest.mark.parametrize(("name", "fields"), [("publish", {"what": "x"}), ("pay", {"amount": 5})])
+    async def test_hold_for_a_tool_with_a_wish(
+        self, name: str, fields: dict[str, object], also: str
+    ) -> None:
+        """A default that blocks what no rule names blocks such a tool; one that a rule names asks."""
+        nets = with_wishes(compile_rules(f"{also}block anything-else").registry, [publish, pay])
+        decision = await GateManager(registry=nets).handle_tool_call(ToolCall("c", name, fields))
+        named = also and name == "pay"
+        assert decision.block is not named
+        assert ("anything-else" in decision.names) is not named
+
+    async def test_ask_beside_a_wish(self) -> None:
+        """A default that asks asks for itself, and the wish for the tool."""
+        rules = compile_rules("require human-approval before anything-else").registry
+        asked: list[str] = []
+
+        def confirm(request: ApprovalRequest) -> bool:
+            asked.append(request.net)
+            return True
+
+        manager = GateManager(registry=with_wishes(rules, [publish]))
+        context = GateContext(confirm=confirm)
+        assert not (await manager.handle_tool_call(ToolCall("c", "publish", {}), context)).block
+        assert asked == ["approve-before-anything-else", "approve-before-publish"]
+        assert manager.loses_to("approve-before-publish") == ()
+
+
+class TestHints:
+    async def test_asks_without_any_rule(self, tmp_path: Path) -> None:
+        """A tool whose author wants it approved is not run before somebody has."""
+        agent = Agent(ScriptedModel([C(publish={"what": "news"}), T("done")]), tools=[publish])
+        hub, state = await asked(tmp_path, agent)
+        assert state.active == ["approve-before-publish"]
+        assert RAN == []
+        [request] = state.approvals.values()
+        assert (await hub.decide(request.id, approved=True, by="operator")).ok
+        await hub.wait("s")
+        assert RAN == ["news"]
+        await hub.close()
+
+    async def test_depends_on_the_input(self, tmp_path: Path) -> None:
+        """A hint that is a function asks for the calls it holds for, and only for these."""
+        model = ScriptedModel([C(pay={"amount": 3}), C(pay={"amount": 30}), T("done")])
+        hub, state = await asked(tmp_path, Agent(model, tools=[pay]))
+        assert RAN == ["paid 3"]
+        [request] = state.approvals.values()
+        await hub.decide(request.id, approved=True, by="operator", input={"amount": 20})
+        await hub.wait("s")
+        assert RAN == ["paid 3", "paid 20"]
+        await hub.close()
+
+    async def test_a_rule_suffices(self, tmp_path: Path) -> None:
+        """Where a rule asks for the tool already, one question is asked, and it is the rule's."""
+        agent = Agent(ScriptedModel([C(publish={"what": "news"}), T("done")]), tools=[publish])
+        hub, state = await asked(tmp_path, agent, "require human-approval before publish")
+        assert state.active == ["approve-before-publish"]
+        [request] = state.approvals.values()
+        assert request.rule is not None
+        await hub.decide(request.id, approved=False, by="operator")
+        await hub.wait("s")
+        assert RAN == []
+        await hub.close()
+
+    async def test_a_rule_for_some_calls_leaves_it_the_others(self, tmp_path: Path) -> None:
+        """Where a rule's condition does not hold the tool's wish does; no call is asked about twice."""
+        calls = C(publish={"what": "news"}), C(publish={"what": "secret"})
+        agent = Agent(ScriptedModel([*calls, T("done")]), tools=[publish])
+        rule = 'require human-approval before publish when input.what = "secret"'
+        hub, state = await asked(tmp_path, agent, rule)
+        assert state.active == ["approve-before-publish", "approve-before-publish#2"]
+        [request] = state.approvals.values()
+        assert (request.net, RAN) == ("approve-before-publish#2", [])
+        subscription = hub.subscribe()
+        await hub.decide(request.id, approved=True, by="operator")
+        await until(subscription, ApprovalRequested)
+        [request] = (await hub.session("s")).approvals.values()
+        assert (request.net, RAN) == ("approve-before-publish", ["news"])
+        await hub.decide(request.id, approved=False, by="operator")
+        await hub.wait("s")
+        assert RAN == ["news"]
+        await hub.close()
+
+    async def test_of_a_subagent(self, tmp_path: Path) -> None:
+        """A subagent's tool asks as the agent's own would."""
+        helper = Agent(
+            ScriptedModel([C(publish={"what": "x"}), T("done")]), tools=[publish], name="helper"
+        )
+        model = ScriptedModel([C(task_helper={"prompt": "p"}), T("done")])
+        hub, state = await asked(tmp_path, Agent(model, tools=[task_tool(helper)]))
+        [request] = state.approvals.values()
+        assert (request.tool, RAN) == ("publish", [])
+        await hub.decide(request.id, approved=True, by="operator")
+        await hub.wait("s")
+        assert RAN == ["x"]
+        await hub.close()

@@ -1,0 +1,170 @@
+"""A tool's own wish to be approved beside rules about it: each call is asked about, and only once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine.agents import Tool, tool
+from interlock.engine.approvals.tool_hints import hinted, with_wishes
+from interlock.engine.core.condition import Surroundings
+from interlock.engine.gate import create_gate_manager, tool_approval_net
+from interlock.engine.net.net import SkillNet, ToolCall, Transition, define_skill_net
+from interlock.rules import compile_rules
+
+Input = dict[str, object]
+Wish = bool | Callable[[Mapping[str, object]], bool]
+
+HERE = Surroundings(workdir="/srv/shop")
+ASK = "require human-approval before deploy"
+OWN = (
+    f"{ASK} by 2 no grants",
+    f'{ASK} when input.env = "prod"',
+    f'{ASK} when input.env != "prod" and input.n > 3',
+    f'{ASK} when input.path under "/srv"',
+    f'{ASK} when input.path not under "src" or input.n = 7',
+)
+OTHERS = (
+    "map deploy.env prod as live",
+    "map deploy.env staging as deploy",
+    "require human-approval before live",
+    "require human-approval before deploy.go",
+    "limit deploy to 9 per session",
+)
+WISHES: Sequence[Wish] = (
+    True,
+    lambda args: args["env"] != "prod",
+    lambda args: args["n"] > 3,
+    lambda args: False,
+)
+CALLS = st.fixed_dictionaries(
+    {},
+    optional={
+        "env": st.sampled_from(["prod", "staging", 5]),
+        "n": st.sampled_from([1, 5, 7, "x"]),
+        "path": st.sampled_from(["src/a", "/srv/shop/src", "../x", "/etc", "~/b", 3]),
+        "action": st.just("go"),
+    },
+)
+
+
+def wishing(wish: Wish, name: str = "deploy") -> Tool:
+    @tool(name=name, needs_approval=wish)
+    async def made() -> str:
+        """Do something."""
+        return "done"
+
+    return made
+
+
+def nets_of(rules: Sequence[str], *tools: Tool) -> tuple[dict[str, SkillNet], tuple[str, ...]]:
+    registry = compile_rules("\n".join(rules)).registry
+    nets = with_wishes(registry, tools)
+    return nets, hinted(registry, nets)
+
+
+def asking(nets: dict[str, SkillNet], given: Input, name: str = "deploy") -> list[str]:
+    """The nets that ask a person about a call."""
+    manager = create_gate_manager(registry=nets, surroundings=HERE)
+    return [each.net for each in manager.explain(ToolCall("c", name, given)).nets if each.asks]
+
+
+def wished(wish: Wish, given: Input) -> bool:
+    try:
+        return wish if isinstance(wish, bool) else bool(wish(given))
+    except (KeyError, TypeError):
+        return True
+
+
+class TestBesideAnyRules:
+    @given(
+        rules=st.tuples(
+            st.sampled_from(OWN), st.sampled_from((*OWN, *OTHERS, "")), st.sampled_from(OTHERS)
+        ),
+        wish=st.sampled_from(WISHES),
+        call=CALLS,
+    )
+    def test_holds_once(self, rules: tuple[str, ...], wish: Wish, call: Input) -> None:
+        """What a tool wishes is asked, by a rule about the tool where one asks, else by the wish.
+
+        Only of a path that nobody can place both ask: which of them may leave it out is not known.
+        """
+        nets, own = nets_of(rules, wishing(wish))
+        asks = asking(nets, call)
+        ruled = [
+            key for key in asks if key not in own and getattr(nets[key].rule, "tool", "") == "deploy"
+        ]
+        by_wish = [key for key in asks if key in own]
+        placed = call.get("path", 3) in ("src/a", "/srv/shop/src", "../x", "/etc")
+        if not wished(wish, call):
+            assert by_wish == []
+        elif not ruled:
+            assert len(by_wish) == 1
+        elif placed or not any(" under " in rule for rule in rules):
+            assert by_wish == []
+
+
+class TestBesideARule:
+    @pytest.mark.parametrize("wish", [True, lambda args: True])
+    @pytest.mark.parametrize(
+        ("rule", "given", "asks"),
+        [
+            ("", {}, "wish"),
+            (ASK, {}, "rule"),
+            (f'{ASK} when input.env = "prod"', {"env": "prod"}, "rule"),
+            (f'{ASK} when input.env = "prod"', {"env": "staging"}, "wish"),
+            (f'{ASK} when input.env = "prod"', {}, "rule"),
+            (f'{ASK} when input.path under "/srv"', {"path": "a"}, "rule"),
+            (f'{ASK} when input.path under "/srv"', {"path": "/etc"}, "wish"),
+            ("require human-approval before deploy.go", {"action": "stay"}, "wish"),
+            (f'{ASK} when input.path not under "src" or input.n = 7', {"path": "src/a"}, "rule"),
+            (f'{ASK} when input.path not under "src" and input.n = 7', {"path": "src/a"}, "wish"),
+        ],
+    )
+    def test_one_of_them_asks(self, wish: Wish, rule: str, given: Input, asks: str) -> None:
+        """A rule about other calls, or about another tool, does not take a tool's wish away."""
+        nets, own = nets_of([rule], wishing(wish))
+        assert ["wish" if key in own else "rule" for key in asking(nets, given)] == [asks]
+
+    def test_of_two_the_one_without_condition_suffices(self) -> None:
+        """G-43: the second rule of a name, under its other key, stands in as the first would."""
+        _, own = nets_of([f'{ASK} when input.env = "prod"', ASK], wishing(True))
+        assert own == ()
+
+    def test_asks_for_the_tool_and_not_for_a_name_of_some_calls(self) -> None:
+        """G-50: who lets removals pass has not let everything pass that a shell does beside one."""
+        rules = "map bash.command rm as delete", "require human-approval before delete"
+        nets, [own] = nets_of(rules, wishing(True, "bash"))
+        assert asking(nets, {"command": "rm a; ./x"}, "bash") == ["approve-before-delete", own]
+        assert asking(nets, {"command": "./x"}, "bash") == [own]
+
+
+class TestBesideANetMadeByHand:
+    def test_one_that_always_asks_suffices(self) -> None:
+        """A net that asks about each call of the tool stands in for the wish, whatever its name."""
+        registry = {"look-first": tool_approval_net}
+        assert hinted(registry, with_wishes(registry, [wishing(True, "bash")])) == ()
+
+    @pytest.mark.parametrize("manual", [True, False])
+    def test_its_name_is_none(self, manual: bool) -> None:
+        """A net that only looks like the rule's by its key, and lets calls pass, does not stand in."""
+        kind = "manual" if manual else "auto"
+        net = define_skill_net(
+            "approve-before-deploy",
+            places=["ready"],
+            transitions=[Transition("go", ("ready",), ("ready",), ("deploy",), type=kind)],
+            initial_marking={"ready": 1},
+        )
+        registry = {"approve-before-deploy": net}
+        own = hinted(registry, with_wishes(registry, [wishing(True)]))
+        assert own == (() if manual else ("approve-before-deploy#2",))
+
+
+class TestToolsOfOneName:
+    def test_the_wish_of_any_counts(self) -> None:
+        """A subagent's tool is asked about though another of its name wishes for nothing."""
+        nets, [own] = nets_of([], wishing(lambda args: False), wishing(lambda args: True))
+        assert asking(nets, {}) == [own]

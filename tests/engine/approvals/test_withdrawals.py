@@ -1,0 +1,112 @@
+"""Requests that nobody waits for any more: the record and the consoles say who or what ended that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from interlock.engine import Agent, ScriptedModel, task_tool
+from interlock.engine.agents import C, T
+from interlock.engine.history.fold.event_text import headline
+from interlock.engine.history.model.events import ApprovalRequested, ApprovalWithdrawn
+from interlock.engine.hub.hub import CallWithdrawn, Hub, UnknownSessionError
+from interlock.rules import compile_rules
+
+from ..support.external_agent import opened
+from ..support.shop import Shop, bodies, bot, until
+
+ASK = "require human-approval before deploy"
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    """A hub on a fresh journal; a test may have closed it."""
+    hub = Hub.open(tmp_path / "hub.db")
+    yield hub
+    await hub.close()
+
+
+async def asking(hub: Hub, agent: Agent) -> str:
+    """A session of which a call waits for a person."""
+    session = await hub.open_session(agent, registry=compile_rules(ASK).registry)
+    heard = hub.subscribe()
+    await hub.send(session, "go", by="maria")
+    await until(heard, ApprovalRequested)
+    return session
+
+
+async def ended(hub: Hub, session: str, how: str) -> None:
+    """End what a session waits for."""
+    match how:
+        case "stopped":
+            await hub.abort(session, "wrong branch", by="ada")
+        case "spoken to":
+            await hub.send(session, "wait", by="ben")
+        case "closed":
+            await hub.close_session(session, "ada")
+        case "shut down":
+            await hub.close()
+        case _:
+            await hub.withdraw_call(session, "d1", "the agent is gone: nobody waits for it")
+
+
+STOPPED = "the agent was stopped: stopped by ada: wrong branch"
+CLOSED = "the session was closed by ada"
+SHUT_DOWN = "the session was closed: Interlock was shut down"
+
+
+class TestTheReason:
+    @pytest.mark.parametrize(
+        ("how", "reason"),
+        [
+            ("stopped", STOPPED),
+            ("spoken to", "ben spoke to the agent"),
+            ("closed", CLOSED),
+            ("shut down", SHUT_DOWN),
+        ],
+    )
+    async def test_of_an_agent_here(self, hub: Hub, how: str, reason: str) -> None:
+        """Whoever stops, ends or speaks to the agent is named; what ended with the program says so."""
+        session = await asking(hub, bot(Shop(), C(deploy={}), T("done")))
+        heard = hub.subscribe()
+        await ended(hub, session, how)
+        assert reason in headline(await until(heard, ApprovalWithdrawn))
+        assert [gone.reason for gone in bodies(hub, session, ApprovalWithdrawn)] == [reason]
+
+    @pytest.mark.parametrize(
+        ("how", "reason"),
+        [
+            ("stopped", STOPPED),
+            ("gone", "the agent is gone: nobody waits for it"),
+            ("closed", CLOSED),
+            ("shut down", SHUT_DOWN),
+        ],
+    )
+    async def test_of_an_agent_elsewhere(self, hub: Hub, how: str, reason: str) -> None:
+        """The same holds for an agent elsewhere, whose connection may also be gone."""
+        session = await opened(hub, ASK)
+        heard = hub.subscribe()
+        call = asyncio.ensure_future(hub.call(session, "d1", "deploy", {"env": "prod"}))
+        await until(heard, ApprovalRequested)
+        await ended(hub, session, how)
+        if how == "stopped":
+            assert (await call).outcome == "block"
+        else:
+            with pytest.raises((CallWithdrawn, UnknownSessionError)):
+                await call
+        assert [gone.reason for gone in bodies(hub, session, ApprovalWithdrawn)] == [reason]
+
+    @pytest.mark.parametrize("which", ["boss", "helper"])
+    async def test_of_a_subagent(self, hub: Hub, which: str) -> None:
+        """Stopping a subagent, or the agent that set it to work, is the reason for its request."""
+        helper = Agent(ScriptedModel([C(deploy={})]), name="helper", tools=Shop().tools())
+        model = ScriptedModel([C(task_helper={"prompt": "Do it"}), T("done")])
+        session = await asking(hub, Agent(model, name="boss", tools=[task_tool(helper)]))
+        stopped = next(each.id for each in await hub.sessions() if each.agent == which)
+        heard = hub.subscribe()
+        await hub.abort(stopped, "wrong branch", by="ada")
+        await until(heard, ApprovalWithdrawn)
+        assert [gone.reason for gone in bodies(hub, session, ApprovalWithdrawn)] == [STOPPED]

@@ -1,0 +1,65 @@
+"""What each net said of a recorded call when it was decided."""
+
+from __future__ import annotations
+
+from interlock.engine.backtest.explain_recorded import explained_then
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.model.events import CallDecided
+from interlock.rules import compile_rules, condition_of
+
+from .recorder import Recorder
+
+RULES = """\
+map bash.command ./deploy as deploy
+map bash.command ./test as test
+require test before deploy
+require human-approval before deploy
+limit deploy to 1 per session
+"""
+
+
+async def recorded() -> Recorder:
+    recorder = Recorder(compile_rules(RULES, file="deploy.rules").registry)
+    await recorder.call("c1", "bash", command="./deploy prod")
+    await recorder.call("c2", "bash", command="./test")
+    recorder.result("c2")
+    await recorder.call("c3", "bash", command="./deploy prod")
+    await recorder.answer("c3", True)
+    recorder.result("c3")
+    await recorder.call("c4", "bash", command="./deploy prod")
+    return recorder
+
+
+def then(recorder: Recorder, call_id: str):
+    events = recorder.events
+    event = next(e for e in events if isinstance(e.body, CallDecided) and e.body.call_id == call_id)
+    assert isinstance(event.body, CallDecided)
+    return explained_then(fold(events[: event.seq - 1]), event.body, event.at, condition_of)
+
+
+class TestExplainedThen:
+    """From the record alone, without the maps that gave the call its names."""
+
+    async def test_blocked(self) -> None:
+        """G-61: the net that blocked, with its rule and the reason that was recorded, and the way."""
+        view = then(await recorded(), "c1")
+        assert (view.outcome, view.names) == ("block", ("deploy", "bash"))
+        [blocking] = [net for net in view.nets if net.verdict == "blocked"]
+        assert blocking.reason == "deploy requires a successful call to test first."
+        assert blocking.rule is not None
+        assert blocking.rule.where == "deploy.rules:3"
+        assert view.way is not None
+        assert str(view.way).startswith("test")
+
+    async def test_approved(self) -> None:
+        """The same nets where they stood before the later call: one asks, the budget is not spent."""
+        view = then(await recorded(), "c3")
+        assert view.outcome == "ask"
+        assert [net.net for net in view.nets if net.asks] == ["approve-before-deploy"]
+        budget = next(net for net in view.nets if net.net == "limit-deploy-1")
+        assert budget.marking["budget"] == 1
+
+    async def test_at_its_limit(self) -> None:
+        """After the one that was allowed the budget blocks."""
+        view = then(await recorded(), "c4")
+        assert "limit-deploy-1" in [net.net for net in view.nets if net.verdict == "blocked"]

@@ -1,0 +1,460 @@
+"""Conditions on a call's input: what holds, what does not, and what cannot be told."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine.core.condition import (
+    NOWHERE,
+    And,
+    Compare,
+    Condition,
+    Not,
+    Or,
+    Surroundings,
+    comparisons,
+    holds,
+    untold,
+    written,
+)
+from interlock.engine.sessions.config import real_path
+from interlock.rules.parse.patterns import compile_regex
+
+
+def at(operator: str, value: object, path: str = "x") -> Compare:
+    return Compare(tuple(path.split(".")), operator, value)
+
+
+class TestComparing:
+    @pytest.mark.parametrize(
+        ("operator", "value", "found", "expected"),
+        [
+            ("=", 1, 1, True),
+            ("=", 1, 1.0, True),
+            ("=", 1, True, False),
+            ("=", True, 1, False),
+            ("=", False, 0, False),
+            ("=", True, True, True),
+            ("=", "1", 1, False),
+            ("=", None, None, True),
+            ("=", None, "", False),
+            ("=", "a", ["a"], None),
+            ("=", 1, {"a": 1}, None),
+            ("=", None, [], False),
+            ("=", 10**400, 10**400, True),
+            ("!=", 1, 2, True),
+            ("!=", 1, True, True),
+            ("!=", "a", {}, None),
+            ("!=", None, {}, True),
+            ("!=", 1, float("nan"), True),
+            ("<", 2, 1, True),
+            ("<", 2, 1.9, True),
+            ("<=", 2, 2, True),
+            (">", 2, 10**400, True),
+            ("<", 1e308, 10**400, False),
+            (">=", "b", "a", False),
+            ("<", "b", "a", True),
+            (">", "Z", "a", True),
+            ("<", 2, "1", None),
+            ("<", "2", 1, None),
+            ("<", 2, True, None),
+            ("<", 2, None, None),
+            ("<", 2, float("nan"), None),
+            ("<", 2, [1], None),
+            ("in", ("a", 1), "a", True),
+            ("in", ("a", 1), True, False),
+            ("in", (), "a", False),
+            ("in", (None,), None, True),
+            ("in", ("a",), ["a"], None),
+            ("in", ("a", None), {}, None),
+            ("in", (None,), [], False),
+            ("contains", "b", "abc", True),
+            ("contains", "", "abc", True),
+            ("contains", "d", "abc", False),
+            ("contains", 1, "a1", None),
+            ("contains", 1, [1.0], True),
+            ("contains", 1, [True], False),
+            ("contains", None, [None], True),
+            ("contains", "a", [["a"], "b"], None),
+            ("contains", "a", [["a"], "a"], True),
+            ("contains", "a", ("b", "a"), True),
+            ("contains", "a", {"a": 1}, None),
+            ("contains", "a", None, None),
+            ("matches", compile_regex("/^b/"), "bc", True),
+            ("matches", compile_regex("/^b/"), "abc", False),
+            ("matches", compile_regex("/B/i"), "abc", True),
+            ("matches", compile_regex("/b/"), ["b"], None),
+            ("matches", compile_regex("/b/"), None, None),
+            ("matches", compile_regex("/b/"), "\ud800b", True),
+            ("under", "src", 3, None),
+            ("under", "src", None, None),
+        ],
+    )
+    def test_of_a_field(self, operator: str, value: object, found: object, expected: bool | None) -> None:
+        """As JSON has it: `true` is no number, and kinds that cannot be compared leave it open."""
+        assert holds(at(operator, value), {"x": found}) is expected
+
+    @pytest.mark.parametrize(
+        ("call", "expected"),
+        [
+            ({"a": {"b": 1}}, True),
+            ({"a": {"b": 2}}, False),
+            ({"a": {}}, None),
+            ({"a": 1}, None),
+            ({}, None),
+        ],
+    )
+    def test_of_a_field_inside_another(self, call: dict[str, object], expected: bool | None) -> None:
+        """A field of what is no object is missing."""
+        assert holds(at("=", 1, "a.b"), call) is expected
+
+    def test_of_null_is_not_of_nothing(self) -> None:
+        """A field that is null is there."""
+        assert holds(at("=", None), {"x": None}) is True
+        assert holds(at("=", None), {}) is None
+
+    def test_knows_true_from_one_when_compared_itself(self) -> None:
+        """Conditions that differ in `true` and 1 are different, those that differ by place are not."""
+        assert at("=", True) != at("=", 1)
+        assert at("in", (True, 0)) != at("in", (1, False))
+        assert at("=", 1) == at("=", 1.0)
+        assert len({at("=", True), at("=", 1), Compare(("x",), "=", 1, 5, 9)}) == 2
+
+
+PATTERN = compile_regex("/a/")
+COMPARISONS = st.one_of(
+    st.builds(
+        at, st.sampled_from(["=", "!="]), st.sampled_from([1, "a", True, None]), st.sampled_from("xyz")
+    ),
+    st.builds(at, st.sampled_from(["<", ">="]), st.sampled_from([1, 2, "a"]), st.sampled_from("xyz")),
+    st.builds(at, st.just("in"), st.sampled_from([(), (1, "a")]), st.sampled_from("xyz")),
+    st.builds(at, st.just("contains"), st.sampled_from(["a", 1]), st.sampled_from("xyz")),
+    st.builds(at, st.just("matches"), st.just(PATTERN), st.sampled_from("xyz")),
+    st.builds(at, st.just("under"), st.sampled_from(["a", "/a", "~"]), st.sampled_from("xyz")),
+)
+CONDITIONS = st.recursive(
+    COMPARISONS,
+    lambda inner: st.one_of(
+        st.builds(Not, inner),
+        st.builds(And, st.lists(inner, min_size=1, max_size=3).map(tuple)),
+        st.builds(Or, st.lists(inner, min_size=1, max_size=3).map(tuple)),
+    ),
+    max_leaves=8,
+)
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(0, 3),
+    st.sampled_from(["", "a", "a/b", "../a", "/a", "~/x", "\0"]),
+    st.lists(st.sampled_from([1, "a"]), max_size=2),
+    st.dictionaries(st.sampled_from("xyz"), st.integers(), max_size=1),
+)
+CALLS = st.dictionaries(st.sampled_from("xyz"), VALUES)
+FULL = st.fixed_dictionaries({name: st.sampled_from([1, 2]) for name in "xyz"})
+
+
+class TestLaws:
+    @given(CONDITIONS, CALLS)
+    def test_double_negation(self, condition: Condition, call: dict[str, object]) -> None:
+        """What is turned round twice is as it was, open questions included."""
+        assert holds(Not(Not(condition)), call) is holds(condition, call)
+
+    @given(st.lists(CONDITIONS, min_size=1, max_size=3).map(tuple), CALLS)
+    def test_de_morgan(self, parts: tuple[Condition, ...], call: dict[str, object]) -> None:
+        """Not all is some not, and not any is all not."""
+        turned = tuple(Not(part) for part in parts)
+        assert holds(Not(And(parts)), call) is holds(Or(turned), call)
+        assert holds(Not(Or(parts)), call) is holds(And(turned), call)
+
+    @given(CONDITIONS, CONDITIONS, CALLS)
+    def test_order_does_not_matter(
+        self, one: Condition, other: Condition, call: dict[str, object]
+    ) -> None:
+        """`a and b` is `b and a`; `a or a` is `a`."""
+        assert holds(And((one, other)), call) is holds(And((other, one)), call)
+        assert holds(Or((one, other)), call) is holds(Or((other, one)), call)
+        assert holds(Or((one, one)), call) is holds(And((one, one)), call) is holds(one, call)
+
+    @given(CONDITIONS)
+    def test_nothing_is_told_of_nothing(self, condition: Condition) -> None:
+        """Of a call without any of the fields nothing can be told."""
+        assert holds(condition, {}) is None
+        assert untold(condition, {}).startswith("the call has no input.")
+
+    @given(CONDITIONS, CALLS, CALLS)
+    def test_what_is_told_stays_told(
+        self, condition: Condition, call: dict[str, object], more: dict[str, object]
+    ) -> None:
+        """Fields that a call has besides change nothing that could be told without them."""
+        told = holds(condition, call)
+        assert told is None or holds(condition, {**more, **call}) is told
+
+    @given(CONDITIONS, CALLS)
+    def test_what_cannot_be_told_has_a_reason(
+        self, condition: Condition, call: dict[str, object]
+    ) -> None:
+        """The reason names a field that the condition asks for, and there is one exactly then."""
+        why = untold(condition, call)
+        assert (why is None) is (holds(condition, call) is not None)
+        if why is not None:
+            assert any(part.field_name in why for part in comparisons(condition))
+
+
+class TestUntold:
+    @pytest.mark.parametrize(
+        ("condition", "call", "why"),
+        [
+            (at("=", 1, "a.b"), {}, "the call has no input.a.b"),
+            (at("<", 1), {"x": "a"}, "input.x cannot be compared by '<'"),
+            (Not(at("contains", "a")), {"x": 1}, "input.x cannot be compared by 'contains'"),
+            (And((at("=", 1, "y"), at("=", 1))), {"y": 1}, "the call has no input.x"),
+            (
+                at("=", 1),
+                {"x": 1, "X": 2},
+                "another field differs from input.x only in looks",
+            ),
+            (
+                Not(at("=", 1, "a.b")),
+                {"a": {"b": 2, "b\u200b": 1}},
+                "another field differs from input.a.b only in looks",
+            ),
+            # What is missing on the left is decided without it; the reason is on the right.
+            (
+                And((Or((at("=", 1, "a"), at("=", 1, "y"))), at("=", 1))),
+                {"y": 1},
+                "the call has no input.x",
+            ),
+        ],
+    )
+    def test_names_the_field(self, condition: Condition, call: dict[str, object], why: str) -> None:
+        """The field that decides it is named, not one that is missing besides."""
+        assert untold(condition, call) == why
+
+    def test_is_nothing_where_it_is_told(self) -> None:
+        """A condition that holds or fails needs no excuse."""
+        assert untold(Or((at("=", 1, "a"), at("=", 1))), {"x": 1}) is None
+        assert untold(And((at("=", 1, "a"), at("=", 1))), {"x": 2}) is None
+        assert untold(at("=", 1), {"x": 2, "y": 1, "xx": 1}) is None
+
+
+class TestWritten:
+    def test_in_the_words_of_rules(self) -> None:
+        """With no more parentheses than it takes."""
+        condition = Or(
+            (And((at("=", "é\n"), Not(at("in", (1, True, None))))), Not(Or((at("<", 2.5), PATTERNED))))
+        )
+        assert written(condition) == (
+            'input.x = "é\\n" and input.x not in [1, true, null] '
+            "or not (input.x < 2.5 or input.x matches /a/)"
+        )
+
+
+PATTERNED = at("matches", PATTERN)
+
+
+def under(path: object, folder: str, around: Surroundings = NOWHERE) -> bool | None:
+    return holds(at("under", folder), {"x": path}, around)
+
+
+class TestUnderByName:
+    """Where nobody can follow links."""
+
+    @pytest.mark.parametrize(
+        ("path", "folder", "expected"),
+        [
+            ("src/a.py", "src", True),
+            ("src/a.py", "src/", True),
+            ("src", "src/", True),
+            ("src/", "src", True),
+            ("./src//a.py", "src", True),
+            ("src/../src/a", "src", True),
+            ("src/../secrets", "src", False),
+            ("src2/a", "src", False),
+            ("asrc/a", "src", False),
+            ("lib/src/a", "src", False),
+            ("src/..", "src", False),
+            ("SRC/a", "src", False),
+            ("a", ".", True),
+            ("../a", ".", None),
+            ("../src/a", "src", None),
+            ("src/../../src/a", "src", None),
+            ("src/a", "../src", None),
+            ("..a/b", "..a", True),
+            ("/etc/passwd", "src", None),
+            ("src/a", "/etc", None),
+            ("/etc/passwd", "/etc", True),
+            ("/etc/../home/x", "/etc", False),
+            ("/etc2", "/etc", False),
+            ("//etc/passwd", "/etc", True),
+            ("/../etc/passwd", "/etc", True),
+            ("/anything", "/", True),
+            ("~/x", "src", None),
+            ("~", "~", None),
+            ("~root/x", "/root", None),
+            ("", "src", None),
+            ("src/\0/a", "src", None),
+        ],
+    )
+    def test_compares_names(self, path: str, folder: str, expected: bool | None) -> None:
+        """`..` is taken by name; where a path is relative to is not guessed."""
+        assert under(path, folder) is expected
+
+    @pytest.mark.parametrize(
+        ("path", "folder", "expected"),
+        [
+            ("src/a", "src", True),
+            ("src/a", "/w/src", True),
+            ("/w/src/a", "src", True),
+            ("../w/src/a", "src", True),
+            ("../../../../w/src/a", "src", True),
+            ("../v/src/a", "src", False),
+            ("/w2/src", ".", False),
+            ("/w", ".", True),
+            ("~/a", "~", True),
+            ("~/a", "/h/o", True),
+            ("/h/o/a", "~/", True),
+            ("~/../x", "~", False),
+            ("~", "/h", True),
+            ("~x/a", "/w", None),
+            ("a/~", "/w/a", True),
+        ],
+    )
+    def test_starts_from_where_the_calls_run(self, path: str, folder: str, expected: bool | None) -> None:
+        """With a working directory and a home, relative paths and `~` are placed."""
+        assert under(path, folder, Surroundings(workdir="/w", home="/h/o")) is expected
+
+
+def real(path: str) -> str:
+    return os.path.realpath(path)
+
+
+@pytest.fixture
+def around(tmp_path: Path) -> Surroundings:
+    """A project with links out of it and into it, and a home beside it."""
+    for folder in ("work/src/deep", "work/secrets", "home"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "work/src/a.py").write_text("a")
+    (tmp_path / "work/src/out").symlink_to("../secrets")
+    (tmp_path / "work/in").symlink_to("src")
+    (tmp_path / "work/src/up").symlink_to("..")
+    (tmp_path / "work/src/loop").symlink_to("loop")
+    (tmp_path / "home/project").symlink_to(tmp_path / "work")
+    return Surroundings(str(tmp_path / "work"), str(tmp_path / "home"), real)
+
+
+OWN = ["/proc/self/cwd/x", "/proc/self", "/proc/42/root/etc", "/proc/thread-self/fd/3", "/dev/fd/3"]
+
+
+class TestUnderOfOneProcess:
+    """The call runs in another process than judges it."""
+
+    @pytest.mark.parametrize("path", [*OWN, "/dev/stdin", "//proc/self/cwd", "/tmp/../proc/./self/cwd"])
+    @pytest.mark.parametrize("around", [NOWHERE, Surroundings("/w"), Surroundings("/w", None, real_path)])
+    def test_cannot_be_told(self, path: str, around: Surroundings) -> None:
+        """Where `/proc/self` and `/dev/fd` lead, only the tool's process knows."""
+        assert under(path, "/etc", around) is None
+        assert under(path, "/", around) is None
+
+    def test_cannot_be_told_behind_a_link(self, tmp_path: Path) -> None:
+        """A link in the folder that leads there is followed, and found out."""
+        (tmp_path / "inside").symlink_to("/proc/self/cwd")
+        (tmp_path / "fd").symlink_to("/dev/fd")
+        around = Surroundings(str(tmp_path), None, real_path)
+        assert under("inside/a", ".", around) is None
+        assert under("fd/0", ".", around) is None
+        assert under("other", ".", around) is True
+
+    @pytest.mark.parametrize("path", ["/proc/selfish/x", "/proc/cpuinfo", "/dev/fdx", "/dev/null"])
+    def test_is_told_of_others(self, path: str) -> None:
+        """Other paths there are the same for all."""
+        assert under(path, "/proc") is path.startswith("/proc")
+
+    def test_follows_links_as_the_system_does(self, tmp_path: Path) -> None:
+        """Links, blanks and what does not exist come out as `os.path.realpath` has them."""
+        (tmp_path / "a/b").mkdir(parents=True)
+        (tmp_path / "link").symlink_to("a/b/..")
+        (tmp_path / "far").symlink_to(tmp_path / "link/b")
+        for path in ("link", "far/../x", "far/./missing/../y", "a//b/", "..", "link/../../z"):
+            whole = os.path.join(tmp_path, path)
+            assert real_path(whole) == os.path.realpath(whole)
+        (tmp_path / "loop").symlink_to("loop")
+        with pytest.raises(OSError, match="leads through more than 40 links"):
+            real_path(str(tmp_path / "loop"))
+
+
+class TestUnderForReal:
+    """Where links can be followed, what they lead to counts."""
+
+    @pytest.mark.parametrize(
+        ("path", "expected"),
+        [
+            ("src/a.py", True),
+            ("src/new/file.py", True),
+            ("src/out/key", False),
+            ("src/out", False),
+            ("src/out/../a.py", False),
+            ("in/a.py", True),
+            ("in", True),
+            ("in/../a.py", False),
+            ("src/up/src/a.py", True),
+            ("src/up/secrets/key", False),
+            ("src/deep/../a.py", True),
+            ("~/project/src/a.py", True),
+            ("~/project/secrets", False),
+            ("secrets/../src/a.py", True),
+            ("src/../../home/project/src", True),
+            ("src2", False),
+            ("", None),
+            ("src/\0", None),
+            ("src/\ud800", None),
+        ],
+    )
+    def test_follows_links(self, around: Surroundings, path: str, expected: bool | None) -> None:
+        """A link inside that leads outside is outside, and the other way round."""
+        assert under(path, "src", around) is expected
+        assert under(path, "in/", around) is expected
+
+    def test_takes_absolute_paths(self, around: Surroundings, tmp_path: Path) -> None:
+        """An absolute path means the same as a relative one to the same place."""
+        assert under(str(tmp_path / "work/src/a.py"), "src", around) is True
+        assert under("src/a.py", str(tmp_path / "home/project/src"), around) is True
+        assert under("/etc/passwd", "src", around) is False
+
+    def test_cannot_tell_where_nobody_can_follow(self, tmp_path: Path) -> None:
+        """A path that cannot be followed is not taken by its looks."""
+
+        def strict(path: str) -> str:
+            return os.path.realpath(path, strict=True)
+
+        around = Surroundings(str(tmp_path), None, strict)
+        (tmp_path / "src").mkdir()
+        (tmp_path / "src/loop").symlink_to("loop")
+        assert under("src/loop/x", "src", around) is None
+        assert under("src/missing", "src", around) is None
+        assert under("src", "src", around) is True
+
+    @given(
+        st.lists(
+            st.sampled_from(["src", "out", "in", "up", "..", ".", "deep", "new", "secrets"]), max_size=6
+        )
+    )
+    def test_agrees_with_the_system(
+        self, tmp_path_factory: pytest.TempPathFactory, parts: list[str]
+    ) -> None:
+        """However a path winds, it is under `src` exactly when what the system opens is."""
+        root = Path(os.path.realpath(tmp_path_factory.getbasetemp())) / "winding"
+        if not root.exists():
+            (root / "src/deep").mkdir(parents=True)
+            (root / "secrets").mkdir()
+            (root / "src/out").symlink_to("../secrets")
+            (root / "in").symlink_to("src")
+            (root / "src/up").symlink_to("..")
+        path = "/".join(parts) or "."
+        end = Path(os.path.realpath(root / path))
+        inside = end == root / "src" or root / "src" in end.parents
+        assert under(path, "src", Surroundings(str(root), None, real)) is inside

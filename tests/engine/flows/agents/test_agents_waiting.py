@@ -1,0 +1,529 @@
+"""Agents that wait: tools that ask, and calls that the gate asks about."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from pydantic import BaseModel
+
+from interlock.engine.agents import Allow, C, Deny, Override, Reply, ToolMessage, tool
+from interlock.engine.agents.models.scripted import ScriptedCall
+from interlock.engine.flows import (
+    Approve,
+    Context,
+    Continue,
+    DeserializeError,
+    Done,
+    Flow,
+    FlowRuntime,
+    FlowSnapshot,
+    History,
+    Question,
+    ResumeMismatchError,
+    ResumeRequired,
+    SnapLoadError,
+    Suspended,
+    ToolError,
+    UnexpectedResumption,
+    as_flow_gate,
+)
+from interlock.engine.gate import create_gate
+from interlock.engine.gate.types import GateDecision
+from interlock.engine.net.net import SkillNet, ToolCall, Transition, define_skill_net
+from interlock.rules import compile_rules
+
+from ...agents.gates import Log
+from ..support.scripted import (
+    CTX,
+    Answer,
+    Final,
+    Script,
+    X,
+    agent,
+    ask,
+    ask2,
+    echo,
+    flow_of,
+    recorded,
+    results,
+    running,
+)
+
+SUBMIT = C(submit={"answer": "42"})
+ASK = C(c1=("ask", {"question": "ok?"}))
+
+
+def calls(*named: tuple[str, dict[str, object]]) -> Reply:
+    return Reply(calls=tuple(ScriptedCall(name, args) for name, args in named))
+
+
+async def waiting(script: Script, *tools: object, **settings: object) -> tuple[FlowRuntime, Suspended]:
+    runtime = running(script, *tools, **settings)
+    out = await runtime.next(CTX)
+    assert isinstance(out, Suspended)
+    return runtime, out
+
+
+class TestToolAsks:
+    async def test_answer_goes_on(self) -> None:
+        """P-70: the tool's value goes out; the answer goes on to the submit and the end."""
+        script = Script(ASK, C(submit={"answer": "alice"}))
+        runtime, out = await waiting(script, ask)
+        assert out == Suspended(
+            {"question": "ok?"}, "X::ask", call_id="c1", args={"question": "ok?"}, agent="X"
+        )
+        assert await runtime.resume(CTX, out.tool_id, {"approved": True}) == Continue()
+        assert await runtime.next(CTX) == Continue()
+        assert await runtime.next(CTX) == Done(Answer(answer="alice"))
+
+    async def test_answer_is_the_result(self) -> None:
+        """P-72: the answer is the tool's result as JSON; neither tool nor model is called again."""
+        ran: list[str] = []
+
+        @tool
+        async def asks() -> str:
+            """Ask."""
+            ran.append("")
+            raise ToolError.suspend(None)
+
+        script = Script(C(asks={}), SUBMIT)
+        runtime, _ = await waiting(script, asks)
+        await runtime.resume(CTX, "X::asks", "yes")
+        assert (len(ran), len(script.said)) == (1, 1)
+        assert results(recorded(runtime)) == ['"yes"']
+        await runtime.next(CTX)
+        assert results(script.said[1]) == ['"yes"']
+
+    async def test_next_while_suspended(self) -> None:
+        """P-73: `next` is refused while a tool waits: no model call, nothing changed."""
+        script = Script(ASK)
+        runtime, _ = await waiting(script, ask)
+        before = runtime.snapshot()
+        with pytest.raises(ResumeRequired, match="suspended at 'X::ask' — call resume"):
+            await runtime.next(CTX)
+        assert (len(script.said), runtime.snapshot()) == (1, before)
+
+    async def test_wrong_id(self) -> None:
+        """P-75: another id names the expected one, which still works."""
+        runtime, _ = await waiting(Script(ASK), ask)
+        with pytest.raises(ResumeMismatchError) as caught:
+            await runtime.resume(CTX, "wrong::id", None)
+        assert caught.value.expected == "X::ask"
+        assert await runtime.resume(CTX, "X::ask", None, call_id="c1") == Continue()
+        with pytest.raises(UnexpectedResumption):
+            await runtime.resume(CTX, "X::ask", None)
+
+    async def test_amid_a_batch(self) -> None:
+        """P-76: calls before the one that waits have run, those after it run when it is answered."""
+        script = Script(calls(("echo", {"text": "1"}), ("ask", {}), ("echo", {"text": "2"})), SUBMIT)
+        runtime, out = await waiting(script, echo, ask)
+        assert results(recorded(runtime)) == ['"1"']
+        assert [call.name for call in runtime.snapshot().pending] == ["ask", "echo"]
+        await runtime.resume(CTX, out.tool_id, None)
+        assert results(recorded(runtime)) == ['"1"', "null", '"2"']
+
+    async def test_two_that_ask(self) -> None:
+        """P-76: each call that asks waits in its turn, also two of one tool, told apart by their ids."""
+        runtime, _ = await waiting(Script(calls(("ask", {}), ("ask2", {})), SUBMIT), ask, ask2)
+        second = await runtime.resume(CTX, "X::ask", 1)
+        assert isinstance(second, Suspended)
+        assert second.tool_id == "X::ask2"
+        twice = Reply(calls=(ScriptedCall("ask", {"question": "a"}, "a"), ScriptedCall("ask", {}, "b")))
+        runtime, first = await waiting(Script(twice, SUBMIT), ask)
+        with pytest.raises(ResumeMismatchError):
+            await runtime.resume(CTX, "X::ask", 1, call_id="b")
+        second = await runtime.resume(CTX, "X::ask", 1, call_id="a")
+        assert isinstance(second, Suspended)
+        assert (first.tool_id, first.call_id, first.args) == ("X::ask", "a", {"question": "a"})
+        assert (second.tool_id, second.call_id, second.args) == ("X::ask", "b", {})
+        assert await runtime.resume(CTX, "X::ask", 2) == Continue()
+
+    async def test_behind_a_join(self) -> None:
+        """P-77: the answer goes to the agent that waits, not to the first live state."""
+
+        class LR(BaseModel):
+            n: int
+
+        class Start(BaseModel):
+            n: int
+
+        def split(a):
+            return LR(n=3), X()
+
+        def merge(a, b):
+            return Final(text=f"{a.n}{b.answer}")
+
+        split.__annotations__ = {"a": Start, "return": tuple[LR, X]}
+        merge.__annotations__ = {"a": LR, "b": Answer, "return": Final}
+        g = Flow.of(Start, Final).fork(split).agent(agent(ask)).join(merge)
+        runtime = FlowRuntime(g, Start(n=1), factory=Script(ASK, SUBMIT))
+        await runtime.next(CTX)
+        assert isinstance(await runtime.next(CTX), Suspended)
+        assert runtime.states == ("LR", "X")
+        await runtime.resume(CTX, "X::ask", None)
+        assert await runtime.run(CTX) == Done(Final(text="342"))
+
+    async def test_submitted_before_the_answer(self) -> None:
+        """P-78: a submit of the same batch counts, and the record says it was made before the answer."""
+        runtime, _ = await waiting(Script(calls(("ask", {}), ("submit", {"answer": "early"}))), ask)
+        assert await runtime.resume(CTX, "X::ask", "no") == Continue()
+        assert runtime.history.entries[-1].note == "submitted_before_answer"
+        assert await runtime.next(CTX) == Done(Answer(answer="early"))
+
+    async def test_error_during_resume(self) -> None:
+        """P-79: a failure among the calls that follow leaves the suspension as it was."""
+        left = [OSError("disk")]
+
+        @tool
+        async def shaky() -> str:
+            """Fail once."""
+            if left:
+                raise left.pop()
+            return "fine"
+
+        script = Script(calls(("ask", {}), ("shaky", {})), SUBMIT)
+        runtime, _ = await waiting(script, ask, shaky, tool_errors="raise")
+        before, said = runtime.snapshot(), runtime.history
+        with pytest.raises(Exception, match="Tool error: disk"):
+            await runtime.resume(CTX, "X::ask", 1)
+        assert (runtime.snapshot(), runtime.history) == (before, said)
+        assert await runtime.resume(CTX, "X::ask", 1) == Continue()
+        assert results(recorded(runtime)) == ["1", '"fine"']
+
+    async def test_answer_that_is_no_json(self) -> None:
+        """P-72: an answer that JSON cannot hold is refused, and the flow still waits."""
+        runtime, _ = await waiting(Script(ASK), ask)
+        with pytest.raises(DeserializeError, match="the answer is no JSON"):
+            await runtime.resume(CTX, "X::ask", object())
+        assert runtime.suspended is not None
+
+    async def test_swallowing_tool(self) -> None:
+        """P-80: `except ToolError` in a tool does not swallow the signal, but what is no JSON fails."""
+
+        @tool
+        async def careful(what: str) -> str:
+            """Ask with care."""
+            try:
+                raise ToolError.suspend(float("nan") if what == "nan" else what)
+            except ToolError as error:
+                return f"caught {type(error).__name__}"
+
+        script = Script(C(careful={"what": "nan"}), C(careful={"what": "x"}))
+        runtime = running(script, careful)
+        assert await runtime.next(CTX) == Continue()
+        assert results(recorded(runtime)) == ['"caught ToolSerializeError"']
+        assert (await runtime.next(CTX)).value == "x"
+
+
+class TestNested:
+    async def test_ids(self) -> None:
+        """P-71, P-106: a nested agent's id has the flow's name before it, the entry agent's has not."""
+
+        class In(BaseModel):
+            n: int
+
+        def begun(a):
+            return X()
+
+        begun.__annotations__ = {"a": In, "return": X}
+        inner = Flow.of(In, Answer).work(begun).agent(agent(ask, echo))
+        script = Script(ASK, SUBMIT)
+        runtime = FlowRuntime(
+            Flow.of(Final, Answer).work(made_in(In)).flow(inner), Final(text=""), factory=script
+        )
+        out = await runtime.run(CTX)
+        assert (out.tool_id, out.agent) == ("In::X::ask", "In::X")
+        assert [spec.name for spec in script.options[0].tools] == ["ask", "echo", "submit"]
+        await runtime.resume(CTX, out.tool_id, None)
+        assert await runtime.run(CTX) == Done(Answer(answer="42"))
+        entry = Flow.of(X, Answer).agent(agent(ask))
+        runtime = FlowRuntime(
+            Flow.of(Final, Answer).work(made_in(X)).flow(entry), Final(text=""), factory=Script(ASK)
+        )
+        assert (await runtime.run(CTX)).tool_id == "X::ask"
+
+    async def test_structured(self) -> None:
+        """P-106: renaming leaves prompt and schema of a nested agent as they are."""
+        script = Script(Reply(deltas=('{"answer": "in"}',)))
+        inner = Flow.of(X, Answer).agent(agent())
+        g = Flow.of(Final, Answer).work(made_in(X)).flow(inner)
+        assert await FlowRuntime(g, Final(text=""), factory=script).run(CTX) == Done(Answer(answer="in"))
+        assert script.options[0].output_schema == Answer.model_json_schema()
+        assert script.options[0].preamble == "Be brief."
+
+
+def made_in(model: type[BaseModel]) -> object:
+    def work(a):
+        return model(**dict.fromkeys(model.model_fields, 1 if "n" in model.model_fields else "t"))
+
+    work.__annotations__ = {"a": Final, "return": model}
+    return work
+
+
+class TestRestored:
+    async def restored(
+        self, runtime: FlowRuntime, script: Script, history: History | None
+    ) -> FlowRuntime:
+        snapshot = FlowSnapshot.load(runtime.snapshot().model_dump_json())
+        return FlowRuntime.from_snapshot(
+            flow_of(agent(echo, ask)), snapshot, factory=script, history=history
+        )
+
+    async def test_with_its_history(self) -> None:
+        """P-95: restored with its history, an agent's next call is sent what it would have been sent."""
+        submit = C(c2=("submit", {"answer": "42"}))
+        script = Script(C(c1=("echo", {"text": "hi"})), submit)
+        runtime = running(script, echo, ask)
+        await runtime.next(CTX)
+        history = History.model_validate_json(runtime.history.model_dump_json())
+        assert history == runtime.history
+        other = Script(submit)
+        again = await self.restored(runtime, other, history)
+        assert await again.next(CTX) == await runtime.next(CTX)
+        assert other.said[0] == script.said[1]
+        assert again.history == runtime.history
+
+    async def test_waiting_in_another_process(self) -> None:
+        """P-94: what waits still waits when it is restored; the answer works there."""
+        runtime, _ = await waiting(Script(ASK), echo, ask)
+        again = await self.restored(runtime, Script(SUBMIT), runtime.history)
+        with pytest.raises(ResumeRequired):
+            await again.next(CTX)
+        assert again.suspended == runtime.suspended
+        await again.resume(CTX, "X::ask", "ok")
+        assert await again.run(CTX) == Done(Answer(answer="42"))
+
+    async def test_without_its_history(self) -> None:
+        """P-96: amid a conversation the history is needed, and asked for at the first step."""
+        runtime = running(Script(C(echo={"text": "hi"})), echo, ask)
+        await runtime.next(CTX)
+        script = Script(SUBMIT)
+        again = await self.restored(runtime, script, None)
+        text = r"agent 'X' is mid-conversation: restore its history with with_history\(\)"
+        with pytest.raises(SnapLoadError, match=text):
+            await again.next(CTX)
+        assert script.said == []
+        assert await again.with_history(runtime.history).run(CTX) == Done(Answer(answer="42"))
+        waits, _ = await waiting(Script(ASK), echo, ask)
+        again = await self.restored(waits, script, None)
+        with pytest.raises(SnapLoadError, match=text):
+            await again.resume(CTX, "X::ask", 1)
+
+    async def test_before_the_agent_has_started(self) -> None:
+        """P-96: outside an agent's conversation no history is needed."""
+        again = await self.restored(running(Script(), echo, ask), Script(SUBMIT), None)
+        assert await again.run(CTX) == Done(Answer(answer="42"))
+
+
+DEPLOYED: list[str] = []
+
+
+@tool
+async def deploy(ctx: Context, env: str) -> str:
+    """Deploy."""
+    DEPLOYED.append(env)
+    return f"deployed to {env}"
+
+
+def ruled(rules: str = "require human-approval before deploy") -> object:
+    return create_gate(compile_rules(rules).nets)
+
+
+async def gated(*more: Reply, gate: object = None, **settings: object) -> tuple[FlowRuntime, Suspended]:
+    DEPLOYED.clear()
+    script = Script(*(more or (C(c1=("deploy", {"env": "live"})), SUBMIT)))
+    return await waiting(script, deploy, echo, gate=gate or ruled(), **settings)
+
+
+class TestApproval:
+    async def test_asked_before_it_runs(self) -> None:
+        """P-82: a call that the nets want approved suspends before it runs, and shows the call."""
+        _, out = await gated()
+        assert (out.kind, out.tool_id, out.call_id) == ("approval", "X::deploy", "c1")
+        assert isinstance(out.value, dict)
+        assert (out.value["tool"], out.value["args"]) == ("deploy", {"env": "live"})
+        assert "Allow 'deploy'" in out.value["reason"]
+        assert any(out.value["marking"].values())
+        assert DEPLOYED == []
+
+    @pytest.mark.parametrize("payload", [{"approve": True}, Approve(), Allow()])
+    async def test_approved(self, payload: object) -> None:
+        """P-82: approve runs the tool."""
+        runtime, out = await gated()
+        assert await runtime.resume(CTX, out.tool_id, payload) == Continue()
+        assert DEPLOYED == ["live"]
+        assert results(recorded(runtime)) == ['"deployed to live"']
+
+    @pytest.mark.parametrize("payload", [{"deny": "not on a Friday"}, Deny(reason="not on a Friday")])
+    async def test_denied(self, payload: object) -> None:
+        """P-82: deny makes the reason the call's failed result."""
+        runtime, out = await gated()
+        assert await runtime.resume(CTX, out.tool_id, payload) == Continue()
+        assert DEPLOYED == []
+        last = recorded(runtime)[-1]
+        assert last == ToolMessage(call_id="c1", name="deploy", text="not on a Friday", is_error=True)
+
+    @pytest.mark.parametrize("payload", [{"args": {"env": "test"}}, Override(args={"env": "test"})])
+    async def test_overridden(self, payload: object) -> None:
+        """P-82: override runs the call as a person changed it, and the model is told."""
+        runtime, out = await gated()
+        assert await runtime.resume(CTX, out.tool_id, payload) == Continue()
+        assert DEPLOYED == ["test"]
+        [text] = results(recorded(runtime))
+        assert json.loads(text).startswith('A person changed env from "live" to "test"')
+
+    @pytest.mark.parametrize(
+        "payload",
+        [
+            None,
+            True,
+            "yes",
+            {},
+            {"approve": False},
+            {"approve": 1},
+            {"approve": True, "deny": "x"},
+            {"args": 1},
+        ],
+    )
+    async def test_anything_else(self, payload: object) -> None:
+        """P-82: anything else is refused, and the flow still waits."""
+        runtime, out = await gated()
+        before = runtime.snapshot()
+        with pytest.raises(DeserializeError, match="expected"):
+            await runtime.resume(CTX, out.tool_id, payload)
+        assert (runtime.snapshot(), DEPLOYED) == (before, [])
+
+    async def test_misuse(self) -> None:
+        """P-82: the same three errors of misuse hold here."""
+        runtime, out = await gated()
+        with pytest.raises(ResumeRequired):
+            await runtime.next(CTX)
+        with pytest.raises(ResumeMismatchError):
+            await runtime.resume(CTX, "X::ask", Approve())
+        await runtime.resume(CTX, out.tool_id, Approve())
+        with pytest.raises(UnexpectedResumption):
+            await runtime.resume(CTX, out.tool_id, Approve())
+
+    async def test_denied_before_a_submit(self) -> None:
+        """P-78: after a denial the batch's submit is cancelled, and the model has another turn."""
+        batch = calls(("deploy", {"env": "live"}), ("submit", {"answer": "done!"}))
+        runtime, out = await gated(batch, C(submit={"answer": "not done"}))
+        assert await runtime.resume(CTX, out.tool_id, {"deny": "no"}) == Continue()
+        assert results(recorded(runtime)) == ["no", "cancelled"]
+        assert await runtime.run(CTX) == Done(Answer(answer="not done"))
+
+    async def test_submit_is_not_gated(self) -> None:
+        """P-141: the exit passes no gate."""
+        runtime = running(Script(SUBMIT), deploy, gate=ruled("block submit\nblock deploy"))
+        assert await runtime.run(CTX) == Done(Answer(answer="42"))
+
+    async def test_blocked(self) -> None:
+        """P-82: what the nets forbid does not run; the model reads why."""
+        DEPLOYED.clear()
+        script = Script(C(deploy={"env": "live"}), SUBMIT)
+        runtime = running(script, deploy, gate=ruled("block deploy"))
+        assert await runtime.run(CTX) == Done(Answer(answer="42"))
+        assert '"error_kind": "blocked"' in results(script.said[1])[0]
+        assert DEPLOYED == []
+
+    async def test_results_move_the_nets(self) -> None:
+        """P-82: how a call ended is told to the gate: what it unlocks is unlocked."""
+        DEPLOYED.clear()
+        script = Script(C(deploy={"env": "a"}), C(echo={"text": "hi"}), C(deploy={"env": "b"}), SUBMIT)
+        runtime = running(script, deploy, echo, gate=ruled("require echo before deploy"))
+        await runtime.run(CTX)
+        assert DEPLOYED == ["b"]
+
+    async def test_changed_call_is_judged_anew(self) -> None:
+        """P-82: an edit is approved as it is edited and no more: another question is still asked."""
+        gate = create_gate([asking("one"), asking("two")])
+        runtime, out = await gated(gate=gate)
+        again = await runtime.resume(CTX, out.tool_id, {"args": {"env": "test"}})
+        assert isinstance(again, Suspended)
+        assert (again.kind, again.args, DEPLOYED) == ("approval", {"env": "test"}, [])
+        back = await runtime.resume(CTX, out.tool_id, {"args": {"env": "live"}})
+        assert isinstance(back, Suspended)
+        assert (back.args, DEPLOYED) == ({"env": "live"}, [])
+        assert await runtime.resume(CTX, out.tool_id, Approve()) == Continue()
+        assert DEPLOYED == ["live"]
+
+    async def test_counts_for_what_was_shown(self) -> None:
+        """P-82: a yes counts for the input it was given about, and for no other."""
+        gate = as_flow_gate(ruled())
+        asked = await gate.check(ToolCall("c1", "deploy", {"env": "test"}), ())
+        assert isinstance(asked, Question)
+        assert isinstance(
+            await gate.check(ToolCall("c1", "deploy", {"env": "live"}), (asked.key,)), Question
+        )
+        decision = await gate.check(ToolCall("c1", "deploy", {"env": "test"}), (asked.key,))
+        assert isinstance(decision, GateDecision)
+        assert not decision.block
+
+    async def test_restored(self) -> None:
+        """P-82, P-94: a call that waits for approval is approved in another process, and judged there."""
+        runtime, out = await gated()
+        snapshot = FlowSnapshot.load(runtime.snapshot().model_dump_json())
+        kept = {"history": runtime.history, "factory": Script(SUBMIT)}
+        nodes = flow_of(agent(deploy, echo))
+        again = FlowRuntime.from_snapshot(nodes, snapshot, gate=ruled(), **kept)
+        assert await again.resume(CTX, out.tool_id, Approve()) == Continue()
+        assert DEPLOYED == ["live"]
+        blocked = FlowRuntime.from_snapshot(nodes, snapshot, gate=ruled("block deploy"), **kept)
+        assert await blocked.resume(CTX, out.tool_id, Approve()) == Continue()
+        assert DEPLOYED == ["live"]
+
+    async def test_gate_that_fails(self) -> None:
+        """P-82: a gate that breaks lets nothing run."""
+
+        class Broken(Log):
+            async def decide(self, call: object) -> GateDecision:
+                raise RuntimeError("no record")
+
+        DEPLOYED.clear()
+        script = Script(C(deploy={"env": "x"}), SUBMIT)
+        await running(script, deploy, gate=Broken()).run(CTX)
+        assert DEPLOYED == []
+        assert "The gate failed: no record" in results(script.said[1])[0]
+
+    @pytest.mark.parametrize("answer", ["garbage", "other", "edited"])
+    async def test_gate_that_answers_wrongly(self, answer: str) -> None:
+        """P-82: nor does one that answers with anything else, for another call, or with bad arguments."""
+        DEPLOYED.clear()
+
+        def decide(call: ToolCall) -> object:
+            match answer:
+                case "garbage":
+                    return True
+                case "other":
+                    return GateDecision(replace(call, tool_call_id="c9"), "allow")
+                case _:
+                    return GateDecision(replace(call, input={"env": 1}), "allow")
+
+        log = Log(decide)
+        script = Script(C(c1=("deploy", {"env": "x"})), SUBMIT)
+        await running(script, deploy, gate=log).run(CTX)
+        assert DEPLOYED == []
+        assert "blocked" in results(script.said[1])[0]
+        assert [settled[1] for settled in log.settled] == ([] if answer == "garbage" else [True])
+
+    async def test_gate_of_a_session(self) -> None:
+        """P-82: a gate that asks by itself is one too, and is told how each call ended."""
+        log = Log()
+        await running(Script(C(c1=("echo", {"text": "x"})), SUBMIT), echo, gate=log).run(CTX)
+        assert log.happened == ["decide c1", "settle c1"]
+
+    async def test_tool_that_asks_behind_a_gate(self) -> None:
+        """P-72, P-82: a call whose tool asks is settled once it has its answer."""
+        log = Log()
+        runtime, out = await waiting(Script(ASK, SUBMIT), ask, gate=log)
+        assert log.happened == ["decide c1"]
+        await runtime.resume(CTX, out.tool_id, "fine")
+        assert log.settled == [("c1", False, '"fine"', {"question": "ok?"})]
+
+
+def asking(name: str) -> SkillNet:
+    """A net of its own that wants every deploy approved."""
+    asks = Transition("sign", ("ready",), ("ready",), tools=("deploy",), type="manual")
+    return define_skill_net(name, places=["ready"], transitions=[asks], initial_marking={"ready": 1})

@@ -1,0 +1,192 @@
+"""A flow for each item of a list: its own steps with one item after the other."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import BaseModel, create_model
+
+from interlock.engine.agents import C, T
+from interlock.engine.flows import (
+    AgentConfig,
+    AgentNode,
+    BuildError,
+    Continue,
+    Done,
+    Flow,
+    FlowBuilder,
+    FlowRuntime,
+    FlowSnapshot,
+    Invalid,
+    Suspended,
+)
+
+from ..support.scripted import URL, Script, ask
+from ..support.shapes import CTX, E, F, J, M, W, flow, shown
+
+DOUBLED = flow("I", "O", W("I", "Mid", lambda n: n * 2), W("Mid", "O", lambda n: n + 10))
+
+
+def many(name: str, of: str) -> type[BaseModel]:
+    """A model with a list of others."""
+    return create_model(name, __module__=f"made.{name}", all=(list[M(of)], ...))
+
+
+IN, OUT = many("In", "I"), many("Out", "O")
+
+
+def over(inner: object) -> FlowBuilder:
+    """A flow that has `inner` work on each item of a list."""
+    return Flow.of(IN, OUT).each(IN, inner, OUT)
+
+
+def given(*numbers: int) -> BaseModel:
+    return IN(all=[M("I")(val=number) for number in numbers])
+
+
+async def steps(g: FlowBuilder, *numbers: int) -> tuple[list[str], list[int]]:
+    """The live states before each step and the results, every step taken by another host."""
+    runtime, seen = FlowRuntime(g, given(*numbers)), []
+    while True:
+        seen.append(shown(runtime))
+        match await runtime.next(CTX):
+            case Done(output):
+                return seen, [each.val for each in output.all]
+            case _:
+                kept = FlowSnapshot.load(runtime.snapshot().model_dump_json())
+                runtime = FlowRuntime.from_snapshot(g, kept, history=runtime.history)
+
+
+class TestItems:
+    async def test_one_after_the_other(self) -> None:
+        """Section 12: an item goes through all of the flow before the next one, in any hosts."""
+        first = ["{In::I,In::left}", "{In::left,In::Mid}", "{In::left,In::O}"]
+        assert await steps(over(DOUBLED), 1, 2) == (["{In}", *first, *first, "{Out}"], [12, 14])
+
+    async def test_empty(self) -> None:
+        """Section 12: of an empty list comes an empty list, in one step."""
+        assert await steps(over(DOUBLED)) == (["{In}", "{Out}"], [])
+
+    async def test_branches_and_forks(self) -> None:
+        """P-102, P-103: what is in the flow works there as anywhere."""
+        branched = flow("I", "O", E("I", "L", "R"), W("L", "O", lambda n: n + 100), W("R", "O"))
+        assert (await steps(over(branched), 1, 2, 3))[1] == [1, 102, 3]
+        forked = flow("I", "O", F("I", "A", "B"), W("A", "A2"), J("A2", "B", "O"))
+        assert (await steps(over(forked), 4, 5))[1] == [8, 10]
+
+    async def test_beside_the_same_flow(self) -> None:
+        """P-105: its keys are its own: the flow may stand inside and outside at once."""
+
+        def last(out, ctx):
+            return M("I")(val=out.all[-1].val)
+
+        last.__annotations__ = {"out": OUT, "return": M("I")}
+        g = Flow.of(IN, M("O")).each(IN, DOUBLED, OUT).work(last).flow(DOUBLED)
+        assert await FlowRuntime(g, given(1)).run(CTX) == Done(M("O")(val=34))
+
+    async def test_inside_another(self) -> None:
+        """P-104: inlined, and within another each, its keys have both names before them."""
+
+        class Inner(Flow[IN, OUT]):
+            @classmethod
+            def build(cls, g):
+                return g.each(IN, DOUBLED, OUT)
+
+        lists = create_model("Lists", __module__="made.lists", of=(list[IN], ...))
+        results = create_model("Results", __module__="made.results", of=(list[OUT], ...))
+        g = Flow.of(lists, results).each(lists, Inner, results)
+        runtime = FlowRuntime(g, lists(of=[given(1, 2), given(), given(3)]))
+        seen: list[str] = []
+        while isinstance(out := await runtime.next(CTX), Continue):
+            seen.append(shown(runtime))
+        assert [[each.val for each in one.all] for one in out.output.of] == [[12, 14], [], [16]]
+        assert "{Lists::left,Lists::In::left,Lists::In::Mid}" in seen
+
+    async def test_item_that_fails(self) -> None:
+        """P-56: a step that fails is taken again; what other items came to stays."""
+        left = [OSError("disk")]
+
+        def shaky(n: int) -> int:
+            if n == 2 and left:
+                raise left.pop()
+            return n
+
+        runtime = FlowRuntime(over(flow("I", "O", W("I", "O", shaky))), given(1, 2))
+        for _ in range(3):
+            await runtime.next(CTX)
+        before = runtime.snapshot()
+        with pytest.raises(OSError, match="disk"):
+            await runtime.next(CTX)
+        assert runtime.snapshot() == before
+        out = await runtime.run(CTX)
+        assert [each.val for each in out.output.all] == [1, 2]
+
+    async def test_agents_and_people(self) -> None:
+        """P-71, P-98: each item is a conversation of its own, and what waits has the list's key."""
+
+        class Judge(AgentNode[M("I"), M("Mid")]):
+            config = AgentConfig("Judge.", URL, (ask,))
+
+        inner = Flow.of(M("I"), M("O")).agent(Judge).suspend(M("Mid"), M("O"))
+        script = Script(
+            C(ask={}), C(submit={"val": 1}), T("Hm. ") + C(submit={"val": 2}), C(submit={"val": 3})
+        )
+        runtime = FlowRuntime(over(inner), given(7, 8), factory=script)
+        waits: list[str] = []
+        while True:
+            match await runtime.run(CTX):
+                case Suspended(tool_id=tool_id, kind=kind):
+                    waits.append(tool_id)
+                    answer = {"val": len(waits)} if kind == "input" else "yes"
+                    await runtime.resume(CTX, tool_id, answer)
+                case Done(output):
+                    break
+        assert waits == ["In::I::ask", "In::Mid", "In::Mid"]
+        assert [each.val for each in output.all] == [2, 3]
+        assert [len(messages) for messages in script.said] == [1, 3, 1]
+
+
+class TestGraph:
+    def test_is_sound(self) -> None:
+        """P-46, P-63: nothing can go wrong in it, and it can be drawn and walked like any other."""
+        graph = over(DOUBLED).build()
+        graph.check_output()
+        assert (graph.findings, graph.complete, graph.terminals) == ((), True, ["Out"])
+        assert graph.mermaid(named=True).count("each IFlow") == 2
+        assert [t.name for t in graph.to_petri_net().transitions if "each" in t.name] == [
+            "each 'In' to 'In::I' + 'In::left'",
+            "each 'In' to 'Out'",
+            "each 'In::O' + 'In::left' to 'In::I' + 'In::left'",
+            "each 'In::O' + 'In::left' to 'Out'",
+        ]
+
+    def test_lists_must_be_found(self) -> None:
+        """P-2: without a list of what the flow takes, or for what it gives, there is no each."""
+        with pytest.raises(BuildError, match=r"each 'IFlow': 'Out' has 0 fields that are list\[I\]"):
+            Flow.of(OUT, OUT).each(OUT, DOUBLED, OUT)
+        with pytest.raises(BuildError, match=r"each 'IFlow': 'In' has 0 fields that are list\[O\]"):
+            Flow.of(IN, IN).each(IN, DOUBLED, IN)
+
+    def test_problems_of_the_flow(self) -> None:
+        """P-110: what is wrong inside is told with the flow's name; another end is one of the whole."""
+        with pytest.raises(Invalid) as caught:
+            over(flow("I", "O", W("I", "O"), W("X", "O"))).build()
+        assert "flow 'I': node 'X': unreachable from entry 'I'" in caught.value.problems
+        ends = over(flow("I", "O", E("I", "O", "Other"))).build()
+        with pytest.raises(Invalid, match="found: In::Other, Out"):
+            ends.check_output()
+
+    def test_itself(self) -> None:
+        """P-111: a flow that has itself work on the items of its list is told so."""
+
+        class Round(Flow[IN, OUT]):
+            @classmethod
+            def build(cls, g):
+                return g.each(IN, Round, OUT)
+
+        with pytest.raises(Invalid, match="recursive inlining In → In"):
+            Round.graph()
+
+    def test_twice(self) -> None:
+        """P-30: a list is gone through once."""
+        with pytest.raises(Invalid, match="each 'In': duplicate node key"):
+            over(DOUBLED).each(IN, DOUBLED, OUT).build()

@@ -1,0 +1,289 @@
+"""Grants: what a person lets pass from now on, and how a use is committed with its call."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf, nan
+from typing import Any
+
+import pytest
+
+from interlock.engine import (
+    ApprovalRequest,
+    GateContext,
+    Rejection,
+    ToolResult,
+    Transition,
+    create_gate_manager,
+    handle_tool_call,
+)
+from interlock.engine.gate import GrantTerms
+from interlock.engine.net.net import initial_state
+
+from ..support.granting import KEY, Names, granted, tokens
+from ..support.helpers import Operator, call, everything, net, reason
+from ..support.ruled import Asker, Clock, approval, gate_of, granting, limit, nets_of, yes
+
+
+class TestAnswering:
+    """A grant answers in a person's place."""
+
+    async def test_so_many_times(self) -> None:
+        """G-13: three uses are three calls, each of which says so; the fourth is asked about."""
+        decide = await granted(granting(uses=3))
+        for left in (2, 1, 0):
+            decision = await decide("deploy")
+            assert (decision.outcome, decision.granted, decision.approvals) == ("allow", (KEY,), ())
+            assert [(s.net, s.transition.name) for s in decision.steps][-1] == (KEY, "use")
+            assert (decide.asked, tokens(decide.gate)) == ([], (left, 3 - left, 0))
+        assert (await decide("deploy")).block
+        assert len(decide.asked) == 1
+
+    async def test_for_the_session(self) -> None:
+        """G-13: without a number there is always one left."""
+        decide = await granted(granting())
+        assert [(await decide("deploy")).outcome for _ in range(5)] == ["allow"] * 5
+        assert tokens(decide.gate) == (1, 0, 0)
+
+    async def test_for_some_time(self) -> None:
+        """G-13: a grant is over at its second, not one later, and what was used does not matter."""
+        clock = Clock()
+        decide = await granted(granting(uses=5, seconds=60), clock=clock)
+        clock.now += 59
+        decision = await decide("deploy")
+        assert (decision.granted, decision.clock) == ((KEY,), clock.now)
+        clock.now += 1
+        assert (await decide("deploy")).block
+        assert (
+            decide.gate.format_status().splitlines()[1] == "grant-1 (grant for deploy): used:1, ended:4"
+        )
+
+    async def test_over_is_over(self) -> None:
+        """G-13: an endless grant ends with its time too, and a clock set back does not revive it."""
+        clock = Clock()
+        decide = await granted(granting(seconds=60), clock=clock)
+        clock.now += 60
+        assert (await decide("deploy")).block
+        clock.now -= 60
+        assert (await decide("deploy")).block
+
+    async def test_a_broken_clock(self) -> None:
+        """G-59: where it cannot be told whether a grant is over, the person is asked."""
+        clock = Clock()
+        decide = await granted(granting(seconds=60), clock=clock)
+        clock.now = nan
+        assert (await decide("deploy")).block
+        assert len(decide.asked) == 1
+
+    async def test_nobody_to_ask(self) -> None:
+        """G-13: a grant answers also where nobody could be asked."""
+        decide = await granted(granting(uses=1))
+        assert await reason(decide.gate, "deploy", "a") is None
+        assert await reason(decide.gate, "deploy", "b") == "deploy requires human approval."
+
+    async def test_identical_rules(self) -> None:
+        """G-43: one use answers identical rules, as one person does."""
+        decide = await granted(granting(uses=2), approval(), approval())
+        decision = await decide("deploy")
+        assert (decision.granted, tokens(decide.gate)) == ((KEY,), (1, 1, 0))
+
+    async def test_two_questions_two_grants(self) -> None:
+        """G-13: each question takes a grant of its own; where one has none, its person is asked."""
+        decide = Asker(gate_of(approval(), approval(risk="high")))
+        await decide("deploy", granting(uses=1), granting(uses=2))
+        decision = await decide("deploy")
+        assert (decision.granted, len(decide.asked)) == (("grant-1", "grant-2"), 0)
+        decision = await decide("deploy", yes())
+        assert (decision.granted, len(decide.asked)) == (("grant-2",), 1)
+
+    async def test_shadow(self) -> None:
+        """G-57: in shadow mode a grant turns `ask` into `allow`, and its token moves."""
+        decide = await granted(granting(uses=1))
+        decide.gate.mode = "shadow"
+        first, second = await decide("deploy"), await decide("deploy")
+        assert [(d.outcome, d.granted) for d in (first, second)] == [("allow", (KEY,)), ("ask", ())]
+        assert tokens(decide.gate) == (0, 1, 0)
+
+    async def test_shadow_keeps_what_its_net_did_not_use(self) -> None:
+        """G-57: where the asking net stays, for its validator refuses, the grant's token stays too."""
+        refusing: list[bool] = []
+
+        def validate(*_: object) -> Rejection | None:
+            return Rejection("no") if refusing else None
+
+        (built,) = nets_of(approval())
+        decide = Asker(create_gate_manager([replace(built, validate_tool_call=validate)]))
+        await decide("deploy", granting(uses=1))
+        refusing.append(True)
+        decide.gate.mode = "shadow"
+        assert (await decide("deploy")).outcome == "block"
+        assert tokens(decide.gate) == (1, 0, 0)
+
+
+class TestAllOrNone:
+    """A use is committed with the call."""
+
+    async def test_a_block_spends_nothing(self) -> None:
+        """G-11: a call that another net blocks takes no use."""
+        decide = await granted(granting(uses=1), approval(), limit("deploy", 1, None))
+        before = everything(decide.gate)
+        assert (await decide("deploy")).net == "limit-deploy-1"
+        assert (everything(decide.gate), tokens(decide.gate)) == (before, (1, 0, 0))
+
+    async def test_a_rejection_spends_nothing(self) -> None:
+        """G-14: nor does one that a validator rejects, and the age of the grant is as before."""
+        refusing: list[bool] = []
+
+        def validate(*_: object) -> Rejection | None:
+            return Rejection("no") if refusing else None
+
+        clock = Clock()
+        (built,) = nets_of(approval())
+        late = net("late", Transition("d", ["p"], ["p"], ["deploy"]), validate_tool_call=validate)
+        decide = Asker(create_gate_manager([built, late], clock=clock))
+        await decide("deploy", granting(uses=1, seconds=60))
+        refusing.append(True)
+        since = dict(decide.gate.grant_states[KEY].since)
+        clock.now += 1
+        assert (await decide("deploy")).reason == "no"
+        assert (tokens(decide.gate), decide.gate.grant_states[KEY].since) == ((1, 0, 0), since)
+
+    async def test_run_out_while_waiting(self) -> None:
+        """G-58: a grant that another call used up while this one waited answers nothing."""
+        gate = gate_of(approval(), approval("other"), names=Names())
+        decide = Asker(gate)
+        both = {"names": ("other",)}
+        await decide("deploy", granting(uses=1), yes(), **both)
+        asked: list[str] = []
+
+        async def confirm(request: ApprovalRequest) -> bool:
+            asked.append(request.tool)
+            if len(asked) == 1:
+                inner = await gate.handle_tool_call(call("deploy", "inner", **both), Operator().context)
+                assert inner.granted == (KEY,)
+            return True
+
+        decision = await gate.handle_tool_call(call("deploy", "outer", **both), GateContext(confirm))
+        assert (decision.outcome, decision.granted) == ("allow", ())
+        assert sorted(asked) == ["deploy", "other"]
+
+    async def test_expired_while_waiting(self) -> None:
+        """G-58: so does one whose time ended meanwhile."""
+        clock = Clock()
+        gate = gate_of(approval(), approval("other"), names=Names(), clock=clock)
+        decide = Asker(gate)
+        await decide("deploy", granting(seconds=60), yes(), names=("other",))
+        asked: list[str] = []
+
+        def confirm(request: ApprovalRequest) -> bool:
+            asked.append(request.tool)
+            clock.now += 60
+            return True
+
+        decision = await gate.handle_tool_call(
+            call("deploy", "x", names=("other",)), GateContext(confirm)
+        )
+        assert (decision.granted, sorted(asked)) == ((), ["deploy", "other"])
+
+    async def test_revoked_while_waiting(self) -> None:
+        """G-58: and one that was revoked."""
+        gate = gate_of(approval(), approval("other"), names=Names())
+        decide = Asker(gate)
+        await decide("deploy", granting(), yes(), names=("other",))
+        asked: list[str] = []
+
+        def confirm(request: ApprovalRequest) -> bool:
+            asked.append(request.tool)
+            gate.revoke_grant(KEY)
+            return True
+
+        decision = await gate.handle_tool_call(
+            call("deploy", "x", names=("other",)), GateContext(confirm)
+        )
+        assert (decision.granted, sorted(asked)) == ((), ["deploy", "other"])
+
+    async def test_a_call_that_never_ran(self) -> None:
+        """A-40: a use is given back with what else the call moved, unless it was revoked."""
+        decide = await granted(granting(uses=1))
+        decision = await decide("deploy")
+        undo = ToolResult("c2", "deploy", {}, True, decision.steps)
+        record = decide.gate.handle_tool_result(undo)
+        assert [step.net for step in record.undone] == [KEY, "approve-before-deploy"]
+        assert tokens(decide.gate) == (1, 0, 0)
+        decision = await decide("deploy")
+        decide.gate.revoke_grant(KEY)
+        record = decide.gate.handle_tool_result(ToolResult("c3", "deploy", {}, True, decision.steps))
+        assert [step.net for step in record.undone] == ["approve-before-deploy"]
+
+
+class TestComingAbout:
+    """An answer brings a grant about once its call is committed."""
+
+    async def test_after_the_commit(self) -> None:
+        """G-15: not for a call that is blocked after all."""
+        decide = Asker(gate_of(approval(), approval(risk="high")))
+        assert (await decide("deploy", granting(), False)).gave == ()
+        assert decide.gate.grants == {}
+
+    async def test_void_with_its_answer(self) -> None:
+        """G-43: nor from an answer that an edit has made void."""
+        decide = Asker(gate_of(approval(), approval(risk="high")))
+        decision = await decide("deploy", granting(), yes(input={"n": 1}), yes())
+        assert (decision.outcome, decision.gave) == ("allow", ())
+
+    async def test_for_what_runs(self) -> None:
+        """G-15: after an edit it is for the edited input."""
+        answer = yes(input={"n": 2}, grant=GrantTerms("input"))
+        decide = await granted(answer, value={"n": 1})
+        assert (await decide("deploy", n=1)).block
+        assert (await decide("deploy", n=2)).granted == (KEY,)
+
+    async def test_keys(self) -> None:
+        """G-21: keys are counted on, also past grants that were revoked."""
+        decide = await granted(granting("input"), value={"n": 1})
+        assert decide.gate.revoke_grant(KEY).message == "Revoked 'grant-1'"
+        assert (await decide("deploy", granting("input"), n=1)).gave == ("grant-2",)
+        assert decide.gate.revoke_grant(KEY).message == "Unknown grant 'grant-1'. There are: grant-2"
+
+    async def test_what_it_is(self) -> None:
+        """G-1: a small net of the uses left, with what it answers for."""
+        decide = await granted(granting("names", 2, 60), clock=Clock(5.0))
+        grant = decide.gate.grants[KEY]
+        assert (grant.asks, grant.tool, grant.names, grant.input) == (
+            "approve-before-deploy",
+            "deploy",
+            ("deploy",),
+            None,
+        )
+        assert [(t.name, t.after) for t in grant.net.transitions] == [("use", None), ("expire", 60)]
+        assert decide.gate.grant_states[KEY].since == {"granted": (5.0, 5.0)}
+
+    async def test_the_clock_fails_first(self) -> None:
+        """G-59: where the time of a grant cannot be told, the call does not run and nothing moves."""
+        clock = Clock(nan)
+        decide = Asker(gate_of(approval(), limit("deploy", 3, None), clock=clock))
+        before = everything(decide.gate)
+        assert (await decide("deploy", granting(seconds=60))).block
+        assert (everything(decide.gate), decide.gate.grants) == (before, {})
+
+    async def test_one_net_alone(self) -> None:
+        """G-12: a net on its own keeps no grants and says so."""
+        (one,) = nets_of(approval())
+        decision = await handle_tool_call(
+            call("deploy"), GateContext(lambda _: granting()), one, initial_state(one)
+        )
+        assert decision.reason == (
+            "deploy was approved with a grant, which cannot be given: a net on its own keeps none."
+        )
+
+    @pytest.mark.parametrize(
+        "terms",
+        [
+            *[("all",), ("names", 0), ("names", True), ("names", 1.5), ("names", 10**7)],
+            *[("names", None, seconds) for seconds in (0, -1, inf, nan, True)],
+        ],
+    )
+    def test_terms(self, terms: Any) -> None:
+        """G-3: terms that are none are refused."""
+        with pytest.raises(ValueError, match="grant"):
+            GrantTerms(*terms)

@@ -1,0 +1,136 @@
+"""Grants that a record brings back, and what a gate says of its grants."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import nan
+from typing import Any
+
+import pytest
+
+from interlock.engine import NetError, create_gate_manager
+from interlock.engine.gate import GrantTerms
+
+from ..support.granting import KEY, granted, made, tokens
+from ..support.helpers import call, net
+from ..support.ruled import Asker, Clock, approval, block, gate_of, granting, is_
+
+
+class TestRecorded:
+    """Grants of a record."""
+
+    async def test_restored(self) -> None:
+        """G-63: a grant goes on with the uses and the time it had left."""
+        clock = Clock()
+        decide = await granted(granting(uses=3, seconds=60), clock=clock)
+        await decide("deploy")
+        second = gate_of(approval(), clock=Clock(clock.now + 59))
+        states = decide.gate.grant_states
+        second.restore(
+            grants=decide.gate.grants.values(),
+            markings={KEY: states[KEY].marking},
+            since={KEY: states[KEY].since},
+        )
+        assert (second.grants, second.grant_states) == (decide.gate.grants, states)
+        again = Asker(second)
+        assert (await again("deploy")).granted == (KEY,)
+
+    async def test_over_when_restored(self) -> None:
+        """G-63: one whose time ended while nothing ran answers nothing."""
+        gate = gate_of(approval(), clock=Clock(100.0))
+        gate.restore(
+            grants=[made(gate, terms=GrantTerms("names", 1, 60))], since={KEY: {"granted": (40.0,)}}
+        )
+        assert (await Asker(gate)("deploy")).block
+
+    async def test_revoked_ones(self) -> None:
+        """G-63: a revoked one stays revoked, and its key used."""
+        gate = gate_of(approval())
+        both = [made(gate), made(gate, "grant-2")]
+        gate.restore(
+            grants=both, revoked=("grant-2",), markings={KEY: {"used": 2}, "grant-2": {"granted": 2}}
+        )
+        assert list(gate.grants) == [KEY]
+        decide = Asker(gate)
+        assert (await decide("deploy")).block
+        assert (await decide("deploy", granting())).gave == ("grant-3",)
+
+    @pytest.mark.parametrize(
+        "since", [None, {KEY: {}}, {KEY: {"granted": (1.0,)}}, {KEY: {"granted": (1.0, nan)}}]
+    )
+    async def test_no_time(self, since: Any) -> None:
+        """G-63: one that expires is not restored without the time of every use; nothing has changed."""
+        gate = gate_of(approval())
+        with pytest.raises(NetError):
+            gate.restore(
+                grants=[made(gate, terms=GrantTerms("names", 2, 60))], since=since, mode="shadow"
+            )
+        assert (gate.grants, gate.mode) == ({}, "enforce")
+
+    async def test_restored_without_grants(self) -> None:
+        """G-63: what is left out stays as it was."""
+        decide = await granted(granting(uses=2))
+        decide.gate.restore(mode="enforce")
+        assert tokens(decide.gate) == (2, 0, 0)
+        decide.gate.restore(grants=[])
+        assert decide.gate.grants == {}
+
+    async def test_added(self) -> None:
+        """G-63: one that is added counts from the time that is told, or from now."""
+        clock = Clock()
+        gate = gate_of(approval(), clock=clock)
+        gate.add_grant(made(gate, terms=GrantTerms("names", None, 60)), since=clock.now - 59)
+        decide = Asker(gate)
+        assert (await decide("deploy")).granted == (KEY,)
+        clock.now += 1
+        assert (await decide("deploy")).block
+
+    async def test_refused(self) -> None:
+        """G-63: keys that are none, or in use, and nets that are not here."""
+        gate = gate_of(approval())
+        gate.add_grant(made(gate))
+        for wrong in (
+            made(gate),
+            made(gate, "grant-01"),
+            made(gate, "mine"),
+            replace(made(gate, "grant-2"), asks="x"),
+        ):
+            with pytest.raises(NetError):
+                gate.add_grant(wrong)
+        with pytest.raises(NetError):
+            gate.add_grant(made(gate, "grant-2", GrantTerms("names", 1, 60)), since=nan)
+        assert list(gate.grants) == [KEY]
+
+    def test_no_net_is_called_so(self) -> None:
+        """G-21: a net cannot have the key of a grant."""
+        for nets in ([net("grant-7")], {"grant-7": net("n")}):
+            with pytest.raises(NetError, match="grant-7"):
+                create_gate_manager(nets)
+        assert list(create_gate_manager([net("grant-x"), net("grant-")]).nets) == ["grant-x", "grant-"]
+
+
+class TestSaid:
+    """What a gate says of its grants."""
+
+    async def test_status(self) -> None:
+        """G-20: one line a grant, after the nets."""
+        decide = await granted(granting(uses=2))
+        assert decide.gate.format_status() == (
+            "approve-before-deploy: ready:1\ngrant-1 (grant for deploy): granted:2"
+        )
+
+    async def test_explanation(self) -> None:
+        """G-60: a call that a grant lets pass is allowed, and the explanation says by which."""
+        decide = await granted(granting(uses=1))
+        explained = decide.gate.explain(call("deploy"))
+        assert (explained.outcome, explained.granted) == ("allow", (KEY,))
+        assert tokens(decide.gate) == (1, 0, 0)
+        await decide("deploy")
+        explained = decide.gate.explain(call("deploy"))
+        assert (explained.outcome, explained.granted) == ("ask", ())
+
+    async def test_a_block_stays_a_block(self) -> None:
+        """G-11: a grant opens no other net."""
+        gate = gate_of(approval(), block("deploy", is_("env", "prod")))
+        gate.add_grant(made(gate))
+        assert (await Asker(gate)("deploy", env="prod")).net == "block-deploy"

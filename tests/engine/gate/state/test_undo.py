@@ -1,0 +1,332 @@
+"""Calls that were allowed and never ran: what they moved is taken back, or stays spent."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.engine import GateManager, NetError, ToolResult, Transition, create_gate_manager
+from interlock.engine.gate import GateDecision, Mode
+from interlock.engine.net.net import SkillNet, auto_advance, define_skill_net, fire, is_enabled, unfired
+from interlock.rules import compile_rules
+
+from ..support.helpers import Operator, call, manager, markings, net, reason, registry, result, succeed
+from ..test_laws import RULES, happen, histories
+
+PLACES = ["a", "b", "c", "d"]
+arcs = st.lists(st.sampled_from(PLACES), max_size=2)
+transfers = st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from(PLACES)), max_size=1)
+nets = st.tuples(
+    st.lists(st.tuples(arcs, arcs, st.just([])), max_size=2),
+    st.lists(st.tuples(arcs, arcs, transfers), min_size=1, max_size=3),
+    st.fixed_dictionaries({place: st.integers(0, 3) for place in PLACES}),
+)
+
+
+def hand_built(drawn: Any) -> SkillNet:
+    """A net with structural transitions `s…` and others `t…`, each of a tool of its own."""
+    structural, gated, marking = drawn
+    transitions = [Transition(f"s{n}", i, o) for n, (i, o, _) in enumerate(structural)]
+    transitions += [
+        Transition(f"t{n}", i, o, [f"t{n}"], transfers=t) for n, (i, o, t) in enumerate(gated)
+    ]
+    return define_skill_net("n", places=PLACES, transitions=transitions, initial_marking=marking)
+
+
+async def allowed(gate: GateManager, name: str, call_id: str = "1", **value: object) -> GateDecision:
+    """The decision on a call that is allowed."""
+    decision = await gate.handle_tool_call(call(name, call_id, **value), Operator(True).context)
+    assert not decision.block
+    return decision
+
+
+def not_run(gate: GateManager, decision: GateDecision) -> list[str]:
+    """Tell that an allowed call never ran; the transitions that were taken back."""
+    made = decision.call
+    told = ToolResult(made.tool_call_id, made.tool_name, made.input, True, decision.steps)
+    return [step.transition.name for step in gate.handle_tool_result(told).undone]
+
+
+class TestUnfired:
+    """One transition of one net."""
+
+    @given(nets)
+    @settings(max_examples=400, deadline=None)
+    def test_the_marking_before_or_none(self, drawn: Any) -> None:
+        """A-40: whatever else fires by itself, it is the marking before, or it says that it cannot."""
+        made = hand_built(drawn)
+        try:
+            before = auto_advance(made, made.initial_marking)
+            after = {
+                t.name: auto_advance(made, fire(before, t))
+                for t in made.transitions
+                if t.tools and is_enabled(before, t)
+            }
+        except NetError:
+            return
+        for transition in made.transitions:
+            if transition.name in after:
+                assert unfired(made, after[transition.name], transition) in (before, None)
+
+    def test_own_arcs(self) -> None:
+        """A-40: what it made goes, what it took comes back, though places are left out of the marking."""
+        twice = Transition("t", ["a", "a", "b"], ["b", "c"], ["x"])
+        made = net("n", twice, marking={"a": 2, "b": 1, "c": 0})
+        assert unfired(made, {"b": 1, "c": 1}, twice) == {"a": 2, "b": 1, "c": 0}
+
+    @pytest.mark.parametrize(
+        ("transition", "other"),
+        [
+            (Transition("t", ["a"], ["b"], ["x"], transfers=[("c", "a")]), None),
+            (Transition("t", ["a"], ["b"], ["x"]), Transition("s", ["b", "c"], ["b", "d"])),
+            (Transition("t", ["a"], ["b"], ["x"]), Transition("s", ["a", "c"], ["d"])),
+        ],
+        ids=["transfers", "its output may have moved something", "its input kept something back"],
+    )
+    def test_cannot_be_told(self, transition: Transition, other: Transition | None) -> None:
+        """A-40: where other markings lead to the same one, the token stays spent."""
+        made = net("n", transition, *([other] if other else []), marking=dict.fromkeys(PLACES, 0))
+        assert unfired(made, dict.fromkeys(PLACES, 1), transition) is None
+
+    def test_spent_since(self) -> None:
+        """A-40: what it made is gone already."""
+        moved = Transition("t", ["a"], ["b"], ["x"])
+        assert unfired(net("n", moved, marking={"a": 1, "b": 0}), {"a": 0, "b": 0}, moved) is None
+
+
+class TestTakenBack:
+    """A gate that is told that a call never ran."""
+
+    @given(histories, st.data())
+    @settings(max_examples=100, deadline=None)
+    def test_as_before_the_call(self, history: list[Any], data: st.DataObject) -> None:
+        """A-40: for compiled nets, a call that is decided and not run leaves every marking as before."""
+
+        async def check() -> None:
+            gate = create_gate_manager(dict(RULES.registry))
+            for event in history:
+                if event[0] != "call":
+                    await happen(gate, event)
+                    continue
+                before = markings(gate)
+                decision = await happen(gate, event)
+                if not decision.block and data.draw(st.booleans()):
+                    not_run(gate, decision)
+                    assert markings(gate) == before
+                    assert decision.call.tool_call_id not in gate._pending.waiting
+
+        asyncio.run(check())
+
+    async def test_a_budget(self) -> None:
+        """A-40: calls that never ran do not count, those that ran do."""
+        gate = manager("limit deploy to 2 per session")
+        for number in range(3):
+            assert not_run(gate, await allowed(gate, "deploy", f"n{number}")) == ["do-deploy"]
+        await succeed(gate, "deploy", "1")
+        await succeed(gate, "deploy", "2")
+        assert await reason(gate, "deploy", "3") == "deploy has reached its limit of 2 calls per session."
+
+    async def test_only_one_that_never_ran(self) -> None:
+        """G-16: a call that ran and failed stays charged."""
+        gate = manager("limit deploy to 1 per session")
+        await allowed(gate, "deploy")
+        gate.handle_tool_result(result("deploy", is_error=True))
+        assert await reason(gate, "deploy", "2") is not None
+
+    async def test_once(self) -> None:
+        """A-40: a call is taken back once, and none that the gate does not know."""
+        gate = manager("limit deploy to 3 per session")
+        first, second = await allowed(gate, "deploy", "1"), await allowed(gate, "deploy", "2")
+        assert not_run(gate, first) == ["do-deploy"]
+        assert not_run(gate, first) == []
+        stray = ToolResult("other", "deploy", {}, True, second.steps)
+        assert gate.handle_tool_result(stray).undone == ()
+        assert markings(gate)["limit-deploy-3"]["budget"] == 2
+
+    async def test_a_success_takes_nothing_back(self) -> None:
+        """A-40: a result that says both is believed to have run."""
+        gate = manager("limit deploy to 1 per session")
+        decision = await allowed(gate, "deploy")
+        told = ToolResult("1", "deploy", {}, False, decision.steps)
+        assert gate.handle_tool_result(told).undone == ()
+        assert await reason(gate, "deploy", "2") is not None
+
+    async def test_another_tools_result(self) -> None:
+        """G-53: a result that names another tool than its call changes nothing."""
+        gate = manager("require deploy before test\nlimit deploy to 1 per session")
+        decision = await allowed(gate, "deploy")
+        before = markings(gate)
+        record = gate.handle_tool_result(ToolResult("1", "other", {}, True, decision.steps))
+        assert (record.anomaly is not None, record.undone, markings(gate)) == (True, (), before)
+
+    async def test_in_any_order(self) -> None:
+        """A-40: calls alike can be taken back in any order, deferred steps are dropped."""
+        gate = manager("limit deploy to 3 per session\nrequire deploy before test")
+        made = [await allowed(gate, "deploy", str(number)) for number in range(3)]
+        for decision in made[::-1][1:] + made[2:]:
+            assert not_run(gate, decision) == ["do-deploy"]
+        assert markings(gate)["limit-deploy-3"]["budget"] == 3
+        assert gate._pending.waiting == {}
+
+    async def test_a_net_that_is_off(self) -> None:
+        """G-17: a net that was switched off meanwhile learns it, too."""
+        gate = registry("limit deploy to 1 per session")
+        decision = await allowed(gate, "deploy")
+        gate.remove_net("limit-deploy-1")
+        assert not_run(gate, decision) == ["do-deploy"]
+        assert markings(gate)["limit-deploy-1"]["budget"] == 1
+
+    async def test_all_of_a_net_or_none(self) -> None:
+        """A-40: several steps of a net go together, last first; those of another are its own affair."""
+        steps = (
+            Transition("one", ["a"], ["b"], ["x"]),
+            Transition("two", ["b"], ["c"], ["y"]),
+            Transition("eat", ["c"], ["d"], ["z"]),
+        )
+        both = {"call_names": lambda c: ("x", "y") if c.tool_name == "x" else (c.tool_name,)}
+        chain = net("chain", *steps, marking={"a": 1, "b": 0, "c": 0, "d": 0}, **both)
+        limit = net("limit", Transition("do", ["p"], [], ["x"]), **both)
+        gate = create_gate_manager([chain, limit])
+        decision = await allowed(gate, "x")
+        assert not_run(gate, decision) == ["do", "two", "one"]
+        decision = await allowed(gate, "x", "2")
+        await allowed(gate, "z", "3")
+        assert not_run(gate, decision) == ["do"]
+        assert markings(gate)["chain"] == {"a": 0, "b": 0, "c": 0, "d": 1}
+
+    async def test_asked(self) -> None:
+        """A-40: a call that a person had approved is taken back likewise."""
+        gate = manager("require human-approval before deploy\nlimit deploy to 1 per session")
+        decision = await allowed(gate, "deploy")
+        assert sorted(not_run(gate, decision)) == ["approve", "do-deploy"]
+        assert markings(gate)["limit-deploy-1"]["budget"] == 1
+
+    async def test_in_shadow_mode(self) -> None:
+        """G-57: in shadow mode what moved is taken back, whatever enforce mode would have done."""
+        gate = manager("limit deploy to 1 per session\nblock deploy", mode="shadow")
+        decision = await allowed(gate, "deploy")
+        assert decision.outcome == "block"
+        assert not_run(gate, decision) == ["do-deploy"]
+
+
+class TestStaysSpent:
+    """Where a token given back could be one too many."""
+
+    async def test_refilled_meanwhile(self) -> None:
+        """A-40: a budget that was full again since would have more than its calls."""
+        gate = manager("limit a to 2 per r")
+        first = await allowed(gate, "a", "1")
+        await succeed(gate, "r", "2")
+        await allowed(gate, "a", "3")
+        assert not_run(gate, first) == []
+        await allowed(gate, "a", "4")
+        assert await reason(gate, "a", "5") == "a has reached its limit of 2 calls per r."
+
+    async def test_earned_again_meanwhile(self) -> None:
+        """A-40: one success of A allows one B, also where an earlier B turns out not to have run."""
+        gate = manager("require test before deploy")
+        await succeed(gate, "test", "1")
+        first = await allowed(gate, "deploy", "2")
+        await succeed(gate, "test", "3")
+        await succeed(gate, "deploy", "4")
+        assert not_run(gate, first) == []
+        assert await reason(gate, "deploy", "5") is not None
+
+    async def test_put_back_or_replayed_meanwhile(self) -> None:
+        """G-25, G-63: a gate that was put where a record is has no call to take back."""
+        for move in (
+            lambda gate: gate.restore(markings={"limit-deploy-2": {"ready": 1, "budget": 2}}),
+            lambda gate: gate.replay(["deploy"]),
+        ):
+            gate = manager("limit deploy to 2 per session")
+            decision = await allowed(gate, "deploy")
+            move(gate)
+            before = markings(gate)
+            assert not_run(gate, decision) == []
+            assert markings(gate) == before
+
+    @pytest.mark.parametrize("rules", ["limit deploy to 1 per session", "limit deploy to 1 per 1h"])
+    async def test_run_past_meanwhile(self, rules: str) -> None:
+        """G-57: what shadow mode let run would have had the use that is given back, so it is not."""
+        gate = manager(rules, mode="shadow")
+        first, second = await allowed(gate, "deploy", "1"), await allowed(gate, "deploy", "2")
+        assert (second.outcome, second.steps) == ("block", ())
+        assert not_run(gate, first) == []
+        gate.mode = "enforce"
+        assert await reason(gate, "deploy", "3") is not None
+
+    async def test_run_past_a_net_only(self) -> None:
+        """G-57: a net that a later call moved, or that does not know it, gives back what it has to."""
+        gate = manager("limit a to 1 per session\nlimit b to 2 per session", mode="shadow")
+        one, two = await allowed(gate, "a", "1"), await allowed(gate, "b", "2")
+        await allowed(gate, "a", "3")
+        assert (not_run(gate, one), not_run(gate, two)) == ([], ["do-b"])
+
+    async def test_an_id_in_use(self) -> None:
+        """G-53: a call that shadow mode let run under another's id has asked no net at all."""
+        gate = manager("limit a to 2 per session\nrequire a before b", mode="shadow")
+        first = await allowed(gate, "a", "1")
+        assert (await allowed(gate, "a", "1")).outcome == "block"
+        assert not_run(gate, first) == []
+
+    @pytest.mark.parametrize("mode", ["enforce", "shadow"])
+    @given(st.lists(st.sampled_from(["a", "b", "r", "fail", "back"]), max_size=14), st.data())
+    @settings(max_examples=200, deadline=None)
+    def test_never_one_too_many(self, mode: Mode, played: list[str], data: st.DataObject) -> None:
+        """A-40: side by side, no more may run than if those that did not run had never been."""
+        rules = compile_rules("limit a to 2 per r\nrequire r before b\nlimit b to 2 per session")
+
+        async def check() -> None:
+            gate = create_gate_manager(rules.nets, mode=mode)
+            open_calls: list[GateDecision] = []
+            story: list[tuple[str, str]] = []
+            gone: set[str] = set()
+            for number, what in enumerate(played):
+                if what in ("a", "b", "r"):
+                    decision = await gate.handle_tool_call(call(what, str(number)))
+                    if not decision.block:
+                        open_calls.append(decision)
+                        story.append(("call", str(number)))
+                elif open_calls:
+                    decision = data.draw(st.sampled_from(open_calls))
+                    made = decision.call
+                    open_calls.remove(decision)
+                    if what == "back" and made.tool_name != "r":
+                        not_run(gate, decision)
+                        gone.add(made.tool_call_id)
+                    else:
+                        failed = what == "fail"
+                        gate.handle_tool_result(
+                            result(made.tool_name, made.tool_call_id, is_error=failed)
+                        )
+                        story.append(("failed" if failed else "ok", made.tool_call_id))
+            # The same without the calls that never ran; tokens here are what may be spent there.
+            other = create_gate_manager(rules.nets, mode=mode)
+            tools = {str(number): what for number, what in enumerate(played)}
+            # Where the gate stands open there when `r` is called, its success opens nothing, also when
+            # `b` has closed the gate meanwhile. Here it may have stood closed, and then it does, rightly.
+            early: set[str] = set()
+            spare = False
+            for what, call_id in story:
+                if call_id in gone:
+                    continue
+                if what == "call":
+                    spare = spare and tools[call_id] != "b"
+                    made = await other.handle_tool_call(call(tools[call_id], call_id))
+                    if any(step.transition.name == "again-r" for step in made.steps):
+                        early.add(call_id)
+                else:
+                    is_error = what == "failed"
+                    other.handle_tool_result(result(tools[call_id], call_id, is_error=is_error))
+                    spare |= call_id in early and not is_error
+            for key, place, more in (
+                ("limit-a-2-per-r", "budget", 0),
+                ("require-r-before-b", "gate", int(spare)),
+            ):
+                assert markings(gate)[key][place] <= markings(other)[key][place] + more
+
+        asyncio.run(check())

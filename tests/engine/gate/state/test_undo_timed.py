@@ -1,0 +1,303 @@
+"""Calls that never ran in nets that time moves: what they moved is taken back, with when it came."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from interlock.engine import GateManager, NetError, Rejection, Transition, create_gate_manager
+from interlock.engine.gate import GateDecision, ToolResult
+from interlock.engine.gate.types import ResultRecord
+from interlock.engine.net import timed
+from interlock.engine.net.net import GateState, SkillNet, define_skill_net
+from interlock.engine.net.timed import aged
+
+from ..support.helpers import call, net, result
+from ..support.ruled import HOUR, Asker, Clock, approval, gate_of, granting, limit
+
+LIMIT = "limit-bash-2-per-1h"
+KEY = "grant-1"
+
+# `b` and `c` age: what comes there leaves after three and five seconds.
+PLACES = ["a", "b", "c", "d"]
+arcs = st.lists(st.sampled_from(PLACES), max_size=3)
+TIMED = [
+    Transition("leave", ["b"], ["a"], after=3.0),
+    Transition("fade", ["c"], ["d"], after=5.0),
+    Transition("turn", ["b"], ["c"], after=2.0),
+]
+nets = st.tuples(
+    st.lists(st.tuples(arcs, arcs, st.sampled_from([["x"], ["y"], ["x", "y"]])), min_size=1, max_size=3),
+    st.lists(st.tuples(arcs.filter(bool), arcs.map(lambda places: places[:1])), max_size=1),
+    st.lists(st.sampled_from(TIMED), min_size=1, max_size=2, unique_by=lambda t: t.name),
+    st.fixed_dictionaries({place: st.integers(0, 3) for place in PLACES}),
+)
+histories = st.lists(
+    st.tuples(st.sampled_from(["x", "y"]), st.sampled_from([0.0, 0.0, 1.0, 2.0, 3.0])),
+    min_size=1,
+    max_size=6,
+)
+
+
+def hand_built(drawn: Any) -> SkillNet:
+    """A net with tools `x` and `y`, structural transitions and some that fire after a time."""
+    gated, structural, timed, marking = drawn
+    transitions = [Transition(f"t{n}", i, o, tools) for n, (i, o, tools) in enumerate(gated)]
+    transitions += [Transition(f"s{n}", i, o) for n, (i, o) in enumerate(structural)]
+    return define_skill_net(
+        "n", places=PLACES, transitions=[*transitions, *timed], initial_marking=marking
+    )
+
+
+def not_run(gate: GateManager, decision: GateDecision) -> ResultRecord:
+    made = decision.call
+    return gate.handle_tool_result(
+        ToolResult(made.tool_call_id, made.tool_name, made.input, True, decision.steps)
+    )
+
+
+def at_once(deciding: Coroutine[Any, Any, GateDecision]) -> GateDecision:
+    """The decision on a call that nobody is asked about."""
+    try:
+        deciding.send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("it waits")
+
+
+def undone(record: ResultRecord) -> list[str]:
+    return [step.transition.name for step in record.undone]
+
+
+def stands(made: SkillNet, state: GateState, now: float) -> tuple[dict[str, int], dict[str, Any]]:
+    """Where a net has come by `now`, and when its tokens came."""
+    then = aged(made, state.marking, state.since, now)
+    return then.marking, {place: times for place, times in then.since.items() if times}
+
+
+class TestSlidingLimit:
+    """A use of a limit that slides."""
+
+    async def test_comes_back_at_once(self) -> None:
+        """A-40: a call that never ran is no use, and what is left has its own time."""
+        clock = Clock()
+        gate = gate_of(limit("bash", 2), clock=clock)
+        decide = Asker(gate)
+        await decide("bash")
+        clock.now += 10
+        record = not_run(gate, await decide("bash"))
+        assert undone(record) == ["do-bash"]
+        assert record.arrived == {LIMIT: {"spent": (clock.now,)}}
+        state = gate.states[LIMIT]
+        assert (state.marking["budget"], state.since) == (1, {"spent": (clock.now - 10,)})
+        assert not (await decide("bash")).block
+        assert (await decide("bash")).block
+
+    async def test_the_first_of_several(self) -> None:
+        """A-40: the token of the call goes, not another that came later."""
+        clock = Clock()
+        gate = gate_of(limit("bash", 3), clock=clock)
+        decide = Asker(gate)
+        first = await decide("bash")
+        clock.now += 10
+        await decide("bash")
+        assert undone(not_run(gate, first)) == ["do-bash"]
+        assert gate.states["limit-bash-3-per-1h"].since == {"spent": (clock.now,)}
+
+    async def test_once_time_has_brought_it_back(self) -> None:
+        """A-40: a use that is over is not given back a second time, though others are spent."""
+        clock = Clock()
+        gate = gate_of(limit("bash", 2), clock=clock)
+        decide = Asker(gate)
+        first = await decide("bash")
+        clock.now += HOUR - 1
+        await decide("bash")
+        clock.now += 1
+        await decide("bash")
+        assert undone(not_run(gate, first)) == []
+        assert (await decide("bash")).block
+
+    async def test_one_that_ran(self) -> None:
+        """G-16: a call that ran and failed stays charged."""
+        gate = gate_of(limit("bash", 1), clock=Clock())
+        decide = Asker(gate)
+        await decide("bash")
+        assert gate.handle_tool_result(result("bash", "c1", is_error=True)).undone == ()
+        assert (await decide("bash")).block
+
+    @given(
+        st.lists(st.sampled_from([0.0, 600.0, 1800.0, 3500.0]), min_size=1, max_size=8),
+        st.data(),
+    )
+    @settings(max_examples=80, deadline=None)
+    def test_always_while_it_counts(self, waits: list[float], data: st.DataObject) -> None:
+        """A-40: in a rule's net it is taken back whenever its use is still spent."""
+
+        async def check() -> None:
+            clock = Clock()
+            gate = gate_of(limit("bash", 2), clock=clock)
+            decide = Asker(gate)
+            made: list[tuple[GateDecision, float]] = []
+            for wait in waits:
+                clock.now += wait
+                decision = await decide("bash")
+                if not decision.block:
+                    made.append((decision, clock.now))
+            decision, at = data.draw(st.sampled_from(made))
+            spent = at in gate.states[LIMIT].since["spent"]
+            assert bool(undone(not_run(gate, decision))) == spent
+
+        asyncio.run(check())
+
+
+class TestExpiringGrant:
+    """A use of a grant that ends."""
+
+    async def grant(self, uses: int) -> tuple[GateManager, Asker, Clock]:
+        clock = Clock()
+        gate = gate_of(approval(), clock=clock)
+        decide = Asker(gate)
+        await decide("deploy", granting(uses=uses, seconds=60))
+        return gate, decide, clock
+
+    async def test_comes_back_with_its_time(self) -> None:
+        """A-40: the use is there again, and ends when it would have."""
+        gate, decide, clock = await self.grant(1)
+        given_at = clock.now
+        clock.now += 20
+        decision = await decide("deploy")
+        clock.now += 5
+        record = not_run(gate, decision)
+        assert undone(record) == ["use", "approve"]
+        assert record.arrived == {KEY: {"granted": (given_at,)}}
+        assert gate.grant_states[KEY].since == {"granted": (given_at,)}
+        clock.now = given_at + 60
+        assert (await decide("deploy")).granted == ()
+
+    async def test_over_meanwhile(self) -> None:
+        """A-40: what comes back too late ends at once."""
+        gate, decide, clock = await self.grant(1)
+        decision = await decide("deploy")
+        clock.now += 61
+        not_run(gate, decision)
+        assert (await decide("deploy")).granted == ()
+
+    async def test_one_of_several(self) -> None:
+        """A-40: uses alike come back in any order."""
+        gate, decide, _ = await self.grant(2)
+        first, second = await decide("deploy"), await decide("deploy")
+        assert undone(not_run(gate, first)) == ["use", "approve"]
+        assert undone(not_run(gate, second)) == ["use", "approve"]
+        assert gate.grant_states[KEY].marking["granted"] == 2
+
+
+class TestAsIfItHadNeverBeen:
+    """The law: a gate that never heard of the call stands where this one stands."""
+
+    @given(nets, histories, st.data())
+    @settings(max_examples=400, deadline=None)
+    def test_or_it_stays_spent(
+        self, drawn: Any, history: list[tuple[str, float]], data: st.DataObject
+    ) -> None:
+        """A-40: whatever time and calls do between, the marking and the times are those without it."""
+        try:
+            with mock.patch.object(timed, "MOST_FIRINGS", 200):
+                self.check(hand_built(drawn), history, data)
+        except NetError:
+            assume(False)
+
+    def check(self, made: SkillNet, history: list[tuple[str, float]], data: st.DataObject) -> None:
+        def play(without: int | None) -> tuple[GateManager, Clock, dict[int, GateDecision]]:
+            clock = Clock()
+            gate = create_gate_manager([made], clock=clock)
+            passed: dict[int, GateDecision] = {}
+            for number, (name, wait) in enumerate(history):
+                clock.now += wait
+                if number == without or (allowed is not None and number not in allowed):
+                    continue
+                decision = at_once(gate.handle_tool_call(call(name, str(number))))
+                if not decision.block:
+                    passed[number] = decision
+            return gate, clock, passed
+
+        allowed: dict[int, GateDecision] | None = None
+        gate, clock, passed = play(None)
+        if not passed:
+            return
+        dropped = data.draw(st.sampled_from(sorted(passed)))
+        clock.now += data.draw(st.sampled_from([0.0, 1.0, 4.0]))
+        if not undone(not_run(gate, passed[dropped])):
+            return
+        allowed = passed
+        other, _, _ = play(dropped)
+        assert stands(made, gate.states["n"], clock.now) == stands(made, other.states["n"], clock.now)
+
+
+class TestStaysSpent:
+    """Where nobody can say what would have been."""
+
+    async def test_others_could_have_had_it(self) -> None:
+        """A-40: with another transition for the same tool, a later call might have gone another way."""
+        made = net(
+            "n",
+            Transition("two", ["a", "a"], ["d"], ["x"]),
+            Transition("one", ["a"], ["b"], ["x"]),
+            Transition("back", ["b"], ["a"], after=10.0),
+            marking={"a": 1, "b": 1, "d": 0},
+        )
+        clock = Clock()
+        gate = create_gate_manager([made], clock=clock)
+        decide = Asker(gate)
+        clock.now += 5
+        first = await decide("x")
+        clock.now += 5
+        second = await decide("x")
+        assert undone(not_run(gate, first)) == []
+        assert undone(not_run(gate, second)) == ["one"]
+
+    async def test_it_would_have_ended(self) -> None:
+        """A-40: tokens that came at other times than those taken since may have been others."""
+        made = net(
+            "n",
+            Transition("make", ["p"], ["p", "b"], ["make"]),
+            Transition("use", ["b"], ["d"], ["use"]),
+            Transition("end", ["b"], ["e"], after=10.0),
+            marking={"p": 1, "b": 0, "d": 0, "e": 0},
+        )
+        clock = Clock()
+        gate = create_gate_manager([made], clock=clock)
+        decide = Asker(gate)
+        await decide("make")
+        clock.now += 1
+        await decide("make")
+        first = await decide("use")
+        await decide("use")
+        assert undone(not_run(gate, first)) == []
+
+    async def test_a_validator(self) -> None:
+        """A-40: what a validator made of the call is not known."""
+
+        def check(*_: object) -> Rejection | None:
+            return None
+
+        made = net(
+            "n",
+            Transition("do", ["a"], ["b"], ["x"]),
+            Transition("back", ["b"], ["a"], after=10.0),
+            marking={"a": 1, "b": 0},
+            validate_tool_call=check,
+        )
+        gate = create_gate_manager([made], clock=Clock())
+        assert undone(not_run(gate, await Asker(gate)("x"))) == []
+
+    @pytest.mark.parametrize("mode", ["enforce", "shadow"])
+    async def test_in_both_modes(self, mode: Any) -> None:
+        """G-57: shadow mode takes back what it moved."""
+        gate = gate_of(limit("bash", 2), clock=Clock(), mode=mode)
+        assert undone(not_run(gate, await Asker(gate)("bash"))) == ["do-bash"]

@@ -1,0 +1,96 @@
+"""One net without a manager."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.engine import (
+    ApprovalAnswer,
+    GateContext,
+    GateState,
+    SkillNet,
+    Transition,
+    handle_tool_call,
+    handle_tool_result,
+)
+from interlock.engine.net.net import initial_state
+from interlock.rules import compile_rules
+
+from ..support.helpers import Operator, call, counting, net, result, tool
+
+NOBODY = GateContext()
+
+
+def rule(text: str) -> tuple[SkillNet, GateState]:
+    (made,) = compile_rules(text).nets
+    return made, initial_state(made)
+
+
+class TestOneNet:
+    """G-12: the low-level functions."""
+
+    async def test_unknown_tools_are_blocked(self) -> None:
+        """G-12: without a manager there is no abstain; free tools pass."""
+        made = net("n", tool("x"), free_tools=["ls"])
+        state = initial_state(made)
+        assert not (await handle_tool_call(call("ls"), NOBODY, made, state)).block
+        decision = await handle_tool_call(call("other"), NOBODY, made, state)
+        assert decision.reason == "Tool 'other' is not available in the current state."
+
+    async def test_sequence(self) -> None:
+        """G-16: calls and results move the state that is passed in."""
+        made, state = rule("require a before b")
+        assert (await handle_tool_call(call("b"), NOBODY, made, state)).block
+        await handle_tool_call(call("a"), NOBODY, made, state)
+        assert (await handle_tool_call(call("a"), NOBODY, made, state)).reason == (
+            "Tool call id '1' is already in use."
+        )
+        assert len(handle_tool_result(result("a"), made, state).fired) == 1
+        assert not (await handle_tool_call(call("b"), NOBODY, made, state)).block
+        assert state.marking["ready"] == 1
+
+    async def test_asking(self) -> None:
+        """G-13: the question leaves the net out, as there is only one."""
+        made, state = rule("require human-approval before x")
+        operator = Operator(False, ApprovalAnswer(approved=False, reason="not now"), True)
+        assert (await handle_tool_call(call("x"), NOBODY, made, state)).reason == (
+            "x requires human approval."
+        )
+        reasons = [
+            (await handle_tool_call(call("x"), operator.context, made, state)).reason for _ in range(3)
+        ]
+        assert reasons == [
+            "x was rejected by human review.",
+            "x was rejected by human review: not now",
+            None,
+        ]
+        assert operator.asked[0].message == "Allow 'x' via transition 'approve'?"
+
+    async def test_validator_before_asking(self) -> None:
+        """G-12: a validator speaks before a person is asked, and again about an edited input."""
+        operator = Operator(ApprovalAnswer(approved=True, input={"n": 2}))
+        made = net("n", tool("x", type="manual"), validate_tool_call=counting("n", 1))
+        state = initial_state(made)
+        decision = await handle_tool_call(call("x"), operator.context, made, state)
+        assert (decision.reason, len(operator.asked)) == ("x: n exceeded 1", 1)
+
+    async def test_changed_while_asking(self) -> None:
+        """G-58: the net is asked again after the answer, deferred transitions included."""
+        made = net("n", Transition("t", ["p"], [], ["x"], type="manual", deferred=True))
+        state = initial_state(made)
+        operator = Operator()
+        operator.before_answering = lambda: state.marking.update(p=0)
+        decision = await handle_tool_call(call("x"), operator.context, made, state)
+        assert decision.reason == "Tool 'x' is not available in the current state."
+
+    @pytest.mark.parametrize("callback", ["tool_mapper", "validate_tool_call", "confirm"])
+    async def test_failing_callbacks(self, callback: str) -> None:
+        """G-59: a callback that raises blocks."""
+
+        def explode(*_: object) -> bool:
+            raise OSError("gone")
+
+        parts = {} if callback == "confirm" else {callback: explode}
+        made = net("n", tool("x", type="manual"), **parts)
+        decision = await handle_tool_call(call("x"), GateContext(explode), made, initial_state(made))
+        assert decision.reason == f"n: {callback} failed: gone"

@@ -1,0 +1,330 @@
+"""Tools behind a gate."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import functools
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from interlock.engine import (
+    ApprovalAnswer,
+    NetError,
+    ToolCallBlockedError,
+    create_gate,
+    tool_approval_net,
+)
+from interlock.rules import compile_rules
+
+from ..support.helpers import Operator, Spy, gate, markings
+
+
+class TestBlocking:
+    """G-30: a blocked tool never runs."""
+
+    def test_error(self) -> None:
+        """G-30: the error names tool, call and reason."""
+        spy = Spy()
+        tools = gate("block bash").wrap_tools({"bash": spy.bash}).tools
+        with pytest.raises(ToolCallBlockedError) as raised:
+            tools["bash"]("ls", tool_call_id="c1")
+        error = raised.value
+        assert (error.tool_name, error.tool_call_id) == ("bash", "c1")
+        assert error.reason == "bash is blocked and cannot be called."
+        assert str(error) == "Tool 'bash' blocked: bash is blocked and cannot be called."
+        assert spy.ran == []
+
+    def test_error_travels(self) -> None:
+        """The error survives being sent to another process."""
+        error = pickle.loads(pickle.dumps(ToolCallBlockedError("bash", "c1", "no")))
+        assert (error.tool_name, error.tool_call_id, error.reason) == ("bash", "c1", "no")
+
+    def test_worded(self) -> None:
+        """G-30: transform_block_reason rewrites the text."""
+        tools = gate("block bash", transform_block_reason=lambda tool, text: f"{tool}! {text.upper()}")
+        with pytest.raises(ToolCallBlockedError, match="bash! BASH IS BLOCKED"):
+            tools.wrap_tools({"bash": Spy().bash}).tools["bash"]()
+
+    def test_broken_wording_still_blocks(self) -> None:
+        """A transform that raises leaves the reason as it was."""
+
+        def explode(*_: str) -> str:
+            raise OSError
+
+        tools = gate("block bash", transform_block_reason=explode).wrap_tools({"bash": Spy().bash}).tools
+        with pytest.raises(ToolCallBlockedError, match="bash is blocked and cannot be called"):
+            tools["bash"]()
+
+    def test_shadow_lets_run(self) -> None:
+        """G-57: in shadow mode the tool runs and on_decision hears what enforce would have done."""
+        heard: list[str] = []
+        shadow = gate("block bash", mode="shadow", on_decision=lambda _, d: heard.append(d.outcome))
+        assert shadow.wrap_tools({"bash": Spy().bash}).tools["bash"]() == "done"
+        assert heard == ["block"]
+
+
+class TestResults:
+    """G-30: how a run ends decides what it unlocks."""
+
+    @pytest.mark.parametrize(
+        ("value", "is_error", "unlocked"),
+        [
+            ("fine", None, True),
+            ({"success": False}, None, True),
+            ({"success": False}, lambda _, v: v["success"] is False, False),
+            ("no object", lambda _, v: v["success"] is False, False),
+            (OSError("disk"), None, False),
+        ],
+    )
+    def test_soft_and_hard_failures(self, value: object, is_error: Any, unlocked: bool) -> None:
+        """G-30: an exception, a value the classifier calls an error or raises on are failures."""
+        session = gate("require bash before deploy", is_tool_result_error=is_error).wrap_tools(
+            {"bash": Spy(value).bash, "deploy": lambda: "deployed"}
+        )
+        if isinstance(value, Exception):
+            with pytest.raises(OSError, match="disk") as raised:
+                session.tools["bash"]()
+            assert raised.value is value
+        else:
+            assert session.tools["bash"]() is value
+        if unlocked:
+            assert session.tools["deploy"]() == "deployed"
+        else:
+            with pytest.raises(ToolCallBlockedError):
+                session.tools["deploy"]()
+
+    async def test_cancelled_tool(self) -> None:
+        """A tool that is cancelled has failed."""
+
+        async def lint() -> None:
+            await asyncio.sleep(60)
+
+        session = gate("require lint before deploy").wrap_tools([lint])
+        running = asyncio.create_task(session.tools[0]())
+        await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        (state,) = session.manager.states.values()
+        assert (state.pending, state.marking["gate"]) == ({}, 0)
+
+
+class TestShapes:
+    """Tools come back in the shape they were given."""
+
+    def test_mapping_and_lists(self) -> None:
+        """A mapping stays a mapping, a list a list of functions of the same names."""
+
+        def lint(path: str) -> str:
+            """Check."""
+            return path
+
+        wrapping = gate("block rm")
+        assert wrapping.wrap_tools({"check": lint}).tools["check"]("a") == "a"
+        (listed,) = wrapping.wrap_tools([lint]).tools
+        assert (listed.__name__, listed.__doc__, listed("b")) == ("lint", "Check.", "b")
+        assert isinstance(wrapping.wrap_tools((lint,)).tools, tuple)
+
+    async def test_tool_objects(self) -> None:
+        """A tool object comes back as a copy whose execute is gated; the original is untouched."""
+
+        @dataclass(frozen=True)
+        class Tool:
+            name: str
+
+            async def execute(self, value: dict[str, object]) -> object:
+                return value["n"]
+
+        original = Tool("count")
+        session = gate("limit count to 1 per session").wrap_tools([original])
+        (wrapped,) = session.tools
+        assert (wrapped.name, type(wrapped)) == ("count", Tool)
+        assert await wrapped.execute({"n": 7}) == 7
+        with pytest.raises(ToolCallBlockedError):
+            await wrapped.execute({"n": 8})
+        assert await original.execute({"n": 9}) == 9
+
+    def test_mappings_with_execute(self) -> None:
+        """A tool that is a mapping keeps its other entries."""
+        tool = {"name": "rm", "description": "deletes", "execute": lambda value: value}
+        (wrapped,) = gate("block rm").wrap_tools([tool]).tools
+        assert wrapped["description"] == "deletes"
+        with pytest.raises(ToolCallBlockedError):
+            wrapped["execute"]({"path": "x"})
+
+    def test_without_execute(self) -> None:
+        """What has nothing to execute passes untouched."""
+        schema = {"type": "function", "function": {"name": "x"}}
+        described = object()
+        tools = gate("block x").wrap_tools({"a": schema, "b": described, "c": dict}).tools
+        assert tools["a"] is schema
+        assert tools["b"] is described
+        assert tools["c"] is dict
+        assert gate("block x").wrap_tools([schema]).tools == [schema]
+
+    def test_what_cannot_be_wrapped(self) -> None:
+        """A tool that the gate could not judge is refused when wrapping, not let through."""
+
+        class Fixed:
+            __slots__ = ("name",)
+
+            def execute(self, value: object) -> object:
+                return value
+
+        def streaming() -> Any:
+            yield 1
+
+        fixed = Fixed()
+        fixed.name = "fixed"
+        wrap = gate("block x").wrap_tools
+        with pytest.raises(TypeError, match="its execute cannot be replaced"):
+            wrap([fixed])
+        with pytest.raises(TypeError, match="'streaming' is a generator"):
+            wrap([streaming])
+        with pytest.raises(TypeError, match="has no name"):
+            wrap([functools.partial(print)])
+        with pytest.raises(ValueError, match="Two tools are called 'bash'"):
+            wrap([Spy().bash, Spy().bash])
+        with pytest.raises(TypeError, match="a mapping from name to tool or a list"):
+            wrap("bash")
+
+    def test_fresh_state(self) -> None:
+        """G-31: every wrap_tools has state of its own."""
+        wrapping = gate("limit bash to 1 per session")
+        for _ in range(2):
+            assert wrapping.wrap_tools({"bash": Spy().bash}).tools["bash"]() == "done"
+
+    def test_faulty_nets_at_once(self) -> None:
+        """What is wrong with the nets shows when the gate is made."""
+        with pytest.raises(NetError, match="Unknown nets in active"):
+            create_gate(registry={}, active=["nope"])
+
+
+class TestInput:
+    """The gate sees what will run."""
+
+    @pytest.mark.parametrize(
+        ("args", "kwargs"), [(("rm x",), {}), ((), {"command": "rm x"}), (("rm x",), {"cwd": "/"})]
+    )
+    def test_however_it_is_passed(self, args: tuple[str, ...], kwargs: dict[str, str]) -> None:
+        """Positional arguments are judged by their names."""
+        tools = gate("map bash.command rm as delete\nblock delete").wrap_tools([Spy().bash]).tools
+        with pytest.raises(ToolCallBlockedError, match="delete is blocked"):
+            tools[0](*args, **kwargs)
+
+    def test_defaults_count(self) -> None:
+        """An argument left out is judged by its default."""
+        tools = gate("map bash.command ls as list\nblock list").wrap_tools([Spy().bash]).tools
+        with pytest.raises(ToolCallBlockedError, match="list is blocked"):
+            tools[0]()
+
+    async def test_execute_by_keyword(self) -> None:
+        """A tool object's input is judged whatever its parameter is called."""
+
+        class Bash:
+            name = "bash"
+
+            async def execute(self, arguments: dict[str, str]) -> str:
+                return arguments["command"]
+
+        (bash,) = gate("map bash.command rm as delete\nblock delete").wrap_tools([Bash()]).tools
+        assert await bash.execute(arguments={"command": "ls"}) == "ls"
+        with pytest.raises(ToolCallBlockedError):
+            await bash.execute(arguments={"command": "rm x"})
+
+    def test_other_parameters(self) -> None:
+        """Extra keywords are part of the input, extra positions a list in it."""
+        seen: list[Any] = []
+
+        def tool(first: int, /, *rest: int, **more: str) -> tuple[Any, ...]:
+            return first, rest, more
+
+        wrapping = gate("block x", on_decision=lambda c, _: seen.append(dict(c.input)))
+        (wrapped,) = wrapping.wrap_tools([tool]).tools
+        assert wrapped(1, 2, 3, mode="a") == (1, (2, 3), {"mode": "a"})
+        assert wrapped(1) == (1, (), {})
+        assert seen == [{"first": 1, "rest": (2, 3), "mode": "a"}, {"first": 1}]
+
+    def test_wrong_arguments(self) -> None:
+        """Arguments that do not fit are the caller's error before any net has moved."""
+        session = gate("limit bash to 1 per session").wrap_tools({"bash": Spy().bash})
+        with pytest.raises(TypeError, match="unexpected keyword argument 'nope'"):
+            session.tools["bash"](nope=1)
+        assert markings(session.manager)["limit-bash-1"]["budget"] == 1
+
+    def test_call_ids(self) -> None:
+        """An id is made up when none is given, an empty one is an error, a tool may ask for it."""
+        seen: list[str] = []
+
+        def tool(tool_call_id: str = "") -> str:
+            return tool_call_id
+
+        wrapping = gate("block x", on_decision=lambda c, _: seen.append(c.tool_call_id))
+        (wrapped,) = wrapping.wrap_tools([tool]).tools
+        assert wrapped(tool_call_id="c1") == "c1"
+        assert wrapped() != wrapped()
+        assert len(set(seen)) == 3
+        with pytest.raises(ValueError, match="missing toolCallId for tool"):
+            wrapped(tool_call_id="")
+
+    @pytest.mark.parametrize("edited", [{"command": "ls -l"}, {"command": "ls -l", "cwd": "/srv"}])
+    def test_edited_input_runs(self, edited: dict[str, str]) -> None:
+        """What a person edited is what runs."""
+        spy = Spy()
+        operator = Operator(ApprovalAnswer(approved=True, input=edited))
+        tools = gate("require human-approval before bash", confirm=operator).wrap_tools([spy.bash]).tools
+        tools[0]("ls", cwd="/")
+        assert spy.ran == [{"cwd": ".", **edited}]
+
+    def test_edit_the_tool_does_not_take(self) -> None:
+        """An edit with an argument the tool does not know fails the call; nothing is unlocked."""
+        operator = Operator(ApprovalAnswer(approved=True, input={"nope": 1}))
+        session = gate(
+            "require human-approval before bash\nrequire bash before deploy", confirm=operator
+        ).wrap_tools({"bash": Spy().bash})
+        with pytest.raises(TypeError, match="Tool 'bash' takes no argument 'nope'"):
+            session.tools["bash"]()
+        assert markings(session.manager)["require-bash-before-deploy"]["gate"] == 0
+
+    def test_what_was_read_is_what_runs(self) -> None:
+        """An argument changed behind a person's back does not run."""
+        ran: list[list[str]] = []
+
+        def delete(paths: list[str]) -> None:
+            ran.append(copy.copy(paths))
+
+        paths = ["a"]
+        operator = Operator()
+        operator.before_answering = lambda: paths.append("/")
+        tools = gate("require human-approval before delete", confirm=operator).wrap_tools([delete]).tools
+        tools[0](paths)
+        assert ran == [["a"]]
+
+
+class TestSession:
+    """What a session offers beside its tools."""
+
+    def test_switching_and_telling(self) -> None:
+        """G-20 … G-24: nets are switched and described through the session."""
+        session = create_gate(registry=compile_rules("block x\nblock y").registry, active=[]).wrap_tools(
+            []
+        )
+        assert session.add_net("block-x").message == "Activated 'block-x'"
+        assert session.system_prompt().endswith("State: ready:1")
+        assert session.remove_net("block-x").ok
+        assert session.format_status() == "block-x (inactive): ready:1\nblock-y (inactive): ready:1"
+
+    def test_ready_made_net(self) -> None:
+        """The bundled net lets read, asks before a shell and before writing files."""
+        operator = Operator(False)
+        tools = {name: lambda: "ran" for name in ("read", "grep", "bash", "write", "edit", "writeData")}
+        session = create_gate([tool_approval_net], confirm=operator).wrap_tools(tools)
+        for name in ("read", "grep", "writeData"):
+            assert session.tools[name]() == "ran"
+        for name in ("bash", "write", "edit"):
+            with pytest.raises(ToolCallBlockedError, match="rejected by human review"):
+                session.tools[name]()

@@ -1,0 +1,337 @@
+"""An ACP agent as a session: a real agent process of the protocol's own SDK, a real hub and journal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import AgentError
+from interlock.engine.gateway.acp import process as acp_process
+from interlock.engine.gateway.acp.agent import AcpAgent, AcpError
+from interlock.engine.history.model.events import (
+    ApprovalWithdrawn,
+    CallDecided,
+    JournalEvent,
+    MessageAdded,
+    MessageQueued,
+    SessionOpened,
+    SessionStatus,
+)
+from interlock.engine.hub.hub import Hub, Streaming
+
+from .acp_world import World, asks, call, is_running
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    """A hub on a fresh journal."""
+    (tmp_path / "work").mkdir()
+    world = World(Hub.open(tmp_path / "hub.db"), tmp_path / "work")
+    yield world
+    await world.hub.close()
+
+
+class TestSession:
+    async def test_is_of_the_agent_that_answers(self, world: World) -> None:
+        """Its record names the agent without its package's scope, where it works and who started it."""
+        await world.start()
+        [opened] = await world.events(SessionOpened)
+        assert (opened.agent, opened.kind, opened.opened_by) == ("scripted", "outside", "mia")
+        assert opened.workdir == str(world.directory)
+        assert "execute" in opened.tools
+        assert world.hub.steers(world.session)
+
+    async def test_says_what_was_said_to_it_and_by_it(self, world: World) -> None:
+        """A turn is in the transcript: the operator's words, the agent's as one text, its end."""
+        await world.start()
+        await world.hub.send(world.session, "hello", by="mia")
+        await world.hub.wait(world.session)
+        entries = [(e.kind, e.text, e.by) for e in (await world.state()).transcript]
+        assert entries == [("user", "hello", "mia"), ("assistant", "You said: hello", None)]
+        statuses = [e.status for e in await world.events(SessionStatus)]
+        assert statuses == ["running", "idle"]
+        await world.check_fold()
+
+    async def test_streams_text(self, world: World) -> None:
+        """What is being said is told as it comes, before the record has it whole."""
+        await world.start()
+        heard = world.hub.subscribe()
+        await world.turn(["say", "one "], ["say", "two "], ["say", "three"])
+        heard.close()
+        streamed, recorded = "", []
+        async for event in heard:
+            match event:
+                case Streaming(kind="text", text=text):
+                    assert not recorded
+                    streamed += text
+                case JournalEvent(body=MessageAdded(role="assistant", text=str(text))):
+                    recorded.append(text)
+                case _:
+                    pass
+        assert recorded == ["one two three"]
+        assert streamed.startswith("one two ")
+
+    async def test_of_a_plan_shows_each_state_once(self, world: World) -> None:
+        """A plan stands in the transcript; the same plan again does not."""
+        await world.start()
+        plan = {
+            "sessionUpdate": "plan",
+            "entries": [
+                {"content": "test", "priority": "high", "status": "completed"},
+                {"content": "ship", "priority": "low", "status": "pending"},
+            ],
+        }
+        state = await world.turn(["update", plan], ["update", plan])
+        assert [e.text for e in state.transcript if e.kind == "assistant"] == [
+            "Plan:\n[x] test\n[ ] ship"
+        ]
+
+    async def test_that_stops_early_says_why(self, world: World) -> None:
+        """A refusal is in the record beside the end of the turn."""
+        await world.start()
+        state = await world.turn(["stop", "refusal"])
+        assert (state.status, state.error) == ("idle", "the agent refused to go on")
+
+
+class TestSteering:
+    async def test_interrupts_a_turn(self, world: World) -> None:
+        """What is said now cancels the turn and is the next prompt; meanwhile it waits in the record."""
+        await world.start()
+        await world.tell(["until_cancelled"])
+        await world.until(lambda: world.done("prompted"))
+        await world.hub.send(world.session, "stop that", by="mia")
+        await world.hub.wait(world.session)
+        assert world.done("prompted")[1:] == [["stop that"]]
+        [queued] = await world.events(MessageQueued)
+        assert (queued.mode, queued.text) == ("steer", "stop that")
+        assert (await world.state()).queued == []
+        await world.check_fold()
+
+    async def test_later_waits_for_the_end_of_the_turn(self, world: World) -> None:
+        """What is said for later leaves the turn alone."""
+        await world.start()
+        await world.tell(["ask", call("c1", "fetch")])
+        request = await world.question()
+        await world.hub.send(world.session, "then this", by="mia", mode="queue")
+        await world.hub.send(world.session, "then that", by="mia", mode="queue")
+        await world.hub.decide(request.id, approved=True, by="mia")
+        await world.hub.wait(world.session)
+        assert world.done("prompted")[1:] == [["then this"], ["then that"]]
+        assert world.done("chosen") == ["yes"]
+
+    async def test_withdraws_what_is_being_asked(self, world: World) -> None:
+        """The request of an interrupted turn leaves the queue; the agent hears that it is cancelled."""
+        await world.start()
+        await world.tell(["ask", call("c1", "fetch")])
+        await world.question()
+        await world.hub.send(world.session, "no, wait", by="mia")
+        await world.hub.wait(world.session)
+        assert (world.done("chosen"), world.asked()) == (["cancelled"], [])
+        assert len(await world.events(ApprovalWithdrawn)) == 1
+        await world.check_fold()
+
+    async def test_an_abort_ends_the_turn_and_hands_back_what_waits(self, world: World) -> None:
+        """A stopped agent runs nothing more; messages that waited are withdrawn."""
+        await world.start()
+        await world.tell(["until_cancelled"])
+        await world.until(lambda: world.done("prompted"))
+        await world.hub.send(world.session, "later", by="mia", mode="queue")
+        await world.hub.abort(world.session, "by mia")
+        await world.hub.wait(world.session)
+        assert world.done("prompted") == [['[["until_cancelled"]]']]
+        state = await world.state()
+        assert (state.status, state.queued) == ("idle", [])
+        assert any("not delivered" in note and "later" in note for note in await world.notes())
+
+
+class TestEnd:
+    async def test_in_the_middle_of_a_turn_fails_the_session(self, world: World) -> None:
+        """The session says how the agent ended and what it complained of; its requests are withdrawn."""
+        await world.start(real=True)
+        await world.tell(["pid"], ["complain", "out of memory"], ["ask_twice", call("c1", "fetch")])
+        await world.until(lambda: len(world.asked()) == 2)
+        os.kill(world.done("pid")[0], 9)
+        await world.hub.wait(world.session)
+        state = await world.state()
+        assert state.status == "failed"
+        assert "signal 9" in (state.error or "")
+        assert "out of memory" in (state.error or "")
+        assert world.asked() == []
+        with pytest.raises(AgentError, match="cannot be told anything: the agent ended"):
+            await world.hub.send(world.session, "are you there?", by="mia")
+        await world.check_fold()
+
+    async def test_between_turns_fails_the_session(self, world: World) -> None:
+        """An agent that goes away while it rests is not shown as resting."""
+        agent = await world.start(real=True)
+        await world.turn(["say", "hello"])
+        os.kill(agent._process._process.pid, 15)
+        hosted = world.hub._live.hosted(world.session)
+        await world.until(lambda: hosted.shown.status == "failed")
+        assert (await world.state()).status == "failed"
+
+    async def test_of_the_session_ends_all_it_started(self, world: World) -> None:
+        """Closing the session ends the agent and its children, also one in a session of its own."""
+        await world.start(real=True)
+        await world.turn(["pid"], ["start_child"], ["start_child", "session"])
+        await world.hub.close_session(world.session, by="mia")
+        assert await world.hub.sessions() == []
+        for pid in (*world.done("pid"), *world.done("child")):
+            await world.until(lambda pid=pid: not is_running(pid))
+
+    async def test_of_the_agent_ends_all_it_started(self, world: World) -> None:
+        """Nothing goes on, or holds the agent's pipes, in the name of an agent that has gone."""
+        await world.start(real=True)
+        await world.turn(["start_child", "session"])
+        await world.tell(["die", 4])
+        await asyncio.wait_for(world.hub.wait(world.session), 20)
+        assert "exit code 4" in ((await world.state()).error or "")
+        [child] = world.done("child")
+        await world.until(lambda: not is_running(child))
+
+    async def test_waits_for_nobody_who_holds_its_pipes(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A daemon that no supervisor can end any more keeps neither the session nor the hub open."""
+        monkeypatch.setattr(acp_process, "GRACE", 0.2)
+        await world.start(real=True)
+        await world.turn(["start_daemon"])
+        [child] = world.done("child")
+        try:
+            await world.tell(["signal_supervisors", "inner outer", 9], ["until_cancelled"])
+            await asyncio.wait_for(world.hub.wait(world.session), 20)
+            assert (await world.state()).status == "failed"
+            await asyncio.wait_for(world.hub.close(), 20)
+            assert is_running(child)
+        finally:
+            os.kill(child, 9)
+
+    @pytest.mark.parametrize(("which", "number"), [("inner", 9), ("outer", 19), ("inner outer", 9)])
+    async def test_of_a_supervisor_ends_the_agent(self, world: World, which: str, number: int) -> None:
+        """An agent that kills or stops what is above it, or both of it, is ended with its children."""
+        await world.start(real=True)
+        await world.turn(["pid"], ["start_child", "session"])
+        processes = [*world.done("pid"), *world.done("child")]
+        try:
+            await world.tell(["signal_supervisors", which, number], ["until_cancelled"])
+            await asyncio.wait_for(world.hub.wait(world.session), 20)
+            assert (await world.state()).status == "failed"
+            for pid in processes:
+                await world.until(lambda pid=pid: not is_running(pid))
+        finally:
+            for pid in processes:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, 9)
+
+    async def test_of_the_hub_ends_a_turn(self, world: World) -> None:
+        """Quitting while the agent works ends it, and the record says that the session was closed."""
+        agent = await world.start(real=True)
+        await world.tell(["until_cancelled"])
+        await world.until(lambda: world.done("prompted"))
+        pid = agent._process._process.pid
+        reader = await world.hub.recorded(world.session)
+        assert reader
+        await world.hub.close()
+        assert not is_running(pid)
+        hub = Hub.open(world.hub.database)
+        try:
+            events = await hub.recorded(world.session)
+            last = [e.body for e in events if isinstance(e.body, SessionStatus)][-1]
+            assert (last.status, last.error) == ("done", None)
+        finally:
+            await hub.close()
+
+
+class TestStart:
+    async def test_of_no_program_says_so(self, world: World) -> None:
+        """A command that is not there is named."""
+        agent = AcpAgent(world.hub, ["no-such-agent-here"], world.directory)
+        with pytest.raises(AcpError, match="'no-such-agent-here' cannot be run"):
+            await agent.open(registry={})
+        assert await world.hub.sessions() == []
+
+    @pytest.mark.parametrize(
+        ("how", "says"),
+        [
+            ("dies", r"exit code 3\)\. It said last:\nno key was given"),
+            ("old", "speaks version 0"),
+            ("locked", "wants to be logged in"),
+        ],
+    )
+    async def test_that_fails_says_why(self, world: World, how: str, says: str) -> None:
+        """An agent that cannot begin says why, and no session of it is opened."""
+        with pytest.raises(AcpError, match=says):
+            await world.start(how)
+        assert await world.hub.sessions() == []
+
+
+FRAMES = [
+    "hello, I am a log line",
+    "[1, 2]",
+    '{"jsonrpc": "2.0", "id": [1], "result": {}}',
+    '{"jsonrpc": "2.0", "id": 77, "result": {}}',
+    '{"jsonrpc": "2.0", "id": 1, "error": "no object"}',
+    '{"jsonrpc": "2.0", "method": 5}',
+    '{"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s1"}}',
+    '{"jsonrpc": "2.0", "method": "session/update", "params": [1]}',
+    "[" * 100_000,
+]
+
+
+class TestMisbehaving:
+    async def test_frames_are_passed_over(self, world: World) -> None:
+        """Lines that are no messages break nothing: after each the session judges what comes next."""
+        await world.start()
+        for number, frame in enumerate(FRAMES, 1):
+            state = await world.turn(["raw", frame], ["ask", call(f"c{number}", "delete")])
+            assert (frame[:90], world.done("chosen")) == (frame[:90], ["no"] * number)
+            assert state.status == "idle"
+        assert any("cannot be read: hello, I am a log line" in note for note in await world.notes())
+
+    @pytest.mark.parametrize("params", [{}, {"sessionId": "s1"}, {**asks(call("c1")), "sessionId": "s2"}])
+    async def test_requests_are_no_permissions(self, world: World, params: dict) -> None:
+        """A request that cannot be read, or is of another session, gets an error."""
+        await world.start()
+        await world.turn(["request", "session/request_permission", params])
+        assert world.done("answer") == []
+        assert world.done("error") == ["Invalid params"]
+
+    @pytest.mark.parametrize(
+        "method", ["fs/read_text_file", "fs/write_text_file", "terminal/create", "_x/y"]
+    )
+    async def test_nothing_is_done_for_an_agent(self, world: World, method: str) -> None:
+        """Files and terminals are not offered, and not given to those that want them all the same."""
+        target = world.directory / "written.txt"
+        await world.start()
+        given = {"sessionId": "s1", "path": str(target), "content": "x", "command": "touch written.txt"}
+        await world.turn(["request", method, given])
+        assert world.done("error") == ["Method not found"]
+        assert not target.exists()
+
+    async def test_what_is_no_json_input_is_refused(self, world: World) -> None:
+        """A number that JSON does not have reaches no net as another one."""
+        await world.start()
+        raw = json.dumps(
+            {
+                "jsonrpc": "2.0",
+                "id": "x1",
+                "method": "session/request_permission",
+                "params": asks({**call("c1"), "rawInput": {"n": float("nan")}}),
+            }
+        )
+        await world.turn(["raw", raw], ["say", "on"])
+        assert await world.events(CallDecided) == []
+
+    async def test_complaints_are_kept_aside(self, world: World) -> None:
+        """Standard error goes to the log, and nowhere else while the agent lives."""
+        await world.start()
+        state = await world.turn(["complain", "debug: token=abc"], ["say", "done"])
+        assert world.log is not None
+        await world.until(lambda: "debug: token=abc" in world.log.read_text())
+        assert [e.text for e in state.transcript if e.kind != "user"] == ["done"]

@@ -1,0 +1,262 @@
+"""What an ACP agent says of a call, as one call for the nets; and which of its options are chosen."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from acp.schema import PermissionOption, ToolCallProgress, ToolCallUpdate
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine import ToolCall as NamedCall
+from interlock.engine.gate import create_gate_manager
+from interlock.engine.gateway.acp.calls import Choice, SeenCall
+from interlock.engine.net.net import ToolCall
+from interlock.rules import compile_rules
+
+KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
+OPTIONS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(KINDS)), max_size=6)
+
+
+def seen(*updates: dict) -> SeenCall:
+    call = SeenCall("c1")
+    for update in updates:
+        call.take(ToolCallUpdate.model_validate({"toolCallId": "c1", **update}))
+    return call
+
+
+def diff(path: str, old: str | None = "a", new: str = "b") -> dict:
+    return {"type": "diff", "path": path, "oldText": old, "newText": new}
+
+
+class TestChoice:
+    @given(OPTIONS)
+    def test_holds_once_and_means_one_thing(self, offered: list[tuple[str, str]]) -> None:
+        """No choice lasts, and no chosen id stands for another answer too."""
+        options = [PermissionOption(option_id=i, name=i, kind=kind) for i, kind in offered]
+        choice = Choice.of(options)
+        for chosen, kind in ((choice.allow, "allow_once"), (choice.reject, "reject_once")):
+            meanings = {each for i, each in offered if i == chosen}
+            clear = [i for i, each in offered if {k for j, k in offered if j == i} == {kind}]
+            assert meanings == ({kind} if chosen is not None else set())
+            assert (chosen is None) == (not clear)
+
+    def test_is_the_first_of_several(self) -> None:
+        """An agent puts the plainest answer first."""
+        options = [PermissionOption(option_id=i, name=i, kind="allow_once") for i in ("first", "second")]
+        assert Choice.of(options).allow == "first"
+
+
+class TestInput:
+    @pytest.mark.parametrize(
+        "raw",
+        [
+            {"Command": "./deploy"},
+            {"run": ["./deploy"]},
+            {"cmd": "ls", "script": "./deploy"},
+            {"command": ["sh", ["./deploy"]]},
+            {"command": "ls", "argv": ["./deploy"]},
+            {"command": "time -p", "args": ["./deploy"]},
+            {"cmd": "ls", "then": "./deploy"},
+            {"description": "./deploy"},
+            [["./deploy"]],
+            ["./deploy prod"],
+            '["./deploy", "prod"]',
+            7,
+        ],
+    )
+    def test_is_unclear_where_the_command_may_be_elsewhere(self, raw: object) -> None:
+        """G-64: the title of a call is no command where its raw input may hold another one."""
+        call = seen({"kind": "execute", "title": "ls", "rawInput": raw})
+        rules = compile_rules("map execute.command deploy as deploy\nblock deploy")
+        names = rules.resolve(NamedCall("c", "execute", call.input))
+        assert "unclear" in names
+        assert ("deploy" in names) == (raw != 7)
+
+    def test_is_the_raw_input_where_there_is_one(self) -> None:
+        """What the agent's tool gets is what the nets judge; nothing else replaces a part of it."""
+        call = seen({"title": "Run", "rawInput": {"title": "mine", "command": "ls"}})
+        assert call.input == {"title": "mine", "command": "ls"}
+
+    def test_that_is_no_object_stands_in_one(self) -> None:
+        """A raw input of another kind is still seen."""
+        assert seen({"rawInput": ["ls", "-l"]}).input == {"input": ["ls", "-l"]}
+
+    @pytest.mark.parametrize(
+        ("said", "command"),
+        [
+            ({"rawInput": {"command": "./deploy prod"}, "title": "List files"}, "./deploy prod"),
+            ({"rawInput": {"command": ["./deploy", "a b"]}}, "./deploy 'a b'"),
+            (
+                {"rawInput": {"command": ["bash", "-lc", "cd x && ./deploy"]}},
+                "bash -lc 'cd x && ./deploy'",
+            ),
+            ({"title": "./deploy prod"}, "./deploy prod"),
+            ({"title": "./deploy prod", "rawInput": {}}, "./deploy prod"),
+            ({"title": "List files", "rawInput": ["./deploy", "prod"]}, "./deploy prod"),
+            ({"title": "List files", "rawInput": "./deploy prod"}, "./deploy prod"),
+            ({"title": "List files", "rawInput": {"cmd": ["./deploy", "prod"]}}, "./deploy prod"),
+            ({"rawInput": {"command": "./deploy", "args": ["prod"]}}, "./deploy prod"),
+            ({"title": "List files", "rawInput": {"cmd": "./deploy prod"}}, "./deploy prod"),
+            ({"title": "List files", "rawInput": {"script": "./deploy", "cwd": "/"}}, "./deploy"),
+        ],
+    )
+    def test_shows_rules_what_is_executed(self, said: dict, command: str) -> None:
+        """A rule on `execute.command` catches a command however the agent says it."""
+        call = seen({"kind": "execute", **said})
+        assert call.input["command"] == command
+        rules = compile_rules("map execute.command ./deploy as deploy\nblock deploy")
+        gate = create_gate_manager(registry=rules.registry)
+        assert gate.explain(ToolCall("c1", call.kind, call.input)).outcome == "block"
+
+    def test_keeps_the_words_of_a_command(self) -> None:
+        """The list that the agent runs stands beside the line that rules read."""
+        call = seen({"kind": "execute", "rawInput": {"command": ["ls", "a b"]}})
+        assert call.input == {"command": "ls 'a b'", "argv": ["ls", "a b"]}
+
+    def test_has_a_path_only_when_there_is_one(self) -> None:
+        """Conditions on `path` must not see the first of several and miss the rest."""
+        one = seen({"locations": [{"path": "/a"}], "content": [diff("/a")]})
+        assert (one.input["path"], "paths" in one.input) == ("/a", False)
+        two = seen({"locations": [{"path": "/a"}], "content": [diff("/b")]})
+        assert ("path" in two.input, two.input["paths"]) == (False, ["/a", "/b"])
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            {"rawInput": {"path": "/tmp/x"}, "locations": [{"path": "/etc/passwd"}]},
+            {"rawInput": {"path": "/etc/passwd"}, "locations": [{"path": "/tmp/x"}]},
+            {"rawInput": {"path": "/tmp/x"}, "content": [diff("/etc/passwd")]},
+            {"rawInput": {"filePath": "/etc/passwd"}, "content": [diff("/tmp/x")]},
+            {"locations": [{"path": "/tmp/x"}], "content": [diff("/etc/passwd")]},
+            {
+                "rawInput": {"path": "/tmp/x", "file_path": "/etc/passwd"},
+                "locations": [{"path": "/tmp/x"}, {"path": "/etc/passwd"}],
+            },
+        ],
+    )
+    @pytest.mark.parametrize(
+        "condition", ['contains "/etc"', 'under "/etc"', 'not under "/tmp"', '= "/etc/passwd"']
+    )
+    def test_of_paths_that_differ_meets_every_condition(self, said: dict, condition: str) -> None:
+        """Which of several paths is meant cannot be told, so a rule on the path applies."""
+        call = seen({"kind": "edit", **said})
+        gate = create_gate_manager(
+            registry=compile_rules(f"block edit when input.path {condition}").registry
+        )
+        assert gate.explain(ToolCall("c1", call.kind, call.input)).outcome == "block"
+        assert "/etc/passwd" in json.dumps(call.input)
+
+    def test_of_one_path_in_two_forms_has_that_path(self) -> None:
+        """A relative path of the tool and the absolute one of the protocol are the same file."""
+        call = SeenCall("c1", "/srv")
+        given = {
+            "toolCallId": "c1",
+            "rawInput": {"path": "src/a"},
+            "locations": [{"path": "/srv/src/a"}],
+        }
+        call.take(ToolCallUpdate.model_validate(given))
+        assert call.input == {"path": "src/a", "paths": ["/srv/src/a"]}
+
+    def test_shows_changes_beside_what_the_raw_input_calls_so(self) -> None:
+        """A raw input with a field of that name hides no diff."""
+        call = seen({"rawInput": {"changes": "none"}, "content": [diff("/a")]})
+        assert call.input["changes"] == "none"
+        assert call.input["shown_changes"] == [{"path": "/a", "old_text": "a", "new_text": "b"}]
+
+    def test_is_put_together_of_all_that_was_said(self) -> None:
+        """A request may leave out what an earlier update said; what it says anew counts."""
+        call = seen(
+            {"kind": "edit", "title": "Edit", "content": [diff("/a", None)]},
+            {"title": "Edit a"},
+            {"status": "in_progress"},
+        )
+        assert call.kind == "edit"
+        assert call.input["title"] == "Edit a"
+        assert call.input["changes"] == [{"path": "/a", "old_text": None, "new_text": "b"}]
+
+
+class TestOutput:
+    def test_is_text_before_raw_output_before_changes(self) -> None:
+        """The most telling of what the agent says is recorded."""
+        text = {"type": "content", "content": {"type": "text", "text": "ok"}}
+        assert seen({"content": [text], "rawOutput": {"n": 1}}).output == "ok"
+        assert seen({"content": [diff("/a")], "rawOutput": {"n": 1}}).output == '{"n": 1}'
+        assert seen({"content": [diff("/a")]}).output == "changed /a"
+
+    def test_is_what_a_command_printed_where_that_is_told(self) -> None:
+        """The text beside it may be what the request showed: a description of the command."""
+        text = {"type": "content", "content": {"type": "text", "text": "Look for zzz"}}
+        printed = told({"stdout": "", "stderr": "none found"})
+        assert seen({"content": [text]}, printed, {"status": "completed"}).output == "none found"
+
+    def test_is_shortened(self) -> None:
+        """No call fills the journal."""
+        assert len(seen({"rawOutput": "x" * 1_000_000}).output) < 300_000
+
+
+def told(response: object) -> dict[str, object]:
+    """As the adapter of Claude Code (claude-agent-acp 0.100.0) passes on what a tool gave."""
+    return {"_meta": {"claudeCode": {"toolName": "Bash", "toolResponse": response}}}
+
+
+class TestEnd:
+    @pytest.mark.parametrize(
+        ("said", "goes_on", "failed"),
+        [
+            ({}, False, False),
+            ({"rawInput": {"command": "./test", "run_in_background": True}}, True, False),
+            ({"rawInput": {"command": "./test", "run_in_background": "no"}}, False, False),
+            (told({"stdout": "", "backgroundTaskId": "b1"}), True, False),
+            (told({"status": "async_launched"}), True, False),
+            (told({"stdout": "", "returnCodeInterpretation": "No matches found"}), False, True),
+            (told({"stdout": "", "interrupted": True}), False, True),
+            (told({"stdout": "tested"}), False, False),
+            ({"_meta": {"claudeCode": "tested"}}, False, False),
+        ],
+    )
+    def test_is_told_apart(self, said: dict[str, object], goes_on: bool, failed: bool) -> None:
+        """What has only begun, or did not do its work, is reported as completed all the same."""
+        call = seen(said, {"status": "completed"})
+        assert (call.goes_on, call.failed) == (goes_on, failed)
+
+
+class TestResult:
+    @pytest.mark.parametrize(
+        ("said", "unproved"),
+        [
+            ({"status": "completed"}, True),
+            ({"status": "completed", "content": [{"type": "terminal", "terminalId": "t"}]}, True),
+            ({"content": [{"type": "content", "content": {"type": "text", "text": "Tests"}}]}, True),
+            ({"status": "completed", "content": [diff("/a")]}, False),
+            ({"status": "completed", "rawOutput": {}}, False),
+            ({"kind": "fetch", "status": "completed"}, False),
+        ],
+    )
+    def test_shows_that_a_command_did_its_work(self, said: dict[str, object], unproved: bool) -> None:
+        """A command of which only its end is told may have failed; of other calls that is believed."""
+        assert seen({"kind": "execute"}, said).unproved == unproved
+
+    @pytest.mark.parametrize(
+        ("raw", "failed"),
+        [
+            ({"exit_code": 0}, False),
+            ({"exitCode": 2}, True),
+            ({"exit": -9}, True),
+            ({"exit_code": True}, False),
+            ({"exit_code": None}, False),
+            ("exit_code 1", False),
+        ],
+    )
+    def test_has_failed_by_its_exit_code(self, raw: object, failed: bool) -> None:
+        """Only a number other than 0 is a failure that nobody has to interpret."""
+        assert seen({"rawOutput": raw}).failed == failed
+
+
+class TestId:
+    def test_is_new_for_each_request(self) -> None:
+        """The gate never takes two requests about a call for one."""
+        call = seen({})
+        call.take(ToolCallProgress(tool_call_id="c1", session_update="tool_call_update"))
+        assert [call.put()[0].call_id for _ in range(3)] == ["c1", "c1#2", "c1#3"]

@@ -1,0 +1,312 @@
+"""The gate before an ACP agent: what it asks for, and what it runs without asking. All parts are real."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.model.events import ApprovalRequested, CallDecided, CallResult
+from interlock.engine.hub.hub import Hub
+
+from .acp_world import World, asks, begun, call, report
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    """A hub on a fresh journal."""
+    (tmp_path / "work").mkdir()
+    world = World(Hub.open(tmp_path / "hub.db"), tmp_path / "work")
+    yield world
+    await world.hub.close()
+
+
+def text(said: str) -> dict:
+    return {"type": "content", "content": {"type": "text", "text": said}}
+
+
+class TestPermission:
+    async def test_is_given_once_where_the_nets_allow(self, world: World) -> None:
+        """What the nets allow is answered with the option that holds once, and its result recorded."""
+        await world.start()
+        state = await world.turn(["ask", call("c1", command="./test")])
+        assert world.done("chosen") == ["yes"]
+        [decided] = await world.events(CallDecided)
+        assert (decided.call_id, decided.tool, decided.outcome) == ("c1", "execute", "allow")
+        assert decided.input == {"command": "./test", "title": "execute it"}
+        [result] = await world.events(CallResult)
+        assert (result.output, result.is_error) == ("it worked", False)
+        assert state.calls["c1"].status == "done"
+        await world.check_fold()
+
+    async def test_is_refused_where_the_nets_block(self, world: World) -> None:
+        """What the nets block is rejected once, and the agent does not run it."""
+        await world.start()
+        await world.turn(["ask", call("c1", "delete", path="/srv/x")])
+        assert (world.done("chosen"), world.done("ran")) == (["no"], [])
+        [decided] = await world.events(CallDecided)
+        assert (decided.tool, decided.outcome) == ("delete", "block")
+        assert await world.notes() == []
+
+    async def test_follows_what_has_run(self, world: World) -> None:
+        """Nets hear of results: a deploy is blocked before a test has passed, and allowed after it."""
+        await world.start()
+        deploy, test = call("d", command="./deploy"), call("t", command="./test")
+        await world.turn(["ask", deploy], ["ask", test], ["ask", {**deploy, "toolCallId": "d2"}])
+        assert world.done("chosen") == ["no", "yes", "yes"]
+
+    async def test_opens_nothing_while_the_work_goes_on(self, world: World) -> None:
+        """A test in the background has not passed when its call is over; the turn's end closes it."""
+        await world.start()
+        test = call("t", command="./test", run_in_background=True)
+        state = await world.turn(["ask", test], ["ask", call("d", command="./deploy")])
+        assert world.done("chosen") == ["yes", "no"]
+        assert state.calls["t"].status == "unknown"
+        assert state.pending == []
+        await world.check_fold()
+
+    @pytest.mark.parametrize(("approved", "chosen"), [(True, "yes"), (False, "no")])
+    async def test_waits_for_the_operator(self, world: World, approved: bool, chosen: str) -> None:
+        """Where the nets ask, the request is in the queue, and the operator's answer is the agent's."""
+        await world.start()
+        await world.tell(["say", "I need a page."], ["ask", call("c1", "fetch", url="https://a.example")])
+        request = await world.question()
+        assert (request.tool, request.call_id) == ("fetch", "c1")
+        assert request.input["url"] == "https://a.example"
+        assert (await world.state()).transcript[-2].text == "I need a page."
+        outcome = await world.hub.decide(request.id, approved=approved, by="mia", digest=request.digest)
+        assert outcome.ok
+        await world.hub.wait(world.session)
+        assert world.done("chosen") == [chosen]
+        assert len(world.done("ran")) == approved
+        await world.check_fold()
+
+    async def test_cannot_be_given_for_another_input(self, world: World) -> None:
+        """An edit is refused with the reason and decides nothing: the request can still be answered."""
+        await world.start()
+        await world.tell(["ask", call("c1", "fetch", url="https://a.example")])
+        request = await world.question()
+        edited = {**request.input, "url": "https://b.example"}
+        outcome = await world.hub.decide(
+            request.id, approved=True, by="mia", input=edited, digest=request.digest
+        )
+        assert not outcome.ok
+        assert "cannot be changed" in outcome.message
+        assert [a.id for a in world.asked()] == [request.id]
+        await world.hub.decide(request.id, approved=False, by="mia")
+        await world.hub.wait(world.session)
+        assert world.done("ran") == []
+
+    async def test_is_judged_anew_each_time(self, world: World) -> None:
+        """A request about the same call is another question: one answer never covers two runs."""
+        await world.start(rules="limit execute to 1 per session")
+        await world.turn(["ask", call("c1", command="ls")], ["ask", call("c1", command="ls")])
+        assert world.done("chosen") == ["yes", "no"]
+        assert [d.call_id for d in await world.events(CallDecided)] == ["c1", "c1#2"]
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            [("always", "allow_always"), ("no", "reject_once")],
+            [("always", "allow_once"), ("always", "allow_always"), ("no", "reject_once")],
+            [("no", "reject_once")],
+        ],
+    )
+    async def test_is_refused_unless_it_can_hold_once(self, world: World, options: list) -> None:
+        """No option is chosen after which the agent would not ask again, or that is ambiguous."""
+        await world.start()
+        await world.turn(["ask", call("c1", command="ls"), options])
+        assert (world.done("chosen"), world.done("ran")) == (["no"], [])
+        [note] = await world.notes()
+        assert "can only be allowed once" in note
+
+    async def test_without_a_way_to_reject_is_cancelled(self, world: World) -> None:
+        """A block is told as cancelled when only lasting refusals are offered."""
+        await world.start()
+        await world.turn(
+            ["ask", call("c1", "delete"), [("yes", "allow_once"), ("never", "reject_always")]]
+        )
+        assert world.done("chosen") == ["cancelled"]
+
+    async def test_asked_for_twice_at_once_is_given_once(self, world: World) -> None:
+        """Of two requests about one call that wait together the later one decides."""
+        await world.start()
+        await world.tell(["ask_twice", call("c1", "fetch")])
+        await world.until(lambda: len(world.asked()) == 2)
+        for request in world.asked():
+            assert (await world.hub.decide(request.id, approved=True, by="mia")).ok
+        await world.hub.wait(world.session)
+        assert sorted(world.done("chosen")) == ["no", "yes"]
+        [first, *_] = [r for r in await world.events(CallResult) if r.call_id == "c1"]
+        assert first.is_error
+        assert "not given the permission" in first.output
+
+    async def test_in_shadow_mode_is_given(self, world: World) -> None:
+        """Shadow mode lets everything run, and records what it would have blocked."""
+        await world.start(mode="shadow")
+        await world.turn(["ask", call("c1", "delete", path="x")])
+        assert world.done("chosen") == ["yes"]
+        [decided] = await world.events(CallDecided)
+        assert (decided.mode, decided.outcome) == ("shadow", "block")
+
+    async def test_shows_the_change_of_an_edit(self, world: World) -> None:
+        """Without a raw input the nets and the operator get path, title and change of the call."""
+        await world.start(
+            rules='block edit when input.path contains "/etc"\nrequire human-approval before edit'
+        )
+        diff = {"type": "diff", "path": "/srv/a.py", "oldText": "a", "newText": "b"}
+        edit = {"toolCallId": "e1", "kind": "edit", "title": "Edit a.py", "content": [diff]}
+        await world.tell(["ask", edit])
+        request = await world.question()
+        assert request.input == {
+            "title": "Edit a.py",
+            "path": "/srv/a.py",
+            "changes": [{"path": "/srv/a.py", "old_text": "a", "new_text": "b"}],
+        }
+
+
+def runs(call_id: str, command: str, **result: object) -> list[list]:
+    """The agent asks about a command, and reports it as completed with `result`."""
+    asked = {**call(call_id, command=command), "status": "pending", "content": []}
+    return [
+        ["request", "session/request_permission", asks(asked)],
+        report(call_id, "completed", **result),
+    ]
+
+
+class TestCompleted:
+    @pytest.mark.parametrize("result", [{}, {"content": []}, {"content": [text(" ")]}])
+    async def test_is_no_success_where_nothing_is_told(self, world: World, result: dict) -> None:
+        """Gemini CLI (0.61) reports each command so, also one that failed: a test unlocks nothing."""
+        await world.start()
+        state = await world.turn(*runs("t", "./test", **result), ["ask", call("d", command="./deploy")])
+        assert world.done("chosen") == ["no"]
+        assert state.calls["t"].status == "unknown"
+        assert state.pending == []
+        [note] = await world.notes()
+        assert "tells neither its output nor its exit code" in note
+        await world.check_fold()
+
+    async def test_is_none_for_what_was_not_asked_about(self, world: World) -> None:
+        """A command that ran unasked is no more a success, nor is what announced it its output."""
+        await world.start()
+        announced = begun("t", "execute", command="./test")
+        announced[1]["content"] = [text("Runs the tests")]
+        deploy = ["ask", call("d", command="./deploy")]
+        again = report("t", "completed", content=[text("Runs the tests")])
+        await world.turn(announced, again, deploy)
+        assert world.done("chosen") == ["no"]
+
+    @pytest.mark.parametrize(
+        "result",
+        [
+            {"content": [text("3 passed")]},
+            {"rawOutput": {"exit_code": 0, "stdout": ""}},
+            {"rawOutput": ""},
+            {"_meta": {"claudeCode": {"toolResponse": {"stdout": "", "stderr": ""}}}},
+        ],
+    )
+    async def test_is_a_success_where_its_result_is_told(self, world: World, result: dict) -> None:
+        """Output or an exit code, be they empty, show that the agent tells how commands end."""
+        await world.start()
+        await world.turn(*runs("t", "./test", **result), ["ask", call("d", command="./deploy")])
+        assert world.done("chosen") == ["yes"]
+        assert await world.notes() == []
+
+    async def test_is_a_success_where_its_output_came_before(self, world: World) -> None:
+        """What a command prints while it runs is told before its end, and not again with it."""
+        await world.start()
+        asked, ended = runs("t", "./test")
+        printed = report("t", "in_progress", content=[text("3 passed")])
+        await world.turn(asked, printed, ended, ["ask", call("d", command="./deploy")])
+        assert world.done("chosen") == ["yes"]
+
+    async def test_is_a_failure_by_its_exit_code(self, world: World) -> None:
+        """A command that ended with 1 has failed, whatever its call is reported as."""
+        await world.start()
+        result = {"rawOutput": {"exit_code": 1, "stdout": "2 failed"}}
+        state = await world.turn(*runs("t", "./test", **result), ["ask", call("d", command="./deploy")])
+        assert world.done("chosen") == ["no"]
+        assert state.calls["t"].status == "failed"
+
+    async def test_is_said_once_and_where_a_rule_waits(self, world: World) -> None:
+        """The transcript says why of the first such command and of each test, and not of every other."""
+        await world.start()
+        quiet = [step for i in range(3) for step in runs(f"l{i}", "ls")]
+        await world.turn(*quiet, *runs("t", "./test"), *runs("m", "ls"))
+        assert len(await world.notes()) == 2
+
+    async def test_of_other_kinds_is_a_success(self, world: World) -> None:
+        """What is read or edited is often reported without anything more."""
+        await world.start()
+        await world.turn(begun("r", "read", path="a"), report("r", "completed"))
+        [result] = await world.events(CallResult)
+        assert (result.call_id, result.is_error) == ("r", False)
+
+
+class TestCallsWithoutQuestion:
+    async def test_that_are_allowed_are_known_to_the_nets(self, world: World) -> None:
+        """A test that ran unasked is recorded with its result and unlocks the deploy."""
+        await world.start()
+        await world.turn(
+            begun("t", "execute", command="./test"),
+            report("t", "completed", rawOutput={"exit": 0}),
+            ["ask", call("d", command="./deploy")],
+        )
+        assert world.done("chosen") == ["yes"]
+        results = {r.call_id: r.output for r in await world.events(CallResult)}
+        assert results["t"] == '{"exit": 0}'
+        assert await world.notes() == []
+
+    @pytest.mark.parametrize(("kind", "would"), [("delete", "blocked it"), ("fetch", "asked a person")])
+    async def test_that_are_not_allowed_end_the_turn(self, world: World, kind: str, would: str) -> None:
+        """What nobody allowed is said in the transcript, the agent interrupted, the queue left alone."""
+        await world.start()
+        state = await world.turn(begun("c1", kind, url="x"), ["until_cancelled"])
+        [note] = await world.notes()
+        assert f"{kind} ‘{kind} it’ runs without having asked" in note
+        assert would in note
+        assert "The agent was interrupted" in note
+        assert world.done("cancelled") == [True]
+        assert await world.events(ApprovalRequested) == []
+        assert "c1" not in state.calls
+        assert state.status == "idle"
+
+    async def test_are_only_noted_when_told_so(self, world: World) -> None:
+        """With `note` the transcript says it and the turn goes on."""
+        await world.start(unasked="note")
+        state = await world.turn(begun("c1", "delete"), ["say", "and on I go"])
+        [note] = await world.notes()
+        assert "interrupted" not in note
+        assert state.transcript[-1].text == "and on I go"
+
+    async def test_that_run_although_refused_are_said(self, world: World) -> None:
+        """An agent that runs what was blocked is caught by its own report."""
+        await world.start()
+        await world.turn(
+            ["request", "session/request_permission", asks(call("c1", "delete"))],
+            report("c1", "completed"),
+            ["until_cancelled"],
+        )
+        [note] = await world.notes()
+        assert "runs although it was refused" in note
+
+    async def test_with_another_input_than_allowed_are_said(self, world: World) -> None:
+        """A call that was allowed with one input and runs with another is no allowed call."""
+        await world.start()
+        await world.turn(
+            ["request", "session/request_permission", asks(call("c1", command="ls"))],
+            report("c1", "in_progress", rawInput={"command": "rm -rf /"}),
+            ["until_cancelled"],
+        )
+        [note] = await world.notes()
+        assert "another input" in note
+
+    async def test_in_shadow_mode_are_recorded(self, world: World) -> None:
+        """Shadow mode records what would have been and interrupts nobody."""
+        await world.start(mode="shadow")
+        await world.turn(begun("c1", "delete"), report("c1", "completed"), ["say", "done"])
+        [decided] = await world.events(CallDecided)
+        assert (decided.outcome, decided.mode) == ("block", "shadow")
+        assert await world.notes() == []

@@ -1,0 +1,149 @@
+"""What an ACP agent thinks, and what is to do where it wants to be logged in first."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from acp.schema import AuthEnvVar, AuthMethodAgent, EnvVarAuthMethod, TerminalAuthMethod
+
+from interlock.engine.gateway.acp.agent import AcpAgent, AcpError
+from interlock.engine.gateway.acp.handshake import how_to_log_in
+from interlock.engine.hub.hub import Hub
+
+from .acp_world import World
+
+COMMAND = ("my agent", "--acp")
+SHUT = """\
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    answer = {"jsonrpc": "2.0", "id": asked["id"]}
+    if asked["method"] == "initialize":
+        answer["result"] = {"protocolVersion": 1, "authMethods": json.loads(sys.argv[1])}
+    else:
+        answer["error"] = {"code": -32000, "message": "Authentication required"}
+    print(json.dumps(answer), flush=True)
+"""
+OPENS = """\
+import json, sys
+known = ""
+for line in sys.stdin:
+    asked = json.loads(line)
+    answer = {"jsonrpc": "2.0", "id": asked["id"]}
+    if asked["method"] == "initialize":
+        info = {"name": "a", "version": "1"}
+        answer["result"] = {
+            "protocolVersion": 1, "authMethods": json.loads(sys.argv[1]), "agentInfo": info
+        }
+    elif asked["method"] == "authenticate":
+        known = asked["params"]["methodId"]
+        answer["result"] = {}
+    elif known == "a":
+        answer["result"] = {"sessionId": "s1"}
+    else:
+        answer["error"] = {"code": -32000, "message": "Authentication required"}
+    print(json.dumps(answer), flush=True)
+"""
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    (tmp_path / "work").mkdir()
+    world = World(Hub.open(tmp_path / "hub.db"), tmp_path / "work")
+    yield world
+    await world.hub.close()
+
+
+def thinks(text: str) -> list[object]:
+    block = {"type": "text", "text": text}
+    return ["update", {"sessionUpdate": "agent_thought_chunk", "content": block}]
+
+
+class TestThoughts:
+    async def test_stand_where_they_were_thought(self, world: World) -> None:
+        """What the agent thinks is one entry, before and after what it says, and marked as what it is."""
+        await world.start()
+        state = await world.turn(
+            thinks("First "),
+            thinks("this."),
+            ["say", "I say "],
+            ["say", "something."],
+            thinks("Then that."),
+        )
+        said = [entry.text for entry in state.transcript if entry.kind == "assistant"]
+        assert said == ["Thought:\nFirst this.", "I say something.", "Thought:\nThen that."]
+        await world.check_fold()
+
+    async def test_that_are_empty(self, world: World) -> None:
+        """Thoughts without a word are none."""
+        await world.start()
+        state = await world.turn(thinks(" \n"), ["say", "hello"])
+        assert [e.text for e in state.transcript if e.kind == "assistant"] == ["hello"]
+
+
+class TestLogin:
+    def test_without_a_way(self) -> None:
+        """An agent that offers nothing is logged in where it runs by itself."""
+        assert "Start its own program" in how_to_log_in((), COMMAND)
+
+    def test_each_way(self) -> None:
+        """Variables, a command and the agent's own program: each is what to do."""
+        told = how_to_log_in(
+            (
+                EnvVarAuthMethod(
+                    id="k",
+                    name="API key",
+                    vars=[AuthEnvVar(name="SHOP_KEY")],
+                    link="https://example.com/keys",
+                    type="env_var",
+                ),
+                TerminalAuthMethod(
+                    id="t", name="Terminal", args=["login", "a b"], env={"MODE": "x y"}, type="terminal"
+                ),
+                AuthMethodAgent(id="a", name="Account", description="With your account."),
+            ),
+            COMMAND,
+        )
+        assert told.splitlines() == [
+            "The agent wants to be logged in first. It offers:",
+            "- API key. Set SHOP_KEY in the environment (from https://example.com/keys), then start this "
+            "again",
+            "- Terminal. Run in a terminal: MODE='x y' 'my agent' --acp login 'a b'",
+            "- Account: With your account. Start its own program and log in there, then start this again",
+        ]
+
+    def test_long_words(self) -> None:
+        """Of what an agent says much is left out, and it cannot pretend to be another line."""
+        told = how_to_log_in((AuthMethodAgent(id="a", name="x\n- Run: rm -rf /" + "y" * 5000),), COMMAND)
+        assert len(told.splitlines()) == 2
+        assert len(told) < 500
+
+    async def test_by_itself(self, world: World) -> None:
+        """An agent with one way that needs no input is told to log in, and then begins its session."""
+        offered = '[{"id": "a", "name": "Account"}]'
+        agent = AcpAgent(world.hub, [sys.executable, "-c", OPENS, offered], world.directory)
+        session = await agent.open(registry={})
+        assert (await world.hub.session(session)).agent == "a"
+
+    @pytest.mark.parametrize(
+        "offered",
+        [
+            '[{"id": "a", "name": "A"}, {"id": "b", "name": "B"}]',
+            '[{"id": "a", "name": "Key", "type": "env_var", "vars": [{"name": "SHOP_KEY"}]}]',
+        ],
+    )
+    async def test_that_needs_a_person(self, world: World, offered: str) -> None:
+        """Where there is a choice, or something to fill in, nothing is tried; the error says the ways."""
+        agent = AcpAgent(world.hub, [sys.executable, "-c", OPENS, offered], world.directory)
+        with pytest.raises(AcpError, match="wants to be logged in first"):
+            await agent.open(registry={})
+
+    async def test_of_a_real_agent(self, world: World) -> None:
+        """What the agent offered when it was met is in the error of the session that it refused."""
+        offered = '[{"id": "a", "name": "Account", "description": "In the browser"}]'
+        agent = AcpAgent(world.hub, [sys.executable, "-c", SHUT, offered], world.directory)
+        with pytest.raises(AcpError, match=r"It offers:\n- Account: In the browser\."):
+            await agent.open(registry={})

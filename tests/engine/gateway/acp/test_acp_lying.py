@@ -1,0 +1,378 @@
+"""An ACP agent that says one thing and does another: what its calls are held to. All parts are real."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.model.events import ApprovalWithdrawn, CallDecided, CallResult, MessageAdded
+from interlock.engine.hub.hub import Hub
+
+from .acp_world import World, asks, begun, call, report
+
+SHELL = "map execute.command /^rm\\b.*-rf/ as rm\nblock rm\n"
+EDIT = {"kind": "edit", "title": "Edit a"}
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    """A hub on a fresh journal."""
+    (tmp_path / "work").mkdir()
+    world = World(Hub.open(tmp_path / "hub.db"), tmp_path / "work")
+    yield world
+    await world.hub.close()
+
+
+def asked(**about: object) -> list:
+    return ["request", "session/request_permission", asks({"toolCallId": "c1", **about})]
+
+
+def update(**about: object) -> list:
+    return ["update", {"sessionUpdate": "tool_call_update", "toolCallId": "c1", **about}]
+
+
+def diff(path: str, new: str, old: str | None = "old") -> dict:
+    return {"type": "diff", "path": path, "oldText": old, "newText": new}
+
+
+def answers(world: World) -> list[object]:
+    """The options that its requests were answered with, one for each."""
+    return [each["outcome"].get("optionId", "cancelled") for each in world.done("answer")]
+
+
+LS = {"kind": "execute", "title": "a command", "rawInput": {"command": "ls"}}
+RM = {"command": "rm -rf /"}
+A = {"path": "/a", "text": "x"}
+CHANGES = [
+    ("kind", {"kind": "read", "title": "a"}, {"kind": "delete"}),
+    ("title", {"kind": "execute", "title": "ls"}, {"title": "rm -rf /"}),
+    (
+        "title",
+        {"kind": "execute", "title": "ls", "rawInput": {}},
+        {"status": "completed", "title": "rm -rf /"},
+    ),
+    ("change", {**EDIT, "content": [diff("/a", "x")]}, {"content": [diff("/a", "y")]}),
+    (
+        "change",
+        {**EDIT, "content": [diff("/a", "x")]},
+        {"status": "completed", "content": [diff("/a", "y")]},
+    ),
+    ("change", {**EDIT, "rawInput": A, "content": [diff("/a", "x")]}, {"content": [diff("/a", "y")]}),
+    ("path", {**EDIT, "locations": [{"path": "/a"}]}, {"locations": [{"path": "/etc/passwd"}]}),
+    ("path", {**EDIT, "rawInput": A}, {"status": "completed", "content": [diff("/etc/passwd", "x")]}),
+    ("path", {"kind": "delete", "title": "Tidy up"}, {"locations": [{"path": "/etc"}]}),
+    ("title", {"kind": "delete", "title": "Delete a", "rawInput": {}}, {"title": "Delete /etc"}),
+    ("title", {"kind": "move", "title": "a", "rawInput": {"a": " "}}, {"title": "/etc"}),
+    ("input", LS, {"rawInput": RM}),
+    ("input", LS, {"rawInput": RM, "status": "pending"}),
+    ("input", LS, {"rawInput": RM, "status": "in_progress"}),
+    ("input", LS, {"rawInput": RM, "status": "completed"}),
+    ("input", {"kind": "execute", "title": "ls"}, {"rawInput": RM}),
+]
+
+
+class TestChangedAfterApproval:
+    @pytest.mark.parametrize(("what", "approved", "changed"), CHANGES)
+    async def test_fails_and_ends_the_turn(
+        self, world: World, what: str, approved: dict, changed: dict
+    ) -> None:
+        """Whatever an update changes of a call that was allowed, the call has failed, its turn ends."""
+        await world.start(rules="block fetch")
+        state = await world.turn(asked(**approved), update(**changed), ["until_cancelled"])
+        assert answers(world) == ["yes"]
+        [note] = await world.notes()
+        assert f"runs with another {what} than the one it was allowed with" in note
+        assert "The agent was interrupted" in note
+        [result] = await world.events(CallResult)
+        assert result.is_error
+        assert "after it was allowed" in result.output
+        assert state.calls["c1"].status == "failed"
+        await world.check_fold()
+
+    async def test_unlocks_nothing(self, world: World) -> None:
+        """A test that became another command has not passed, whatever the agent reports of it."""
+        await world.start(unasked="note")
+        await world.turn(
+            asked(kind="execute", title="tests", rawInput={"command": "./test"}),
+            update(rawInput={"command": "true"}),
+            report("c1", "completed", rawOutput={"exit_code": 0}),
+            ["ask", call("d", command="./deploy")],
+        )
+        assert world.done("chosen") == ["no"]
+        assert len(await world.notes()) == 1
+
+    async def test_is_said_after_its_end_too(self, world: World) -> None:
+        """An update of a call that has ended is no place to say what really ran."""
+        await world.start(rules="block fetch", unasked="note")
+        end = report("c1", "completed", rawOutput="done")
+        await world.turn(asked(**LS), end, update(rawInput=RM), update(rawInput=RM))
+        [note] = await world.notes()
+        assert "runs with another input" in note
+
+    async def test_is_said_of_calls_that_were_not_asked_about(self, world: World) -> None:
+        """What the nets allowed when it was reported is held to that."""
+        await world.start(rules="block delete", unasked="note")
+        await world.turn(begun("c1", "execute", command="ls"), update(kind="delete"))
+        [note] = await world.notes()
+        assert "runs with another kind" in note
+
+    @pytest.mark.parametrize(
+        ("approved", "later"),
+        [
+            (
+                {**EDIT, "rawInput": {"file_path": "a", "new_string": "x"}, "content": [diff("a", "x")]},
+                {
+                    "_meta": {"claudeCode": {"toolResponse": {"filePath": "a"}}},
+                    "content": [diff("a", "before\nx\nafter", "before\nold\nafter")],
+                    "locations": [{"path": "a", "line": 7}],
+                },
+            ),
+            (
+                {**EDIT, "content": [diff("a", "x\n", None)], "locations": [{"path": "a"}]},
+                {"status": "completed", "content": [diff("a", "x\r\n", "")], "title": "Edited a"},
+            ),
+            (
+                {"kind": "search", "title": "find x"},
+                {"status": "completed", "title": "1 hit", "locations": [{"path": "/a"}]},
+            ),
+            (LS, {"status": "completed", "title": "`ls`", "rawInput": {"command": "ls"}, "content": []}),
+        ],
+        ids=["hunks of Claude Code", "the file of Gemini CLI", "what was found", "another title"],
+    )
+    async def test_is_not_what_its_result_says(self, world: World, approved: dict, later: dict) -> None:
+        """What honest agents tell of a call when it has run changes nothing of it."""
+        await world.start(rules="block fetch")
+        await world.turn(asked(**approved), update(**later))
+        assert answers(world) == ["yes"]
+        assert [note for note in await world.notes() if "another" in note] == []
+
+
+class TestChangedWhileItWaits:
+    async def test_is_withdrawn(self, world: World) -> None:
+        """A person decides on what is shown: a call that has become another one is not asked about."""
+        await world.start(rules="require human-approval before execute", unasked="note")
+        message = {"jsonrpc": "2.0", "id": 7, "method": "session/request_permission"}
+        ask = {**message, "params": asks({"toolCallId": "c1", **LS})}
+        changed, ran = update(rawInput=RM), report("c1", "completed")
+        await world.turn(["raw", json.dumps(ask)], changed, ran)
+        assert await world.events(CallDecided) == []
+        [note] = await world.notes()
+        assert "runs although it was refused" in note
+        await world.check_fold()
+
+    async def test_is_not_allowed_by_who_was_asked(self, world: World) -> None:
+        """The request that a person has in front of them is withdrawn, with what was changed."""
+        await world.start(rules="require human-approval before execute")
+        await world.tell(["ask", {"toolCallId": "c1", **LS}])
+        request = await world.question()
+        agent = world.hub._live.hosted(world.session).prompts._driver
+        said = {"sessionId": "s1", "update": update(rawInput=RM)[1]}
+        await agent._hear("session/update", said, True)
+        await world.hub.wait(world.session)
+        assert world.done("chosen") == ["no"]
+        [withdrawn] = await world.events(ApprovalWithdrawn)
+        assert (withdrawn.approval_id, world.asked()) == (request.id, [])
+        told = (await world.events(MessageAdded))[-1]
+        assert told.text == "Tool call not executed: the agent changed its input while it waited"
+
+
+class TestExecuted:
+    @pytest.mark.parametrize(
+        "raw",
+        [
+            ["rm", "-rf", "/"],
+            "rm -rf /",
+            {"cmd": "rm -rf /"},
+            {"command": "rm", "args": ["-rf", "/"]},
+            {"command": "ls", "commands": ["rm -rf /"]},
+            {"command": "ls", "commandLine": "rm -rf /"},
+            {"command": "ls", "code": {"text": "rm -rf /"}},
+        ],
+    )
+    async def test_is_what_the_raw_input_says(self, world: World, raw: object) -> None:
+        """The title of a call is no command where its tool gets one, in whatever form."""
+        await world.start(rules=SHELL)
+        await world.turn(asked(kind="execute", title="ls", rawInput=raw))
+        assert answers(world) == ["no"]
+        [decided] = await world.events(CallDecided)
+        assert decided.outcome == "block"
+
+    @pytest.mark.parametrize(
+        "raw",
+        [
+            {"run": ["rm", "-rf", "/"]},
+            [["rm", "-rf"]],
+            {"description": "rm"},
+            1,
+            ["ls;rm", "-rf", "/"],
+            {"command": ["ls", "&&", "rm", "-rf", "/"]},
+        ],
+    )
+    async def test_is_asked_about_where_it_cannot_be_told(self, world: World, raw: object) -> None:
+        """A person decides where the raw input may hold a command that rules do not see."""
+        await world.start(rules=SHELL)
+        await world.tell(asked(kind="execute", title="ls", rawInput=raw))
+        request = await world.question()
+        assert request.names[0] == "unclear"
+        await world.hub.decide(request.id, approved=False, by="mia")
+        await world.hub.wait(world.session)
+        assert answers(world) == ["no"]
+
+    @pytest.mark.parametrize(
+        "raw",
+        [
+            {"command": "ls", "description": "List", "timeout": 5, "run_in_background": False},
+            {"command": ["ls", "-l"], "cwd": "/", "parsed_cmd": [{"cmd": "ls", "type": "list_files"}]},
+        ],
+        ids=["of Claude Code", "of Codex"],
+    )
+    async def test_can_be_told_of_honest_agents(self, world: World, raw: dict) -> None:
+        """What is said beside a command for people leaves it one."""
+        await world.start(rules=SHELL)
+        await world.turn(asked(kind="execute", title="ls", rawInput=raw))
+        assert answers(world) == ["yes"]
+
+
+class TestUnknownKind:
+    @pytest.mark.parametrize("kind", ["launch_missiles", "Delete", "unclear", ["delete"]])
+    async def test_is_unclear(self, world: World, kind: object) -> None:
+        """A kind that the protocol does not have makes a call unclear."""
+        await world.start(rules="block unclear")
+        await world.turn(asked(kind=kind, title="ls"))
+        assert answers(world) == ["no"]
+        [decided] = await world.events(CallDecided)
+        assert (decided.tool, decided.outcome) == ("unclear", "block")
+
+    async def test_is_so_in_reports(self, world: World) -> None:
+        """What runs without having been asked about is judged under that name, too."""
+        await world.start(rules="block unclear", unasked="note")
+        said = {"sessionId": "s1", "update": begun("c1", "launch_missiles")[1]}
+        message = {"jsonrpc": "2.0", "method": "session/update", "params": said}
+        await world.turn(["raw", json.dumps(message)])
+        [note] = await world.notes()
+        assert "unclear ‘launch_missiles it’ runs without having asked" in note
+
+    @pytest.mark.parametrize("rules", ["block other", "require test before other"])
+    async def test_is_held_to_the_rules_on_other(self, world: World, rules: str) -> None:
+        """What is blocked without a kind is blocked under an invented one, and nothing is left open."""
+        await world.start(rules=rules)
+        await world.turn(asked(kind="launch_missiles", title="ls"))
+        assert answers(world) == ["no"]
+        decided = await world.events(CallDecided)
+        assert [(each.tool, each.outcome) for each in decided] == [
+            ("unclear", "allow"),
+            ("other", "block"),
+        ]
+        assert [(each.call_id, each.is_error) for each in await world.events(CallResult)] == [
+            ("c1", True)
+        ]
+
+    async def test_is_held_to_the_kind_it_had(self, world: World) -> None:
+        """A kind that the protocol does not have takes no call out of the rules on the one before."""
+        await world.start(rules="block execute")
+        running = begun("c1", "execute", "pending", command="rm -rf /")
+        await world.turn(running, asked(kind="launch_missiles"))
+        assert answers(world) == ["no"]
+        assert [each.tool for each in await world.events(CallDecided)] == ["unclear", "execute"]
+
+    async def test_uses_up_both_limits(self, world: World) -> None:
+        """A call of unknown kind counts wherever it may be one of those that are limited."""
+        await world.start(rules="limit other to 2 per session\nlimit unclear to 1 per session")
+        odd = {"kind": "launch_missiles", "title": "ls"}
+        await world.turn(asked(**odd), asked(**odd), asked(kind="other"), asked(kind="other"))
+        assert answers(world) == ["yes", "no", "yes", "no"]
+
+    async def test_needs_each_approval(self, world: World) -> None:
+        """One answer lets nothing pass that rules on both names ask about."""
+        both = "require human-approval before other\nrequire human-approval before unclear"
+        await world.start(rules=both)
+        await world.tell(asked(kind="launch_missiles", title="ls"))
+        request = await world.question()
+        assert request.tool == "unclear"
+        await world.hub.decide(request.id, approved=True, by="mia")
+        await world.until(lambda: any(each.tool == "other" for each in world.asked()))
+        [request] = world.asked()
+        await world.hub.decide(request.id, approved=False, by="mia")
+        await world.hub.wait(world.session)
+        assert answers(world) == ["no"]
+
+    async def test_opens_nothing(self, world: World) -> None:
+        """The success of a call of unknown kind is none of the kind it may have."""
+        await world.start(rules="require other before delete")
+        await world.turn(
+            asked(kind="launch_missiles", title="ls"),
+            update(status="completed", rawOutput="done"),
+            ["request", "session/request_permission", asks({"toolCallId": "c2", "kind": "delete"})],
+        )
+        assert answers(world) == ["yes", "no"]
+
+    @pytest.mark.parametrize("rules", ["block other", "require human-approval before other"])
+    async def test_is_held_so_in_reports(self, world: World, rules: str) -> None:
+        """What runs under an invented kind is judged by the rules on `other`, too."""
+        await world.start(rules=rules, unasked="note")
+        said = {"sessionId": "s1", "update": begun("c1", "launch_missiles")[1]}
+        await world.turn(
+            ["raw", json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": said})]
+        )
+        [note] = await world.notes()
+        assert "unclear ‘launch_missiles it’ runs without having asked" in note
+        assert await world.events(CallDecided) == []
+
+
+class TestAnswer:
+    async def test_is_given_once(self, world: World) -> None:
+        """Under `limit execute to 1` one approval answers one request, however often an id is used."""
+        await world.start(rules="limit execute to 1 per session")
+        await world.turn(*[asked(**LS)] * 3)
+        assert answers(world) == ["yes", "no", "no"]
+        assert [d.call_id for d in await world.events(CallDecided)] == ["c1", "c1#2", "c1#3"]
+
+    async def test_of_a_call_that_runs_is_given_once(self, world: World) -> None:
+        """What the nets allowed when it was reported is asked about once without being another call."""
+        await world.start(rules="limit execute to 1 per session")
+        running = begun("c1", "execute", command="ls")
+        about = call("c1", command="ls")
+        await world.turn(running, *[["request", "session/request_permission", asks(about)]] * 2)
+        assert answers(world) == ["yes", "no"]
+
+    async def test_is_not_repeated_under_the_id_of_another_call(self, world: World) -> None:
+        """An agent that names its call as the record names the second request of another gets nothing."""
+        await world.start(rules="limit execute to 2 per session")
+        foreign = ["request", "session/request_permission", asks({"toolCallId": "c1#2", **LS})]
+        await world.turn(asked(**LS), asked(**LS), foreign, foreign)
+        assert answers(world) == ["yes", "yes", "no", "no"]
+
+
+END = update(status="completed", rawOutput="done")
+
+
+class TestAfterItsEnd:
+    """A call that is said to run after it was said to have ended."""
+
+    async def test_uses_no_permission_twice(self, world: World) -> None:
+        """One that had its answer and its end is judged anew when it runs again."""
+        await world.start(rules="limit execute to 1 per session", unasked="note")
+        await world.turn(asked(**LS), END, update(status="in_progress"), END)
+        assert len(await world.events(CallResult)) == 1
+        [note] = await world.notes()
+        assert "runs without having asked; the nets would have blocked it" in note
+
+    async def test_is_recorded_where_the_nets_allow_it(self, world: World) -> None:
+        """What runs again with the nets' permission is a call of its own in the record."""
+        await world.start(rules="limit execute to 2 per session", unasked="note")
+        await world.turn(asked(**LS), END, update(status="in_progress"), END, END)
+        assert [each.call_id for each in await world.events(CallDecided)] == ["c1", "c1#2"]
+        assert [each.call_id for each in await world.events(CallResult)] == ["c1", "c1#2"]
+        assert await world.notes() == []
+
+    @pytest.mark.parametrize("first", [asked(**LS), begun("c1", "execute", "failed", command="ls")])
+    async def test_did_not_fail(self, world: World, first: list) -> None:
+        """A failure, told first, hides from nobody that what is blocked has run; it is said once."""
+        await world.start(rules="block execute", unasked="note")
+        await world.turn(first, update(status="failed"), END, END)
+        notes = [note for note in await world.notes() if "runs" in note]
+        assert len(notes) == 1
+        assert "runs without having asked; the nets would have blocked it" in notes[0]

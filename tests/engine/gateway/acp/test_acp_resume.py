@@ -1,0 +1,79 @@
+"""A recorded session of an ACP agent goes on, in the agent and at the gate."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.gateway.acp.agent import AcpAgent, AcpError
+from interlock.engine.history.model.events import SessionResumed
+from interlock.engine.hub.hub import Hub, OutsideAgent
+from interlock.rules import compile_rules
+
+from .acp_world import AGENT, RULES, World, agents_python, call
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    (tmp_path / "work").mkdir()
+    world = World(Hub.open(tmp_path / "hub.db"), tmp_path / "work")
+    yield world
+    await world.hub.close()
+
+
+async def goes_on(world: World, *able: str) -> None:
+    """End the session, and go on with it in another process that is `able` to."""
+    await world.hub.close_session(world.session, "mia")
+    agent = AcpAgent(world.hub, [*agents_python(), str(AGENT), *able], world.directory)
+    rules = compile_rules(RULES).registry
+    assert await agent.open(registry=rules, by="mia", resume=world.session[:-1]) == world.session
+
+
+class TestGoingOn:
+    @pytest.mark.parametrize(
+        ("able", "asked"),
+        [(("load",), "loaded"), (("resume",), "resumed"), (("load", "resume"), "resumed")],
+    )
+    async def test_in_the_agent_and_at_the_gate(
+        self, world: World, able: tuple[str, ...], asked: str
+    ) -> None:
+        """It is told the id that it knows, what it says again is not recorded again, and nets go on."""
+        await world.start()
+        deploy = ["ask", call("c1", command="./deploy")]
+        await world.turn(["ask", call("t1", command="./test")], ["say", "tested"])
+        await goes_on(world, *able)
+        assert world.done(asked) == ["s1"]
+        state = await world.turn(deploy, ["ask", call("t1", "delete", path="x")])
+        assert world.done("ran") == ["t1", "c1"]
+        assert world.done("chosen") == ["yes", "yes", "no"]
+        said = [entry.text for entry in state.transcript if entry.kind == "assistant"]
+        assert said == ["tested"]
+        [resumed] = await world.events(SessionResumed)
+        assert (resumed.by, resumed.source) == ("mia", {"acp": "s1"})
+        await world.check_fold()
+
+    async def test_again(self, world: World) -> None:
+        """A session that has gone on goes on once more; an id of an old call is none of a new one."""
+        await world.start()
+        for _ in range(2):
+            await world.turn(["ask", call("t1", command="./test")])
+            await goes_on(world, "resume")
+        await world.turn(["ask", call("t1", "delete", path="x")])
+        assert world.done("chosen") == ["yes", "yes", "no"]
+
+    async def test_of_an_agent_that_cannot(self, world: World) -> None:
+        """An agent that offers neither says so, its program is ended, and nothing is recorded."""
+        await world.start()
+        before = len(await world.hub.recorded(world.session))
+        with pytest.raises(AcpError, match="neither session/resume nor session/load"):
+            await goes_on(world)
+        assert len(await world.hub.recorded(world.session)) == before + 1  # its end
+
+    async def test_of_another_sort(self, world: World) -> None:
+        """A session that is no such agent's is none to go on with."""
+        agent = OutsideAgent(name="bot")
+        world.session = await world.hub.open_outside(agent, registry={}, by="mia")
+        with pytest.raises(AcpError, match="none of an agent that speaks this protocol"):
+            await goes_on(world, "load")

@@ -1,0 +1,284 @@
+"""Agents elsewhere at a server: judged, asked about, blocked; and what a lost connection changes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.gateway import Address, Blocked, RequestFailedError
+from interlock.engine.gateway.protocol.framing import Code
+from interlock.engine.history.model.events import CallDecided
+
+from ..served import Served, served, until
+
+
+async def waiting(served: Served) -> str:
+    """The id of the request that waits, once there is one."""
+    return (await until(served.hub.approvals))[0].id
+
+
+async def approve(served: Served, *, approved: bool = True, **how: object) -> None:
+    outcome = await served.hub.decide(await waiting(served), approved=approved, by="ada", **how)  # type: ignore[arg-type]
+    assert outcome.ok, outcome.message
+
+
+def passing() -> str:
+    return "12 passed"
+
+
+class TestGating:
+    async def test_three_lines(self, tmp_path: Path) -> None:
+        """A callable runs once the rules and a person allow it, and is told why when they do not."""
+        ran: list[str] = []
+
+        async def deploy(env: str) -> str:
+            ran.append(env)
+            return f"deployed to {env}"
+
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as interlock,
+            interlock.session("release-bot") as gate,
+        ):
+            with pytest.raises(Blocked, match="requires a successful call to test first"):
+                await gate(deploy)("prod")
+            assert ran == []
+            assert await gate.gate(passing, name="test")() == "12 passed"
+            going = asyncio.create_task(gate(deploy)(env="prod"))
+            await approve(server)
+            assert await going == "deployed to prod"
+            assert ran == ["prod"]
+
+    async def test_denied(self, tmp_path: Path) -> None:
+        """The reason of whoever denied reaches the caller; nothing runs."""
+        async with (
+            served(tmp_path, rules="require human-approval before deploy") as server,
+            server.agent_client() as interlock,
+            interlock.session("bot") as gate,
+        ):
+            going = asyncio.create_task(gate.call("deploy", {}))
+            await approve(server, approved=False, reason="not on a Friday")
+            answer = await going
+            assert (answer.outcome, answer.input) == ("block", {})
+            assert "not on a Friday" in (answer.reason or "")
+
+    async def test_edited_input_runs(self, tmp_path: Path) -> None:
+        """What a person made of the input is what the function gets."""
+        got: list[object] = []
+
+        async def deploy(env: str, dry: bool = False) -> None:
+            got.append((env, dry))
+
+        async with (
+            served(tmp_path, rules="require human-approval before deploy") as server,
+            server.agent_client() as interlock,
+            interlock.session("bot") as gate,
+        ):
+            going = asyncio.create_task(gate(deploy)("prod"))
+            await approve(server, input={"env": "staging", "dry": True})
+            await going
+        assert got == [("staging", True)]
+
+    async def test_failure_is_told(self, tmp_path: Path) -> None:
+        """A function that fails gives nothing back to the nets: what required it stays closed."""
+
+        def test() -> None:
+            raise RuntimeError("3 failed")
+
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as interlock,
+            interlock.session("bot") as gate,
+        ):
+            with pytest.raises(RuntimeError, match="3 failed"):
+                await gate(test)()
+            assert (await gate.call("deploy", {})).outcome == "block"
+
+    async def test_a_model_s_tool_calls(self, tmp_path: Path) -> None:
+        """Entries of an OpenAI answer are run or refused, and the model reads which."""
+
+        def call(number: int, name: str, arguments: str) -> dict[str, object]:
+            return {"id": f"c{number}", "function": {"name": name, "arguments": arguments}}
+
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as interlock,
+            interlock.session("bot") as gate,
+        ):
+            tools = {"test": passing, "rm": passing}
+            said = [
+                await gate.run(each, tools)
+                for each in [
+                    call(1, "test", "{}"),
+                    call(2, "rm", "{}"),
+                    call(3, "test", "{"),
+                    call(4, "other", "{}"),
+                ]
+            ]
+        assert [each["tool_call_id"] for each in said] == ["c1", "c2", "c3", "c4"]
+        first, second, third, fourth = (str(each["content"]) for each in said)
+        assert first == "12 passed"
+        assert "rm" in second
+        assert "not JSON" in third
+        assert "no tool 'other'" in fourth
+
+    async def test_what_cannot_be_shown_is_not_asked(self, tmp_path: Path) -> None:
+        """An argument that is no JSON cannot be approved, so the call is not made."""
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as interlock,
+            interlock.session("bot") as gate,
+        ):
+            with pytest.raises(TypeError, match="cannot be shown"):
+                await gate(lambda what: what, name="do")(what=object())
+            assert (await server.hub.session(gate.id)).calls == {}
+
+
+class TestIdempotence:
+    async def test_same_answer(self, tmp_path: Path) -> None:
+        """The same id asked again is answered from the record; another input under it is refused."""
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as interlock,
+            interlock.session("bot") as gate,
+        ):
+            first = await gate.call("push", {"to": "main"}, call_id="c1")
+            again = await gate.call("push", {"to": "main"}, call_id="c1")
+            assert (first.outcome, first.repeated) == ("allow", False)
+            assert (again.outcome, again.repeated) == ("allow", True)
+            with pytest.raises(RequestFailedError) as refused:
+                await gate.call("push", {"to": "prod"}, call_id="c1")
+            assert refused.value.code == Code.CALL_ID_USED
+            assert (await gate.call("push", {})).outcome == "allow"
+            assert (await gate.call("push", {})).outcome == "block"
+
+    async def test_a_lost_connection(self, tmp_path: Path) -> None:
+        """Whoever comes back waits for the same person: one request, one decision."""
+        async with (
+            served(tmp_path, rules="require human-approval before deploy") as server,
+            server.agent_client() as interlock,
+            interlock.session("bot") as gate,
+        ):
+            going = asyncio.create_task(gate.call("deploy", {}))
+            first = await waiting(server)
+            socket = interlock.link._socket  # type: ignore[reportPrivateUsage]
+            assert socket is not None
+            socket.transport.abort()
+            await asyncio.sleep(0.05)
+            assert await waiting(server) == first
+            await approve(server)
+            assert (await going).outcome == "allow"
+            events = await server.hub.recorded(gate.id)
+            assert sum(isinstance(event.body, CallDecided) for event in events) == 1
+
+    async def test_a_restarted_server(self, tmp_path: Path) -> None:
+        """After a restart the session goes on: its budget is spent, its question asked again."""
+        rules = "require human-approval before deploy\nlimit push to 2 per session"
+        async with served(tmp_path, rules=rules) as server:
+            address = server.address
+            interlock = server.agent_client()
+            await interlock.link.open()
+            gate = await interlock.open("bot")
+            assert (await gate.call("push", {}, call_id="p1")).outcome == "allow"
+            going = asyncio.create_task(gate.call("deploy", {}, call_id="d1"))
+            await waiting(server)
+        async with served(tmp_path, rules=rules, address=address) as server:
+            await approve(server)
+            assert (await going).outcome == "allow"
+            assert (await gate.call("push", {}, call_id="p1")).repeated
+            assert (await gate.call("push", {})).outcome == "allow"
+            assert (await gate.call("push", {})).outcome == "block"
+            await gate.close()
+            await interlock.close()
+
+    async def test_a_server_restarted_under_other_rules(self, tmp_path: Path) -> None:
+        """A call that waits while its session's rule is lost is told why its session cannot go on."""
+        rules = "require 2 human-approvals before deploy"
+        async with served(tmp_path, rules=rules) as server:
+            address = server.address
+            interlock = server.agent_client()
+            await interlock.link.open()
+            gate = await interlock.open("bot")
+            going = asyncio.create_task(gate.call("deploy", {}, call_id="d1"))
+            await waiting(server)
+        async with served(tmp_path, rules="block rm", address=address):
+            with pytest.raises(
+                RequestFailedError, match=r"has ended: .*'approve-before-deploy' is missing"
+            ):
+                await going
+            with pytest.raises(RequestFailedError, match="'approve-before-deploy' is missing"):
+                await gate.call("deploy", {})
+            await interlock.close()
+
+
+class TestSessions:
+    async def test_an_operator_ends_one(self, tmp_path: Path) -> None:
+        """The agent hears of it, and further calls are refused."""
+        async with served(tmp_path) as server, server.agent_client() as interlock:
+            gate = await interlock.open("bot")
+            await server.hub.close_session(gate.id, "ada")
+            assert "ada" in await until(lambda: asyncio.sleep(0, gate.ended))
+            with pytest.raises(RequestFailedError, match="has ended"):
+                await gate.call("ls", {})
+
+    async def test_another_token_s(self, tmp_path: Path) -> None:
+        """Sessions of another token are as unknown as those that are not."""
+        async with served(tmp_path) as server, server.agent_client() as mine:
+            gate = await mine.open("bot", session="s-1")
+            async with server.agent_client(server.other) as theirs:
+                for ask in (theirs.resume(gate.id), theirs.open("bot", session="s-1")):
+                    with pytest.raises(RequestFailedError) as refused:
+                        await ask
+                    assert refused.value.code == Code.UNKNOWN
+            await gate.close()
+            async with server.agent_client(server.other) as theirs:
+                with pytest.raises(RequestFailedError) as refused:
+                    await theirs.resume(gate.id)
+                assert refused.value.code == Code.UNKNOWN
+
+    async def test_shadow_is_the_server_s_to_allow(self, tmp_path: Path) -> None:
+        """An agent cannot choose that nothing is blocked."""
+        async with served(tmp_path) as server, server.agent_client() as interlock:
+            with pytest.raises(RequestFailedError) as refused:
+                await interlock.open("bot", mode="shadow")
+            assert refused.value.code == Code.NOT_ALLOWED
+
+    async def test_in_a_shadow_server(self, tmp_path: Path) -> None:
+        """Where the server only watches, calls are allowed and the answer says what would have been."""
+        async with (
+            served(tmp_path, mode="shadow") as server,
+            server.agent_client() as interlock,
+            interlock.session("bot") as gate,
+        ):
+            answer = await gate.call("rm", {})
+            assert (answer.outcome, answer.would, answer.mode) == ("allow", "block", "shadow")
+            async with interlock.session("bot", mode="enforce") as stricter:
+                assert (await stricter.call("rm", {})).outcome == "block"
+
+    async def test_withdrawn_when_it_waits_no_more(self, tmp_path: Path) -> None:
+        """A cancelled call leaves the queue."""
+        async with (
+            served(tmp_path, rules="require human-approval before deploy") as server,
+            server.agent_client() as interlock,
+            interlock.session("bot") as gate,
+        ):
+            going = asyncio.create_task(gate.call("deploy", {}))
+            await waiting(server)
+            going.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await going
+            assert await server.hub.approvals() == []
+
+    async def test_over_a_unix_socket(self, tmp_path: Path) -> None:
+        """A path serves as well, for its owner only."""
+        path = tmp_path / "gate.sock"
+        async with served(tmp_path, address=Address(path=path)) as server:
+            assert path.stat().st_mode & 0o777 == 0o600
+            async with server.agent_client() as interlock, interlock.session("bot") as gate:
+                assert (await gate.call("ls", {})).outcome == "allow"
+                assert "block-rm" in await gate.prompt()
+                explained = await gate.explain("rm", {})
+                assert explained.outcome == "block"
+        assert not path.exists()

@@ -1,0 +1,109 @@
+"""Whether a person let a call run, as its agent is told."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from interlock.engine.gate.types import GrantTerms
+from interlock.engine.gateway.client.agent import AgentSession
+from interlock.engine.gateway.protocol.agent_methods import CallAnswer
+
+from ..served import Served, served, until
+
+RULES = """\
+require human-approval before deploy
+require 2 human-approvals before release
+"""
+
+
+async def asked_about(server: Served, gate: AgentSession, *answers: bool, **how: object) -> CallAnswer:
+    """The answer to a call of `deploy` that people answer so, ada first."""
+    tool, people = ("deploy", "release")[len(answers) > 1], ("ada", "ben")
+    call = asyncio.ensure_future(gate.call(tool, {"env": "prod"}, call_id="c1"))
+    for who, approved in zip(people, answers, strict=False):
+
+        async def waiting(who: str = who) -> list[object]:
+            return [each for each in await server.hub.approvals() if who not in each.given]
+
+        [request] = await until(waiting)
+        outcome = await server.hub.decide(request.id, approved=approved, by=who, **how)  # type: ignore[arg-type, attr-defined]
+        assert outcome.ok, outcome.message
+    return await asyncio.wait_for(call, 10)
+
+
+class TestApproved:
+    async def test_by_nobody(self, tmp_path: Path) -> None:
+        """A call that no rule asks about was approved by nobody."""
+        async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
+            answer = await (await client.open("bot")).call("ls", {})
+            assert (answer.outcome, answer.approved, answer.approved_by) == ("allow", False, ())
+
+    async def test_by_a_person(self, tmp_path: Path) -> None:
+        """A person's approval comes with the answer, every time the call is asked again."""
+        async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
+            gate = await client.open("bot")
+            answer = await asked_about(server, gate, True)
+            assert (answer.outcome, answer.approved, answer.approved_by) == ("allow", True, ("ada",))
+            again = await gate.call("deploy", {"env": "prod"}, call_id="c1")
+            assert (again.repeated, again.approved, again.approved_by) == (True, True, ("ada",))
+            here = await server.hub.call(gate.id, "c1", "deploy", {"env": "prod"})
+            assert (here.approved, here.approved_by) == (True, ("ada",))
+
+    async def test_by_two(self, tmp_path: Path) -> None:
+        """Where two have to approve, both are named in their order."""
+        async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
+            answer = await asked_about(server, await client.open("bot"), True, True)
+            assert (answer.outcome, answer.approved_by) == ("allow", ("ada", "ben"))
+
+    async def test_denied(self, tmp_path: Path) -> None:
+        """A denied call was approved by nobody."""
+        async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
+            answer = await asked_about(server, await client.open("bot"), False)
+            assert (answer.outcome, answer.approved, answer.approved_by) == ("block", False, ())
+
+    async def test_edited(self, tmp_path: Path) -> None:
+        """An approval with another input is one, too."""
+        async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
+            answer = await asked_about(server, await client.open("bot"), True, input={"env": "test"})
+            assert (answer.approved, answer.edited, answer.input) == (True, True, {"env": "test"})
+
+    async def test_a_grant(self, tmp_path: Path) -> None:
+        """What a grant lets pass nobody has seen: only the call it was given with is approved."""
+        async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
+            gate = await client.open("bot")
+            first = await asked_about(
+                server, gate, True, grant=GrantTerms("names", uses=2), reason="often"
+            )
+            assert first.approved
+            second = await gate.call("deploy", {"env": "prod"}, call_id="c2")
+            assert (second.outcome, second.approved, second.approved_by) == ("allow", False, ())
+
+    async def test_approved_and_then_denied(self, tmp_path: Path) -> None:
+        """Two nets ask; the first one's approval is none where the second is denied."""
+        rules = "require human-approval before deploy\nmap deploy.env prod as prod-deploy\n"
+        rules += "require human-approval before prod-deploy"
+        async with served(tmp_path, rules=rules) as server, server.agent_client() as client:
+            gate = await client.open("bot")
+            call = asyncio.ensure_future(gate.call("deploy", {"env": "prod"}, call_id="c1"))
+            first = (await until(server.hub.approvals))[0]
+            await server.hub.decide(first.id, approved=True, by="ada")
+
+            async def second() -> list[object]:
+                return [each for each in await server.hub.approvals() if each.id != first.id]
+
+            [request] = await until(second)
+            await server.hub.decide(request.id, approved=False, by="ben")  # type: ignore[attr-defined]
+            answer = await asyncio.wait_for(call, 10)
+            [state] = await server.hub.sessions()
+            assert state.calls["c1"].approved_by == ("ada",)
+            assert (answer.outcome, answer.approved, answer.approved_by) == ("block", False, ())
+
+    async def test_shadow(self, tmp_path: Path) -> None:
+        """In shadow mode nobody is asked, so nobody approves."""
+        async with (
+            served(tmp_path, rules=RULES, mode="shadow") as server,
+            server.agent_client() as client,
+        ):
+            answer = await (await client.open("bot")).call("deploy", {})
+            assert (answer.outcome, answer.would, answer.approved) == ("allow", "ask", False)

@@ -1,0 +1,94 @@
+"""Clients whose server was away come back: under a new token, and past whoever listened meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.gateway.client import agent as agent_module
+from interlock.engine.gateway.client import connection as link
+from interlock.engine.gateway.client import console as console_module
+from interlock.engine.gateway.client.agent import AgentClient
+from interlock.engine.gateway.client.connection import NotAdmittedError
+from interlock.engine.gateway.client.console import ConsoleClient
+
+from ..protocol.test_server_proof import page
+from ..served import served, until
+
+
+def kept(path: Path, secret: str) -> None:
+    path.write_text(secret)
+    path.chmod(0o600)
+
+
+class TestARotatedToken:
+    async def test_of_a_console(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A console that had its token from its file reads that again, and is let in."""
+        file = tmp_path / "operator.token"
+        monkeypatch.setattr(console_module, "operator_token_file", lambda: file)
+        monkeypatch.delenv("INTERLOCK_TOKEN", raising=False)
+        async with served(tmp_path) as server:
+            kept(file, server.ada)
+            address = server.address
+            console = ConsoleClient(server.url)
+            assert await console.open() == "ada"
+            new = server.tokens.rotate("ada", overlap=0)
+        kept(file, new)
+        assert console.trouble is not None
+        async with served(tmp_path, address=address):
+            await until(lambda: asyncio.sleep(0, console.trouble is None))
+            await console.close()
+
+    async def test_of_an_agent(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """So does an agent, whose session goes on; one that was given its token stays out."""
+        file = tmp_path / "agent.token"
+        monkeypatch.setattr(agent_module, "agent_token_file", lambda: file)
+        monkeypatch.delenv("INTERLOCK_TOKEN", raising=False)
+        async with served(tmp_path) as server:
+            kept(file, server.agent)
+            address = server.address
+            agent, given = AgentClient(server.url, patience=10.0), server.agent_client()
+            gate, other = await agent.open("robin"), await given.open("robin")
+            new = server.tokens.rotate("bot", overlap=0)
+        kept(file, new)
+        async with served(tmp_path, address=address):
+            assert (await gate.call("ls", {})).outcome == "allow"
+            with pytest.raises(NotAdmittedError, match="not sent"):
+                await other.call("ls", {})
+            await agent.close()
+            await given.close()
+
+
+class TestAStrangerMeanwhile:
+    async def test_is_waited_out(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Who listens while the server is away costs an agent that was in before nothing but time."""
+        monkeypatch.setattr(link, "LONGEST_PAUSE", 0.05)
+        async with served(tmp_path) as server:
+            address, secret = server.address, server.agent
+            agent = AgentClient(server.url, secret, patience=10.0)
+            gate = await agent.open("robin")
+        heard: list[bytes] = []
+
+        async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            heard.append(await reader.readuntil(b"\r\n\r\n"))
+            writer.write(page("200 OK", "0" * 64))
+            await writer.drain()
+            writer.close()
+
+        async with await asyncio.start_server(meet, address.host, address.port):
+            call = asyncio.ensure_future(gate.call("ls", {}))
+            await until(lambda: asyncio.sleep(0, len(heard) >= 2))
+            assert not call.done()
+        async with served(tmp_path, address=address):
+            assert (await call).outcome == "allow"
+            await agent.close()
+        assert all(secret.encode() not in each for each in heard)
+
+    async def test_is_no_server_to_begin_with(self, tmp_path: Path) -> None:
+        """An agent that never was in is told at once."""
+        async with served(tmp_path) as server:
+            url = server.url
+            with pytest.raises(NotAdmittedError, match="not sent"):
+                await AgentClient(url, "ilk_agent_of-another-server", patience=60.0).link.open(60.0)

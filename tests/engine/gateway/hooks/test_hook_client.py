@@ -1,0 +1,237 @@
+"""A hook's client: what it takes for an answer, and that anything else is an error."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import pytest
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+from websockets.typing import Subprotocol
+
+from interlock.engine.gateway.hooks.client import (
+    REFUSED,
+    UNKNOWN,
+    VERSION,
+    HookClient,
+    Judged,
+    Opening,
+    RefusedError,
+)
+from interlock.engine.gateway.hooks.websocket import HookError, LateError, NotLetInError
+from interlock.engine.gateway.protocol import framing as wire
+from interlock.engine.gateway.protocol import schema as protocol
+from interlock.engine.gateway.server.access import SUBPROTOCOL
+
+T = TypeVar("T")
+Message = dict[str, object]
+ALLOW = {"outcome": "allow", "input": {}, "edited": False, "reason": None, "mode": "enforce"}
+WELCOME = {"version": 1, "server": "0", "kind": "agent", "name": "bot", "frame": 5000}
+
+
+def soon() -> float:
+    return time.monotonic() + 5.0
+
+
+@asynccontextmanager
+async def answering(
+    answer: Callable[[Message], list[Message | str]],
+) -> AsyncGenerator[tuple[str, list[Message]], None]:
+    """A server that greets and says what `answer` has for a request; and what it was asked."""
+    asked: list[Message] = []
+
+    async def serving(peer: ServerConnection) -> None:
+        try:
+            async for frame in peer:
+                message = json.loads(frame)
+                if message["method"] == "hello":
+                    await peer.send(
+                        json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": WELCOME})
+                    )
+                    continue
+                asked.append(message)
+                for said in answer(message):
+                    text = said if isinstance(said, str) else json.dumps({"id": message["id"]} | said)
+                    await peer.send(text)
+        except ConnectionClosed:
+            pass
+
+    async with serve(
+        serving, "127.0.0.1", 0, subprotocols=[Subprotocol("interlock.v1")], compression=None
+    ) as server:
+        yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
+
+
+async def with_client(url: str, work: Callable[[HookClient], T]) -> T:
+    def run() -> T:
+        client = HookClient(url, "token", soon())
+        try:
+            return work(client)
+        finally:
+            client.close()
+
+    return await asyncio.to_thread(run)
+
+
+def judge(client: HookClient) -> Judged:
+    return client.judge(Opening("s", "bot"), "c", "Bash", {"command": "ls"}, time.monotonic() + 0.1)
+
+
+class TestSameProtocol:
+    def test_numbers(self) -> None:
+        """What is written twice, so that little is loaded, is the same in both places."""
+        assert (UNKNOWN, REFUSED) == (wire.Code.UNKNOWN, wire.Code.REFUSED)
+        assert VERSION == protocol.VERSION
+        assert SUBPROTOCOL == "interlock.v1"
+
+
+class TestAnswers:
+    @pytest.mark.parametrize(
+        "changed",
+        [
+            {"outcome": "ok"},
+            {"outcome": None},
+            {"outcome": True},
+            {"input": None},
+            {"input": []},
+            {"edited": "no"},
+            {"edited": 1},
+            {"approved": "yes"},
+            {"approved": 1},
+            {"reason": 7},
+            {"mode": None},
+            {"mode": "off"},
+        ],
+        ids=str,
+    )
+    async def test_nonsense(self, changed: Message) -> None:
+        """An answer that is not exactly one of the protocol's allows nothing."""
+        async with answering(lambda _: [{"result": ALLOW | changed}]) as (url, _):
+            with pytest.raises(HookError, match="makes no sense"):
+                await with_client(url, judge)
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            {"result": None},
+            {"result": "allow"},
+            {"result": [ALLOW]},
+            {"id": None, "result": ALLOW},
+            {"error": {}},
+            {"error": {"code": "x", "message": None}, "result": ALLOW},
+            {"id": None, "error": {"code": -32700, "message": "what?"}},
+            "[]",
+            "null",
+            "{",
+            "[" * 100_000,
+        ],
+        ids=lambda said: str(said)[:40],
+    )
+    async def test_no_answer(self, said: Message | str) -> None:
+        """What is no answer, or an error as well, is an error."""
+        async with answering(lambda _: [said]) as (url, _):
+            with pytest.raises(HookError):
+                await with_client(url, judge)
+
+    async def test_answers_of_others(self) -> None:
+        """Answers to other requests and what the server says by itself are passed over."""
+        notice = json.dumps({"jsonrpc": "2.0", "method": "session.ended", "params": {}})
+
+        def answer(_: Message) -> list[Message | str]:
+            return [notice, {"id": 99, "result": ALLOW}, {"result": ALLOW | {"outcome": "block"}}]
+
+        async with answering(answer) as (url, _):
+            assert (await with_client(url, judge)).outcome == "block"
+
+    async def test_later_fields(self) -> None:
+        """Fields that a later server adds are passed over."""
+        async with answering(lambda _: [{"result": ALLOW | {"new": {"a": 1}}}]) as (url, _):
+            assert (await with_client(url, judge)).outcome == "allow"
+
+    async def test_too_large(self) -> None:
+        """A call beyond what the server takes is not sent, and says so."""
+        async with answering(lambda _: [{"result": ALLOW}]) as (url, asked):
+            with pytest.raises(HookError, match="smaller parts"):
+                await with_client(
+                    url,
+                    lambda client: client.judge(Opening("s", "bot"), "c", "t", {"x": "y" * 6000}, soon()),
+                )
+            assert asked == []
+
+    async def test_silent(self) -> None:
+        """A server that does not answer is given up."""
+        async with answering(lambda _: []) as (url, _):
+            with pytest.raises(LateError):
+                await with_client(
+                    url, lambda client: client.ask("session.close", {}, time.monotonic() + 0.05)
+                )
+
+    async def test_another_version(self) -> None:
+        """A server that speaks no version of ours does not let us in."""
+
+        async def serving(peer: ServerConnection) -> None:
+            asked = json.loads(await peer.recv())
+            error = {"code": -32006, "message": "this server speaks version 2"}
+            await peer.send(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}))
+            await peer.wait_closed()
+
+        async with serve(
+            serving, "127.0.0.1", 0, subprotocols=[Subprotocol("interlock.v1")], compression=None
+        ) as server:
+            url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            with pytest.raises(NotLetInError, match="version 2"):
+                await asyncio.to_thread(HookClient, url, "token", soon())
+
+
+class TestOrder:
+    async def test_unknown_session(self) -> None:
+        """A session that is not known is gone on with, or opened, and the call asked again."""
+        known: set[str] = set()
+
+        def answer(message: Message) -> list[Message | str]:
+            method = str(message["method"])
+            if method == "session.open":
+                known.add("s")
+                return [{"result": {"session": "s", "mode": "enforce", "active": ["n"]}}]
+            if not known:
+                return [{"error": {"code": UNKNOWN, "message": "no such session"}}]
+            return [{"result": ALLOW}]
+
+        async with answering(answer) as (url, asked):
+            assert (await with_client(url, judge)).outcome == "allow"
+            methods = [each["method"] for each in asked]
+            assert methods == ["tool.call", "session.resume", "session.open", "tool.call"]
+
+    async def test_refused_otherwise(self) -> None:
+        """Only an unknown session is opened; any other refusal stands."""
+        async with answering(lambda _: [{"error": {"code": REFUSED, "message": "not now"}}]) as (
+            url,
+            asked,
+        ):
+            with pytest.raises(RefusedError, match="not now"):
+                await with_client(url, judge)
+            assert [each["method"] for each in asked] == ["tool.call"]
+
+    @pytest.mark.parametrize(
+        ("said", "approved"), [({"approved": True}, True), ({"approved": False}, False), ({}, False)]
+    )
+    async def test_who_decided(self, said: Message, approved: bool) -> None:
+        """Whether a person approved is what the answer says; an older server says nothing."""
+        async with answering(lambda _: [{"result": ALLOW | said}]) as (url, asked):
+            judged = await with_client(url, judge)
+            assert (judged.outcome, judged.approved) == ("allow", approved)
+            assert [each["method"] for each in asked] == ["tool.call"]
+
+    async def test_given_up(self) -> None:
+        """A call is taken back, and said not to have run in case it was allowed at the last moment."""
+        async with answering(lambda _: [{"result": {}}]) as (url, asked):
+            await with_client(url, lambda client: client.give_up("s", "c", "too late", soon()))
+            assert [each["method"] for each in asked] == ["tool.withdraw", "tool.result"]
+            params = asked[1]["params"]
+            assert isinstance(params, dict)
+            assert params["is_error"] is True

@@ -1,0 +1,82 @@
+"""How commands ended, read in the transcript that Codex keeps; `codex_0.169.0` wrote the recorded one."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine.gateway.hooks import transcript as hook_transcript
+from interlock.engine.gateway.hooks.transcript import exit_code
+
+RECORDED = Path(__file__).parents[3] / "data" / "hook" / "codex_0.169.0_transcript.jsonl"
+
+
+def ended(call: object, code: object, **more: object) -> dict[str, object]:
+    """A line as Codex has it for a command that ended."""
+    item = {"type": "CommandExecution", "id": call, "exit_code": code} | more
+    return {"type": "event_msg", "payload": {"type": "item_completed", "item": item}}
+
+
+def written(path: Path, *lines: object) -> Path:
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+class TestRecorded:
+    @pytest.mark.parametrize(("call", "code"), [("call_1", 1), ("call_2", 0), ("call_3", None)])
+    def test_each_command_has_its_own(self, call: str, code: int | None) -> None:
+        """A command that failed is told from one that did not, and from one that is not there."""
+        assert exit_code(RECORDED, call) == code
+
+
+class TestWhatIsNoExitCode:
+    @pytest.mark.parametrize(
+        "line",
+        [
+            ended("c1x", 0),
+            ended("c1", "0"),
+            ended("c1", True),
+            ended("c1", None),
+            ended("c1", 0) | {"type": "response_item"},
+            {"type": "event_msg", "payload": {"type": "other", "item": {"id": "c1", "exit_code": 0}}},
+            ended("other", 3, aggregated_output=json.dumps(ended("c1", 0))),
+            ended("other", 3, arguments=ended("c1", 0)),
+            ended("other", 3, item=ended("c1", 0)["payload"]),
+            [ended("c1", 0)],
+        ],
+    )
+    def test_counts_for_nothing(self, tmp_path: Path, line: object) -> None:
+        """Only Codex's own word on this very call is taken, not what a command printed."""
+        assert exit_code(written(tmp_path / "t.jsonl", line), "c1") is None
+
+    def test_without_a_file(self, tmp_path: Path) -> None:
+        """What cannot be read says nothing, and keeps nobody waiting."""
+        os.mkfifo(tmp_path / "pipe")
+        for path in (tmp_path / "none", tmp_path, tmp_path / "pipe"):
+            assert exit_code(path, "c1") is None
+
+    @given(st.binary(max_size=60), st.sampled_from([b'"c1"', b""]))
+    def test_noise(self, tmp_path_factory: pytest.TempPathFactory, noise: bytes, call: bytes) -> None:
+        """Lines that are no JSON are passed over, and those beside them read."""
+        path = tmp_path_factory.mktemp("t") / "t.jsonl"
+        said = json.dumps(ended("c1", 7)).encode()
+        path.write_bytes(noise + call + b"\n" + said + b"\n" + call + noise + b"\n")
+        assert exit_code(path, "c1") == 7
+
+
+class TestLong:
+    def test_the_end_is_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Of a long transcript only the end counts, where the call is that has just been made."""
+        monkeypatch.setattr(hook_transcript, "LONGEST", 400)
+        long = {"type": "other", "text": "x" * 500}
+        assert exit_code(written(tmp_path / "a", long, ended("c1", 0)), "c1") == 0
+        assert exit_code(written(tmp_path / "b", ended("c1", 0), long), "c1") is None
+
+    def test_the_last_word_counts(self, tmp_path: Path) -> None:
+        """A call that ended twice has ended as it did last."""
+        assert exit_code(written(tmp_path / "t", ended("c1", 0), ended("c1", 2)), "c1") == 2

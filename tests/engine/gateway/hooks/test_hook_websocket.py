@@ -1,0 +1,156 @@
+"""The small WebSocket of hooks, against servers that do as the standard allows and as it does not."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from websockets.asyncio.server import ServerConnection, serve, unix_serve
+from websockets.typing import Subprotocol
+
+from interlock.engine.gateway.hooks.websocket import HookError, HookSocket, LateError, NoServerError
+
+Serving = Callable[[ServerConnection], Awaitable[None]]
+
+
+async def echo(peer: ServerConnection) -> None:
+    async for message in peer:
+        await peer.send(message)
+
+
+@asynccontextmanager
+async def listening(serving: Serving) -> AsyncGenerator[str, None]:
+    async with serve(
+        serving,
+        "127.0.0.1",
+        0,
+        subprotocols=[Subprotocol("interlock.v1")],
+        compression=None,
+        max_size=None,
+    ) as server:
+        yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+def soon(seconds: float = 10.0) -> float:
+    return time.monotonic() + seconds
+
+
+def said(url: str, *texts: str, patience: float = 10.0) -> list[str]:
+    """What comes back for each text."""
+    connection = HookSocket(url, "token", soon())
+    answers: list[str] = []
+    try:
+        for text in texts:
+            connection.send(text, soon())
+            answers.append(connection.receive(soon(patience)))
+    finally:
+        connection.close()
+    return answers
+
+
+class TestFrames:
+    @pytest.mark.parametrize("size", [0, 1, 125, 126, 65535, 65536, 1 << 20])
+    async def test_sizes(self, size: int) -> None:
+        """Texts of every length of frame go there and come back."""
+        text = "é" * (size // 2) + "x" * (size % 2)
+        async with listening(echo) as url:
+            assert await asyncio.to_thread(said, url, text) == [text]
+
+    async def test_parts_and_pings(self) -> None:
+        """A text in several frames is one, with pings in between that are answered."""
+
+        async def serving(peer: ServerConnection) -> None:
+            await peer.recv()
+            pong = await peer.ping()
+
+            async def parts() -> AsyncGenerator[str, None]:
+                yield "one, "
+                await pong
+                yield "two, "
+                yield "three"
+
+            # The pong is read by the connection itself, while it sends.
+            await peer.send(parts())
+            await peer.wait_closed()
+
+        async with listening(serving) as url:
+            connection = await asyncio.to_thread(HookSocket, url, "token", soon())
+            connection.send("go", soon())
+            assert await asyncio.to_thread(connection.receive, soon()) == "one, two, three"
+            connection.close()
+
+    async def test_unix(self, tmp_path: Path) -> None:
+        """A server at a path is reached there."""
+        path = tmp_path / "s"
+        async with unix_serve(echo, str(path), subprotocols=[Subprotocol("interlock.v1")]):
+            assert await asyncio.to_thread(said, f"unix:{path}", "hi") == ["hi"]
+
+    async def test_binary(self) -> None:
+        """What is no text is an error."""
+
+        async def serving(peer: ServerConnection) -> None:
+            await peer.recv()
+            await peer.send(b"\x00")
+            await peer.wait_closed()
+
+        async with listening(serving) as url:
+            with pytest.raises(HookError, match="no text"):
+                await asyncio.to_thread(said, url, "hi")
+
+    async def test_closed(self) -> None:
+        """A connection that the server ends says why."""
+
+        async def serving(peer: ServerConnection) -> None:
+            await peer.recv()
+            await peer.close(1008, "the token is no longer valid")
+
+        async with listening(serving) as url:
+            with pytest.raises(HookError, match="no longer valid"):
+                await asyncio.to_thread(said, url, "hi")
+
+    async def test_late(self) -> None:
+        """Who says nothing is given up at the deadline."""
+
+        async def serving(peer: ServerConnection) -> None:
+            await peer.wait_closed()
+
+        async with listening(serving) as url:
+            with pytest.raises(LateError):
+                await asyncio.to_thread(said, url, "hi", patience=0.05)
+
+    async def test_drips(self) -> None:
+        """A server that sends a byte now and then does not put the deadline off."""
+
+        async def serve_slowly(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                while True:
+                    writer.write(b"H")
+                    await writer.drain()
+                    await asyncio.sleep(0.01)
+            except ConnectionError:
+                writer.close()
+
+        server = await asyncio.start_server(serve_slowly, "127.0.0.1", 0)
+        url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        try:
+            with pytest.raises(LateError):
+                await asyncio.to_thread(HookSocket, url, "token", soon(0.2))
+        finally:
+            server.close()
+
+    async def test_nobody(self, tmp_path: Path) -> None:
+        """Where nobody listens is told from a server that does not answer."""
+        for url in ("ws://127.0.0.1:9", f"unix:{tmp_path}/none"):
+            with pytest.raises(NoServerError):
+                await asyncio.to_thread(HookSocket, url, "token", soon())
+
+    @pytest.mark.parametrize("token", ["a\r\nX: y", "ä", "\x00"])
+    async def test_tokens(self, token: str) -> None:
+        """A token that would be more than one header is not sent."""
+        async with listening(echo) as url:
+            with pytest.raises(HookError, match="token"):
+                await asyncio.to_thread(HookSocket, url, token, soon())

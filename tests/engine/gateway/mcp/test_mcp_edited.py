@@ -1,0 +1,122 @@
+"""Where a result may say that a person changed the input: what a client checks stays valid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from interlock.engine.gateway.mcp.results import FIELD, MOST_TOOLS, Outputs, add_note
+
+Schema = dict[str, object]
+
+CLOSED = [
+    {"additionalProperties": False},
+    {"additionalProperties": {"type": "integer"}},
+    {"unevaluatedProperties": False},
+    {"patternProperties": {"^i": {"type": "integer"}}},
+    {"propertyNames": {"enum": ["ok", "k"]}},
+    {"maxProperties": 2},
+    {"enum": [{}, {"ok": 1}]},
+    {"not": {"required": [FIELD]}},
+    {"properties": {FIELD: {"type": "integer"}}},
+    {"$ref": "#/$defs/closed"},
+    {"allOf": [{"$ref": "#/$defs/closed"}]},
+]
+OPEN = [
+    {},
+    {"title": "Result", "description": "What came of it."},
+    {"properties": {"ok": {"type": "integer"}}, "required": ["ok"]},
+    {"additionalProperties": True},
+]
+
+
+def schema_of(*parts: Schema) -> Schema:
+    whole: Schema = {"type": "object", "$defs": {"closed": {"additionalProperties": False}}}
+    for part in parts:
+        whole |= part
+    return whole
+
+
+def may_say_more(schema: object) -> bool:
+    """Whether the data of a listed tool with this schema takes the note."""
+    outputs = Outputs()
+    outputs.listed("tools/list", {"tools": [{"name": "deploy", "outputSchema": schema}]})
+    return outputs.take_more("deploy")
+
+
+def noted(data: Mapping[str, object], *, structured: bool) -> dict[str, object]:
+    result: dict[str, object] = {"content": [], "structuredContent": dict(data)}
+    add_note(result, {"env": "staging"}, structured=structured)
+    return result
+
+
+class TestData:
+    @given(
+        parts=st.lists(st.sampled_from([*CLOSED, *OPEN]), max_size=3),
+        data=st.dictionaries(st.sampled_from(["ok", "k"]), st.integers(0, 2), max_size=2),
+    )
+    def test_that_was_valid_stays_so(self, parts: list[Schema], data: dict[str, object]) -> None:
+        """No note makes a client refuse the result of a call that has run."""
+        schema = schema_of(*parts)
+        check = Draft202012Validator(schema)
+        result = noted(data, structured=may_say_more(schema))
+        assert check.is_valid(result["structuredContent"]) or not check.is_valid(data)
+
+    @pytest.mark.parametrize("part", CLOSED)
+    def test_that_is_closed_has_none(self, part: Schema) -> None:
+        """Each of these makes a result with one more field another than the server promised."""
+        check = Draft202012Validator(schema_of(part))
+        assert not may_say_more(schema_of(part))
+        forced = [noted({"ok": 1}, structured=True), noted({"ok": 1, "k": 2}, structured=True)]
+        assert not all(check.is_valid(result["structuredContent"]) for result in forced)
+
+    @pytest.mark.parametrize("schema", [None, *map(schema_of, OPEN)])
+    def test_that_is_open_has_the_note(self, schema: object) -> None:
+        """What servers commonly say of their results leaves room for it."""
+        assert may_say_more(schema)
+
+    @pytest.mark.parametrize("schema", [True, "object", {}, {"type": ["object", "null"]}])
+    def test_of_an_unheard_of_schema_has_none(self, schema: object) -> None:
+        """What is no schema of an object is not relied on."""
+        assert not may_say_more(schema)
+
+    def test_has_a_field_of_that_name_already(self) -> None:
+        """What the server itself says is never written over."""
+        assert noted({FIELD: 1}, structured=True)["structuredContent"] == {FIELD: 1}
+
+    def test_that_is_no_object_stays(self) -> None:
+        """A list has no fields; the note is in the content."""
+        result: dict[str, object] = {"content": [], "structuredContent": [1]}
+        add_note(result, {}, structured=True)
+        assert (len(result["content"]), result["structuredContent"]) == (1, [1])
+
+
+class TestListing:
+    def test_of_later_counts(self) -> None:
+        """A client that lists the tools once more goes by what it reads then."""
+        outputs = Outputs()
+        for closed in (False, True):
+            schema = {"type": "object", "additionalProperties": not closed}
+            outputs.listed("tools/list", {"tools": [{"name": "a", "outputSchema": schema}]})
+            assert outputs.take_more("a") == (not closed)
+
+    @pytest.mark.parametrize(
+        "result", [None, [], {}, {"tools": 5}, {"tools": [5, {}, {"name": 5}]}, {"tools": {"name": "a"}}]
+    )
+    def test_that_is_none_is_passed_over(self, result: object) -> None:
+        """A server's answer that is no list of tools tells of none; neither does another method's."""
+        outputs = Outputs()
+        outputs.listed("tools/list", result)
+        outputs.listed("prompts/list", {"tools": [{"name": "a"}]})
+        assert not outputs.take_more("a")
+
+    def test_has_an_end(self) -> None:
+        """A server that lists tools without end fills no memory; the first ones still count."""
+        outputs = Outputs()
+        outputs.listed("tools/list", {"tools": [{"name": str(i)} for i in range(MOST_TOOLS + 1)]})
+        assert outputs.take_more("0")
+        assert not outputs.take_more(str(MOST_TOOLS))

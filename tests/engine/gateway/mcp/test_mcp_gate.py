@@ -1,0 +1,408 @@
+"""What passes between an MCP client and its server: all bytes but calls, and no call in disguise."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from mcp.types.jsonrpc import jsonrpc_message_adapter
+from pydantic import ValidationError
+
+from interlock.engine.gateway.mcp.gate import Ask, McpGate, Settle, ToClient, ToServer, Withdraw
+from interlock.engine.gateway.mcp.results import LONGEST, outcome_of
+from interlock.engine.gateway.mcp.stdio import Lines
+
+CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rm"}}'
+
+
+def line(**message: object) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
+
+
+def refusal(gate: McpGate, sent: bytes) -> dict[str, Any]:
+    """The error with which a line is refused; nothing of it passes."""
+    [step] = gate.from_client(sent)
+    assert isinstance(step, ToClient)
+    return json.loads(step.line)
+
+
+# What readers of JSON lines have been known to do
+
+
+def _lenient(text: str) -> Iterator[object]:
+    """What forgiving readers find in a line: the first or last of two keys, NaN, keys of any case."""
+    for pick in (dict, lambda pairs: dict(reversed(pairs))):
+        try:
+            yield json.loads(text, object_pairs_hook=pick)
+            yield json.loads(text, object_pairs_hook=lambda pairs: pick(_folded(pairs)))  # noqa: B023
+        except (ValueError, RecursionError):
+            continue
+
+
+def _folded(pairs: list[tuple[str, object]]) -> list[tuple[str, object]]:
+    return [(key.casefold().split("\0")[0].strip("\u200b\ufeff "), value) for key, value in pairs]
+
+
+def _is_call(found: object) -> bool:
+    if isinstance(found, list):
+        return any(map(_is_call, found))
+    method = found.get("method") if isinstance(found, dict) else None
+    return isinstance(method, str) and method.split("\0")[0].strip().casefold() == "tools/call"
+
+
+def calls_in(sent: bytes) -> bool:
+    """Whether any of these readers finds a call of a tool."""
+    text = sent.decode("utf-8", "replace")
+    node = re.split(r"\r\n|[\n\r\u2028\u2029]", text)
+    python = io.TextIOWrapper(io.BytesIO(sent), encoding="utf-8", errors="replace").read().split("\n")
+    for part in {text, *text.splitlines(), *node, *python}:
+        if any(map(_is_call, _lenient(part))):
+            return True
+        try:
+            message = jsonrpc_message_adapter.validate_json(part, by_name=False)
+        except ValidationError:
+            continue
+        if getattr(message, "method", None) == "tools/call":
+            return True
+    return False
+
+
+class TestPassing:
+    @pytest.mark.parametrize(
+        "sent",
+        [
+            b'{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"a://b"}}\n',
+            b'  {"params" : {"x":1.0e2, "y":"\\u00e9\xc3\xa9\xe2\x80\xa8"},"method":"x/y"}\r\n',
+            b'{"jsonrpc":"2.0","id":"s1","result":{"content":[]}}\n',
+            b'{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}}\n',
+            b'[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"n"}]\n',
+            b'{"future":true}\n',
+            b"\n",
+            b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}\n',
+        ],
+    )
+    def test_byte_for_byte(self, sent: bytes) -> None:
+        """What is no call passes as it was sent."""
+        assert McpGate().from_client(sent) == (ToServer(sent),)
+
+    @pytest.mark.parametrize(
+        "sent", [b"no JSON\n", b"\xff\n", b'{"id":1}', b"[" * 100_000 + b"\n", b"{}\n"]
+    )
+    def test_the_servers_lines(self, sent: bytes) -> None:
+        """Whatever a server says passes, whether or not it is understood."""
+        assert McpGate().from_server(sent).line == sent
+
+    def test_names(self) -> None:
+        """Client and server are known by what they say of themselves, in both ways of the protocol."""
+        gate = McpGate()
+        gate.from_client(line(id=0, method="initialize", params={"clientInfo": {"name": "claude"}}))
+        gate.from_server(line(id=0, result={"serverInfo": {"name": "shop"}}))
+        assert (gate.client, gate.server) == ("claude", "shop")
+        newer, key = McpGate(), "io.modelcontextprotocol/"
+        meta = {key + "clientInfo": {"name": "claude"}}
+        newer.from_client(line(id=0, method="server/discover", params={"_meta": meta}))
+        newer.from_server(line(id=0, result={"_meta": {key + "serverInfo": {"name": "shop"}}}))
+        assert (newer.client, newer.server) == ("claude", "shop")
+
+
+class TestCalls:
+    def test_asked(self) -> None:
+        """A call is asked about under its tool's name with the prefix, and keeps what else it had."""
+        gate = McpGate(prefix="shop_", new_id=lambda: "g1")
+        given = {"name": "rm", "arguments": {"a": 1}, "_meta": {"progressToken": 3}, "extra": [1]}
+        [step] = gate.from_client(line(id="x", method="tools/call", params=given, more=1))
+        assert isinstance(step, Ask)
+        call = step.call
+        assert (call.gate_id, call.tool, call.input, call.token) == ("g1", "shop_rm", {"a": 1}, 3)
+        assert json.loads(gate.allowed(call, {"a": 2})) == {
+            "jsonrpc": "2.0",
+            "id": "x",
+            "method": "tools/call",
+            "params": {**given, "arguments": {"a": 2}},
+            "more": 1,
+        }
+
+    def test_settled_once(self) -> None:
+        """A call that was cancelled on its way is settled by that, and not again by its answer."""
+        gate = McpGate()
+        [asked] = gate.from_client(CALL.encode())
+        assert isinstance(asked, Ask)
+        gate.allowed(asked.call, {})
+        cancel = line(method="notifications/cancelled", params={"requestId": 1})
+        [settled, passed] = gate.from_client(cancel)
+        assert isinstance(settled, Settle)
+        assert settled.outcome.is_error
+        assert passed == ToServer(cancel)
+        assert gate.from_server(line(id=1, result={"content": []})).settled == ()
+
+    def test_without_arguments(self) -> None:
+        """A call without arguments is one of an empty input, and passes as it was."""
+        gate = McpGate()
+        [step] = gate.from_client(CALL.encode())
+        assert isinstance(step, Ask)
+        assert step.call.input == {}
+        assert json.loads(gate.allowed(step.call, {})) == json.loads(CALL)
+
+    def test_refused(self) -> None:
+        """A blocked call has a result with the reason, in the newer protocol a complete one."""
+        gate = McpGate()
+        meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+        [step] = gate.from_client(line(id=1, method="tools/call", params={"name": "rm", "_meta": meta}))
+        assert isinstance(step, Ask)
+        content = [{"type": "text", "text": "no"}]
+        result = {"content": content, "isError": True, "resultType": "complete"}
+        assert json.loads(gate.refused(step.call, "no")) == {"jsonrpc": "2.0", "id": 1, "result": result}
+
+    @pytest.mark.parametrize(
+        "params",
+        [
+            None,
+            [],
+            {},
+            {"name": 1},
+            {"name": ""},
+            {"name": "a\0b"},
+            {"name": "a", "arguments": []},
+            {"name": "a", "Name": "b"},
+            {"name": "a", "Argument\u017f": {}},
+        ],
+    )
+    def test_malformed(self, params: object) -> None:
+        """A call that is none is refused under its id."""
+        found = refusal(McpGate(), line(id=7, method="tools/call", params=params))
+        assert found["id"] == 7
+        assert "error" in found
+
+
+class TestDisguises:
+    @pytest.mark.parametrize(
+        "sent",
+        [
+            '{"jsonrpc":"2.0","method":"tools/call","params":{"name":"rm"}}',
+            CALL.replace('"id":1', '"id":null'),
+            CALL.replace('"id":1', '"id":1.5'),
+            CALL.replace('"id":1', '"id":true'),
+            CALL.replace('"id":1', '"id":[1]'),
+            '{"method":"ping",' + CALL[1:],
+            CALL[:-1] + ',"method":"ping"}',
+            CALL.replace('"method"', '"Method"'),
+            CALL.replace('"method"', '"\\u006dETHOD"'),
+            CALL.replace('"method"', '"method\\u0000"'),
+            CALL.replace('"method"', '"me\\u200bthod"'),
+            CALL.replace('"params"', '"param\u017f"'),
+            CALL.replace("tools/call", "Tools/Call"),
+            CALL.replace("tools/call", "tools/call "),
+            CALL.replace("tools/call", "tools/call\\u0000x"),
+            CALL.replace("tools/call", "\uff54ools/call"),
+            CALL[:-1] + ',"result":{}}',
+            CALL.replace('"rm"', '"read","name":"rm"'),
+            CALL.replace('"name"', '"arguments":{"a":1,"a":2},"name"'),
+            CALL.replace('"name"', '"arguments":{"a":NaN},"name"'),
+            CALL.replace('"name"', '"arguments":{"a":1e999},"name"'),
+            f"[{CALL}]",
+            f'[{{"jsonrpc":"2.0","id":2,"method":"ping"}},{CALL}]',
+            f"[[{CALL}]]",
+            f'{{"method":"ping","params":\r{CALL}\r}}',
+            f"[\r{CALL}\r]",
+            f"\ufeff{CALL}",
+            f"{CALL}{CALL}",
+            f"Content-Length: {len(CALL)}\r\n\r\n{CALL}",
+            f"\x1e{CALL}",
+            f"/* */{CALL}",
+            '{"method":["tools/call"]}',
+            '"tools/call"',
+        ],
+    )
+    def test_refused(self, sent: str) -> None:
+        """Whatever some reader might take for a call, and is none as it should be, does not pass."""
+        found = refusal(McpGate(), sent.encode() + b"\n")
+        errors = found if isinstance(found, list) else [found]
+        assert all(
+            each["error"]["message"].startswith("Interlock did not pass this on") for each in errors
+        )
+
+    @pytest.mark.parametrize("sent", [b"[" * 100_000, CALL.replace("rm", "\xff").encode("latin-1")])
+    def test_unreadable(self, sent: bytes) -> None:
+        """Too deep, or no UTF-8: refused."""
+        assert "error" in refusal(McpGate(), sent)
+
+    def test_escaped(self) -> None:
+        """A method that is written with escapes is the same method."""
+        for spelled in ("tools\\/call", "\\u0074ools/c\\u0061ll"):
+            [step] = McpGate().from_client(CALL.replace("tools/call", spelled).encode())
+            assert isinstance(step, Ask)
+
+    def test_batches_leave_nothing_behind(self) -> None:
+        """A refused batch takes no id and cancels nothing."""
+        gate = McpGate()
+        [asked] = gate.from_client(CALL.encode())
+        assert isinstance(asked, Ask)
+        cancel = '{"method":"notifications/cancelled","params":{"requestId":1}}'
+        ping = '{"id":2,"method":"ping"}'
+        refusal(gate, f"[{ping},{cancel},{ping}]".encode())
+        assert isinstance(gate.from_client(ping.encode())[0], ToServer)
+        [withdrawn, passed] = gate.from_client(f"[{cancel}]".encode())
+        assert isinstance(withdrawn, Withdraw)
+        assert withdrawn.call is asked.call
+        assert isinstance(passed, ToServer)
+
+
+KEYS = ["jsonrpc", "id", "method", "Method", "METHOD", "params", "name", "x", "method\0", "re\u017fult"]
+TEXTS = ["tools/call", "Tools/call", "ping", "notifications/cancelled", "tools/call\0", "", "\u2028", "{"]
+SCALARS = st.one_of(
+    st.sampled_from(TEXTS), st.integers(-1, 3), st.none(), st.booleans(), st.floats(), st.text(max_size=5)
+)
+
+
+def _written(draw: st.DrawFn, depth: int) -> str:
+    """JSON with what writers should not do: keys twice, blanks of all kinds, messages inside others."""
+    blank = draw(st.sampled_from(["", "", "", " ", "\r", "\t", "\u2028"]))
+    kind = draw(st.integers(0, 5 if depth else 1))
+    if kind <= 1:
+        return blank + json.dumps(draw(SCALARS), ensure_ascii=draw(st.booleans()))
+    if kind == 2:
+        return f"{blank}[{','.join(_written(draw, depth - 1) for _ in range(draw(st.integers(0, 2))))}]"
+    if kind == 3:
+        return blank + CALL + blank
+    pairs = [
+        f"{blank}{json.dumps(draw(st.sampled_from(KEYS)))}:{_written(draw, depth - 1)}"
+        for _ in range(draw(st.integers(0, 4)))
+    ]
+    return f"{{{','.join(pairs)}{blank}}}"
+
+
+@st.composite
+def frames(draw: st.DrawFn) -> bytes:
+    return _written(draw, 3).encode("utf-8", "surrogatepass").replace(b"\n", b" ") + b"\n"
+
+
+class TestNothingSlipsThrough:
+    @given(frames())
+    @example(f'{{"method":"x","params":{CALL}}}\n'.encode())
+    def test_frames(self, sent: bytes) -> None:
+        """What passes is what was sent, and no reader finds a call of a tool in it."""
+        gate = McpGate()
+        for step in gate.from_client(sent):
+            if isinstance(step, ToServer):
+                assert step.line == sent
+                assert not calls_in(sent)
+
+    @given(st.binary(max_size=200), st.integers(1, 50))
+    def test_lines(self, sent: bytes, size: int) -> None:
+        """Chunks, however cut, are the lines that were sent; each that is too long is told once."""
+        for longest in (None, 20):
+            lines, found = Lines(longest), list[bytes | None]()
+            for start in range(0, len(sent), size):
+                found += lines.feed(sent[start : start + size])
+            found += lines.end()
+            expected = re.findall(rb"[^\n]*\n|[^\n]+$", sent)
+            assert found == [x if longest is None or len(x) <= longest else None for x in expected]
+
+
+IDS = st.sampled_from([1, 2, "1", "a"])
+
+
+class Conversation(RuleBasedStateMachine):
+    """Any order of requests, cancellations, answers and decisions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = McpGate()
+        self.waiting: list[Any] = []
+        self.made: list[Any] = []
+        self.settled: list[Any] = []
+
+    def take(self, sent: bytes) -> None:
+        for step in self.gate.from_client(sent):
+            match step:
+                case Ask(call):
+                    self.waiting.append(call)
+                case Withdraw(call):
+                    self.waiting.remove(call)
+                case ToServer(line=passed):
+                    assert passed == sent
+                    assert not calls_in(passed)
+                case _:
+                    if hasattr(step, "outcome"):
+                        self.settled.append(step.call)
+
+    @rule(request_id=IDS, name=st.sampled_from(["a", "b"]))
+    def call(self, request_id: int | str, name: str) -> None:
+        self.take(line(id=request_id, method="tools/call", params={"name": name}))
+
+    @rule(request_id=IDS)
+    def other(self, request_id: int | str) -> None:
+        self.take(line(id=request_id, method="ping"))
+
+    @rule(request_id=IDS)
+    def cancel(self, request_id: int | str) -> None:
+        self.take(line(method="notifications/cancelled", params={"requestId": request_id}))
+
+    @rule(data=st.data(), allow=st.booleans())
+    def decide(self, data: st.DataObject, allow: bool) -> None:
+        if self.waiting:
+            call = self.waiting.pop(data.draw(st.integers(0, len(self.waiting) - 1)))
+            if allow:
+                assert json.loads(self.gate.allowed(call, {}))["id"] == call.id
+                self.made.append(call)
+            else:
+                self.gate.refused(call, "no")
+
+    @rule(request_id=IDS)
+    def answer(self, request_id: int | str) -> None:
+        found = self.gate.from_server(line(id=request_id, result={"content": []}))
+        waits = [
+            each for each in self.waiting if (type(each.id), each.id) == (type(request_id), request_id)
+        ]
+        assert (found.line is None) == bool(waits)
+        self.settled += [each.call for each in found.settled]
+
+    @invariant()
+    def settled_once_and_only_what_was_made(self) -> None:
+        assert len({id(each) for each in self.settled}) == len(self.settled)
+        assert all(any(each is made for made in self.made) for each in self.settled)
+        open_ones = {id(each) for each in self.made} - {id(each) for each in self.settled}
+        assert {id(each) for each in self.gate.unsettled()} == open_ones
+
+    @invariant()
+    def one_request_of_an_id(self) -> None:
+        ids = [(type(each.id), each.id) for each in self.waiting]
+        assert len(set(ids)) == len(ids)
+
+
+TestConversation = Conversation.TestCase
+
+
+class TestOutcomes:
+    def test_texts(self) -> None:
+        """What is recorded is what a model reads; what is no text is named."""
+        content = [
+            {"type": "text", "text": "a"},
+            {"type": "image", "mimeType": "image/png", "data": "xxxx"},
+            {"type": "resource", "resource": {"uri": "a://b", "text": "inner"}},
+            {"type": "resource_link", "uri": "a://c"},
+            5,
+        ]
+        found = outcome_of({"result": {"content": content}})
+        assert found.output.split("\n") == [
+            "a",
+            "[image, image/png, 4 characters of base64]",
+            "inner",
+            "[resource_link, a://c]",
+            "[something that is no content]",
+        ]
+        assert not found.is_error
+        assert outcome_of({"result": {"structuredContent": {"a": 1}}}).output == '{"a": 1}'
+
+    def test_long_ones_are_cut(self) -> None:
+        """A long result is cut, and says by how much; half a character does no harm."""
+        found = outcome_of({"result": {"content": [{"type": "text", "text": "\ud800" * (LONGEST + 5)}]}})
+        assert found.output.endswith("… (5 more characters)")
+        found.output.encode()

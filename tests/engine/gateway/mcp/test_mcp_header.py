@@ -1,0 +1,25 @@
+"""Secrets for an MCP server behind HTTP come from the environment."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.app.cli.agent.mcp import _headers
+
+ENVIRON = {"SHOP_TOKEN": "s3cret"}
+
+
+class TestHeaders:
+    @pytest.mark.parametrize(
+        "line", ["Authorization: Bearer s3cret", "authorization:x", "Cookie: a=b", "X-API-Key: s3cret"]
+    )
+    def test_not_on_the_line(self, line: str) -> None:
+        """What is secret is refused on a line that everybody can read, and is not repeated."""
+        with pytest.raises(ValueError, match="in the environment") as refused:
+            _headers([line], ENVIRON)
+        assert "s3cret" not in str(refused.value)
+
+    def test_from_the_environment(self) -> None:
+        """The variable's value is sent; what is no secret may stand on the line."""
+        lines = ["Authorization: Bearer ${SHOP_TOKEN}", "X-Shop: north"]
+        assert _headers(lines, ENVIRON) == {"Authorization": "Bearer s3cret", "X-Shop": "north"}

@@ -1,0 +1,173 @@
+"""The bytes, the signals and the end of a server behind `interlock mcp -- COMMAND`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from ..served import Served, served, until
+
+RECORDER = Path(__file__).parent / "mcp_recorder.py"
+SAID = (
+    b'{"jsonrpc":"2.0", "id":4, "result":{"x":1.0e2}}\n'
+    b"no JSON \xff\xfe\n"
+    b'{"jsonrpc":"2.0","method":"notifications/message","params":{"a":1,"a":2}}\r\n'
+    b'{"jsonrpc":"2.0","id":"s1","method":"sampling/createMessage","params":{"n":1E0}}\n'
+    + b"["
+    * 5000
+    + b"\n"
+    b'{"big":"' + b"x" * 300_000 + b'"}\n'
+    b"no end"
+)
+SENT = (
+    b'{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"a://b"}}\n'
+    b'  {"params" : {"x":1.0e2,"y":"\\u00e9\xc3\xa9\xe2\x80\xa8"} , "method":"future/thing"}\r\n'
+    b'{"jsonrpc":"2.0","id":"s1","result":{"content":{"type":"text","text":"hi"}}}\n'
+    b'[{"jsonrpc":"2.0","id":2,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"}]\n'
+    b"\n"
+    b'{"jsonrpc":"2.0","method":"x","params":{"big":"' + b"y" * 300_000 + b'"}}\n'
+)
+
+
+@asynccontextmanager
+async def recorder(
+    directory: Path, *words: str, server: Served | None = None, say: bytes = b""
+) -> AsyncGenerator[Process]:
+    """`interlock mcp` before a recorder that is ready."""
+    (directory / "say").write_bytes(say)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "interlock.app.cli", "mcp", "--"),
+        *(sys.executable, str(RECORDER), *words),
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        limit=1 << 24,
+        cwd=directory,
+        env={
+            **{name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")},
+            "INTERLOCK_URL": server.url if server else "ws://127.0.0.1:9",
+            "INTERLOCK_TOKEN": server.agent if server else "t",
+            "RECORD": str(directory / "record"),
+            "SAY": str(directory / "say"),
+            "TOOLS": "rm test deploy",
+        },
+    )
+    try:
+        assert process.stderr is not None
+        assert await process.stderr.readline() == b"ready\n"
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def answer(process: Process, *lines: bytes) -> list[object]:
+    """Send lines; as many answers."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"".join(lines))
+    return [json.loads(await process.stdout.readline()) for _ in lines]
+
+
+class TestBytes:
+    async def test_pass_unchanged(self, tmp_path: Path) -> None:
+        """Both ways nothing but calls is changed, and when the client ends the server does."""
+        async with recorder(tmp_path, say=SAID) as process:
+            said, _ = await process.communicate(SENT)
+            assert said == SAID
+            assert (tmp_path / "record").read_bytes() == SENT
+            assert process.returncode == 0
+
+    async def test_attacks(self, tmp_path: Path) -> None:
+        """Calls in disguise do not reach the server, blocked ones neither; allowed ones do, once."""
+        call = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rm","arguments":{}}}'
+        allowed = call.replace(b"rm", b"test").replace(b":1,", b":2,")
+        async with (
+            served(tmp_path) as server,
+            recorder(tmp_path, server=server) as process,
+        ):
+            answers = await answer(
+                process,
+                call.replace(b'"method"', b'"Method"') + b"\n",
+                b'{"method":"x","params":\r' + call + b"\r}\n",
+                b"[" + call + b"]\n",
+                call.replace(b'"id":1,', b"") + b"\n",
+                b'{"method":"' + b"z" * (33 << 20) + b'"}\n',
+                call + b"\n",
+            )
+            assert all("error" in json.dumps(each) or "isError" in json.dumps(each) for each in answers)
+            assert process.stdin is not None
+            process.stdin.write(allowed + b"\n")
+
+            async def made() -> bool:
+                return (tmp_path / "record").exists() and (tmp_path / "record").read_bytes() != b""
+
+            await until(made)
+            await process.communicate(b'{"method":"ping"}\n')
+            first, second = (tmp_path / "record").read_bytes().splitlines()
+            assert json.loads(first) == json.loads(allowed)
+            assert second == b'{"method":"ping"}'
+
+
+class TestTheEnd:
+    async def test_the_servers_code(self, tmp_path: Path) -> None:
+        """When the server ends, so does the gate, with its code."""
+        async with recorder(tmp_path) as process:
+            assert process.stdin is not None
+            process.stdin.write(b'{"method":"END"}\n')
+            assert await asyncio.wait_for(process.wait(), 30) == 3
+
+    async def test_signals_pass(self, tmp_path: Path) -> None:
+        """A signal to end is the server's to follow; its stderr is the gate's."""
+        async with recorder(tmp_path, "trap") as process:
+            process.send_signal(signal.SIGTERM)
+            _, said = await process.communicate()
+            assert said == b"got 15\n"
+            assert process.returncode == 7
+
+    async def test_somebody_holds_its_output(self, tmp_path: Path) -> None:
+        """A server that leaves a child with its output behind has ended all the same."""
+        async with recorder(tmp_path, "child") as process:
+            assert process.stdin is not None
+            process.stdin.write(b'{"method":"END"}\n')
+
+            async def ended() -> bool:
+                return process.returncode is not None
+
+            try:
+                await until(ended)
+                assert process.returncode == 3
+            finally:
+                os.kill(int((tmp_path / "record.pid").read_text()), signal.SIGKILL)
+            await process.communicate()
+
+    async def test_killed_by_it(self, tmp_path: Path) -> None:
+        """A server that a signal ended is told as shells do."""
+        async with recorder(tmp_path) as process:
+            process.send_signal(signal.SIGTERM)
+            await process.communicate()
+            assert process.returncode == 128 + signal.SIGTERM
+
+    async def test_the_session_ends(self, tmp_path: Path) -> None:
+        """The session at the gate ends with the client, and what waits is withdrawn."""
+        call = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"deploy"}}\n'
+        async with (
+            served(tmp_path, rules="require human-approval before deploy") as server,
+            recorder(tmp_path, server=server) as process,
+        ):
+            assert process.stdin is not None
+            process.stdin.write(call)
+            await until(server.hub.approvals)
+            await process.communicate(b"")
+            assert process.returncode == 0
+            assert await server.hub.approvals() == []
+            assert await server.hub.sessions() == []
+            assert (tmp_path / "record").read_bytes() == b""

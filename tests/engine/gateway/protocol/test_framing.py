@@ -1,0 +1,168 @@
+"""Frames: what is read of strangers, and what is not."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from interlock.engine.gateway.protocol.agent_methods import CallTool
+from interlock.engine.gateway.protocol.framing import (
+    DEEPEST,
+    LARGEST_ID,
+    Code,
+    Notice,
+    Response,
+    WireError,
+    error_frame,
+    notice_frame,
+    read_incoming,
+    read_request,
+    request_frame,
+    result_frame,
+)
+
+numbers = st.integers(-(10**40), 10**40) | st.floats(allow_nan=False, allow_infinity=False)
+leaves = st.none() | st.booleans() | numbers | st.text(st.characters(exclude_categories=["Cs"]))
+values = st.recursive(
+    leaves, lambda within: st.lists(within) | st.dictionaries(st.text("abc"), within), max_leaves=20
+)
+
+
+def frame(**fields: object) -> str:
+    return json.dumps({"jsonrpc": "2.0", "method": "tool.call", "id": 7} | fields)
+
+
+def refused(text: str | bytes) -> WireError:
+    with pytest.raises(WireError) as found:
+        read_request(text)
+    return found.value
+
+
+class TestRequests:
+    @given(st.dictionaries(st.text("abc"), values))
+    def test_what_was_sent_is_what_is_read(self, sent: dict[str, object]) -> None:
+        """Numbers of any size, text and nesting arrive as they were: people approve what they see."""
+        got = read_request(frame(params=sent)).params
+        assert json.dumps(got) == json.dumps(sent)
+
+    @given(st.text() | st.binary())
+    def test_anything_is_read_or_refused(self, sent: str | bytes) -> None:
+        """Whatever a stranger sends is an error of the wire, never another."""
+        assert isinstance(refused(sent), WireError)
+
+    def test_a_whole_number_beyond_64_bits(self) -> None:
+        """An amount that floats would round stays what it is."""
+        assert read_request(frame(params={"input": 10**30 + 1})).params == {"input": 10**30 + 1}
+
+    @pytest.mark.parametrize(
+        ("text", "code"),
+        [
+            ("", Code.PARSE),
+            ("{", Code.PARSE),
+            ("NaN", Code.PARSE),
+            ("[]", Code.REQUEST),
+            ("[" * 100_000, Code.PARSE),
+            ('"\\ud800"', Code.PARSE),
+            (frame(params={"x": 1}).replace("1}", "1e999}"), Code.PARSE),
+            (frame(params={"x": 1}).replace("1}", "9" * 400 + ".0}"), Code.PARSE),
+            (frame(params={"x": 1}).replace("1}", "9" * 9999 + "}"), Code.PARSE),
+            (frame(params={"x": 1}).replace("1}", "NaN}"), Code.PARSE),
+            (frame(params=[1]), Code.REQUEST),
+            (frame(jsonrpc="1.0"), Code.REQUEST),
+            (frame(method="m" * 101), Code.REQUEST),
+            (frame(method=None), Code.REQUEST),
+            (frame(unknown=1), Code.REQUEST),
+            (b"{}", Code.REQUEST),
+        ],
+    )
+    def test_refused(self, text: str | bytes, code: Code) -> None:
+        """No JSON, no request, numbers that are none, fields that nobody knows."""
+        assert refused(text).code == code
+
+    @pytest.mark.parametrize("given_id", [True, 1.0, 1.5, [], {}, LARGEST_ID + 1, "x" * 129])
+    def test_ids_that_are_none(self, given_id: object) -> None:
+        """An id is a text or a whole number that every language can hold; `true` is not 1."""
+        error = refused(frame(id=given_id))
+        assert (error.code, error.request_id) == (Code.REQUEST, None)
+
+    def test_the_id_is_in_the_refusal(self) -> None:
+        """Whoever asked learns which of its requests was none."""
+        error = refused(frame(params=[]))
+        assert json.loads(error_frame(error.request_id, error))["id"] == 7
+
+    def test_depth(self) -> None:
+        """A frame has so many levels and no more, however few brackets its text has otherwise."""
+
+        def nested(levels: int) -> str:
+            return frame(params={"x": 0}).replace("0}", "[" * levels + "]" * levels + "}")
+
+        assert read_request(nested(DEEPEST - 2))
+        assert "levels" in str(refused(nested(DEEPEST)))
+        assert read_request(frame(params={"x": "[{" * 500}))
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            frame(params={}).replace('"id": 7', '"id": 7, "id": 7'),
+            frame(params={"session": "s", "tool": "ls"}).replace('"tool"', '"tool": "rm", "tool"'),
+            frame(params={"input": {"a:b": "c:d", "tool": 1}}).replace(
+                '"tool"', r'"t\u006fol": 2, "tool"'
+            ),
+            frame(params={"input": [{"x": 1}, {"tool": 1.5}]}).replace('"tool"', '"tool": 1e3, "tool"'),
+        ],
+    )
+    def test_a_key_that_stands_twice(self, text: str) -> None:
+        """Two readers could take two inputs from it: the refusal names the key."""
+        error = refused(text)
+        assert (error.code, error.request_id) == (Code.PARSE, 7)
+        assert '"tool"' in str(error) or '"id"' in str(error)
+        assert "stands twice" in str(error)
+
+    def test_colons_are_no_keys(self) -> None:
+        """Texts and keys with colons, and numbers of any size, are as they were sent."""
+        sent = {"url": "http://h:1/", '"a": "b"': [{"a": ":", "b": {"a": 10**4200}}], "a": {}}
+        assert read_request(frame(params=sent)).params == sent
+
+    def test_no_value_is_repeated(self) -> None:
+        """What does not fit is named by its field; its value, which may be secret, is not said."""
+        error = refused(frame(params="ilk_agent_secret"))
+        assert "params" in str(error)
+        assert "secret" not in str(error)
+
+
+class TestAnswers:
+    def test_round_trip(self) -> None:
+        """What either side writes, the other reads."""
+        asked = CallTool(session="s", call="c", tool="bash", input={"x": 10**30})
+        assert read_request(request_frame("tool.call", asked, 3).decode()).params["input"] == {
+            "x": 10**30
+        }
+        answered = read_incoming(result_frame(3, asked))
+        assert isinstance(answered, Response)
+        assert answered.id == 3
+        failed = read_incoming(error_frame(None, WireError(Code.LIMIT, "too much", {"limit": 3})))
+        assert isinstance(failed, Response)
+        assert failed.error is not None
+        assert failed.error.data == {"limit": 3}
+        assert isinstance(read_incoming(notice_frame("said", asked)), Notice)
+
+    def test_what_a_journal_may_hold(self) -> None:
+        """Recorded inputs of the server's own agents may be deeper than any request, or infinite."""
+
+        class Said(BaseModel):
+            x: object
+
+        deep: object = 0
+        for _ in range(220):
+            deep = [deep]
+        text = '{"jsonrpc":"2.0","method":"m","params":{"x":%s}}'
+        assert isinstance(read_incoming(text % json.dumps(deep)), Notice)
+        assert isinstance(read_incoming(text % "Infinity"), Notice)
+
+    def test_half_characters_in_an_error(self) -> None:
+        """A message about a file with a strange name is sent all the same."""
+        assert json.loads(error_frame(1, WireError(Code.REFUSED, "a\udcff")))["error"]["message"] == "a?"

@@ -1,0 +1,279 @@
+"""Kinds of operators' tokens, and read-only consoles: what each may ask a server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
+
+from interlock.engine.gate.types import GrantTerms
+from interlock.engine.gateway import RequestFailedError
+from interlock.engine.gateway.client.console import ConsoleClient
+from interlock.engine.gateway.protocol.agent_methods import HELLO
+from interlock.engine.gateway.protocol.console_methods import CONSOLE_METHODS
+from interlock.engine.gateway.protocol.framing import Code
+from interlock.engine.gateway.protocol.rights import KINDS, Rights, may
+from interlock.engine.gateway.protocol.schema import METHODS
+from interlock.engine.gateway.protocol.tokens import TokenError, TokenFile
+
+from ..client.examples import EXAMPLES
+from ..served import Served, raw, served, until
+from ..server.test_attacks_inside import ASKS, ask, code, wait_for_a_person
+
+CHANGES: dict[str, Rights] = {
+    "approval.decide": "decide",
+    "approval.extend": "decide",
+    "approval.reveal": "decide",
+    "session.abort": "decide",
+    "session.compact": "decide",
+    "session.end": "decide",
+    "session.send": "decide",
+    "change.confirm": "administer",
+    "change.drop": "administer",
+    "grant.revoke": "administer",
+    "net.toggle": "administer",
+    "session.go_on": "administer",
+    "session.mode": "administer",
+    "session.raise_limit": "administer",
+    "session.start": "administer",
+}
+
+
+@asynccontextmanager
+async def read_only(server: Served, secret: str) -> AsyncGenerator[ClientConnection, None]:
+    """A console by hand whose greeting says that it only looks."""
+    from websockets.asyncio.client import connect
+
+    from interlock.engine.gateway.server.access import SUBPROTOCOL
+
+    headers = {"Authorization": f"Bearer {secret}"}
+    hello = {"versions": [1], "read_only": True}
+    async with connect(
+        f"{server.url}/console", additional_headers=headers, subprotocols=[SUBPROTOCOL]
+    ) as socket:
+        await socket.send(json.dumps({"jsonrpc": "2.0", "id": 0, "method": HELLO, "params": hello}))
+        assert json.loads(await socket.recv())["result"]["rights"] == "look"
+        yield socket
+
+
+async def refused(socket: ClientConnection) -> set[str]:
+    """The methods for consoles that are not allowed on a connection."""
+    return {
+        method.name
+        for method in CONSOLE_METHODS
+        if code(await ask(socket, method.name, **EXAMPLES[method.name][0])) == Code.NOT_ALLOWED
+    }
+
+
+class TestTheTable:
+    def test_every_method_declares_its_kind(self) -> None:
+        """Whatever changes something is known to need more than looking, and nothing else is."""
+        operators = {each.name: each.needs for each in METHODS if each.kind == "operator"}
+        assert {name: needs for name, needs in operators.items() if needs != "look"} == CHANGES
+        assert set(operators.values()) == set(KINDS)
+        assert {each.needs for each in METHODS if each.kind == "agent"} == {"agent"}
+
+    def test_each_may_what_those_before_may(self) -> None:
+        """The kinds are in order; an agent's token is of none."""
+        found = {have: [each for each in KINDS if may(have, each)] for have in KINDS}
+        assert found == {"look": ["look"], "decide": ["look", "decide"], "administer": list(KINDS)}
+        assert not any(may(None, each) or may(each, "agent") for each in KINDS)
+
+
+class TestTheServer:
+    @pytest.mark.parametrize("rights", KINDS)
+    async def test_refuses_what_needs_more(self, tmp_path: Path, rights: Rights) -> None:
+        """Each method is asked for by hand with a token of each kind."""
+        async with served(tmp_path) as server:
+            secret = server.tokens.issue("operator", "cy", rights=rights)
+            async with raw(server, secret, "/console") as socket:
+                assert await refused(socket) == {
+                    n for n, needs in CHANGES.items() if not may(rights, needs)
+                }
+                found = await ask(socket, "net.toggle", **EXAMPLES["net.toggle"][0])
+                assert found.error is not None
+                remedy = "interlock token rotate cy --kind administer"
+                assert (remedy in found.error.message) is (rights != "administer")
+
+    async def test_a_read_only_console_changes_nothing(self, tmp_path: Path) -> None:
+        """Whatever the token may: who said so when it connected is held to it, whatever it asks."""
+        async with served(tmp_path) as server, read_only(server, server.ada) as socket:
+            assert await refused(socket) == set(CHANGES)
+            found = await ask(socket, "session.end", **EXAMPLES["session.end"][0])
+            assert found.error is not None
+            assert "connect without --read-only" in found.error.message
+
+    async def test_clients_know_their_rights(self, tmp_path: Path) -> None:
+        """A console learns what it may, and reads of what it may not what helps."""
+        async with served(tmp_path) as server:
+            secret = server.tokens.issue("operator", "cy", rights="decide")
+            async with (
+                ConsoleClient(server.url, server.ada) as ada,
+                ConsoleClient(server.url, server.ada, read_only=True) as looking,
+                ConsoleClient(server.url, secret) as cy,
+            ):
+                assert [each.rights for each in (ada, looking, cy)] == ["administer", "look", "decide"]
+                with pytest.raises(RequestFailedError, match="read-only"):
+                    await looking.close_session("bot-1")
+                outcome = await cy.set_mode("bot-1", "shadow", reason="trial")
+                assert not outcome.ok
+                assert "needs a token of kind 'administer', and that of 'cy' is of kind 'decide'" in (
+                    outcome.message
+                )
+
+    async def test_a_grant_is_more_than_an_answer(self, tmp_path: Path) -> None:
+        """Who may decide one call lets no later one pass; the request stays open for that."""
+        async with (
+            served(tmp_path, rules=ASKS) as server,
+            server.agent_client() as client,
+            client.session("bot") as gate,
+        ):
+            await wait_for_a_person(server, gate, "c1")
+            [waits] = await server.hub.approvals()
+            secret = server.tokens.issue("operator", "cy", rights="decide")
+            async with server.console(secret) as cy:
+                terms = GrantTerms("names", None, None, False)
+                said = await cy.decide(
+                    waits.id, approved=True, digest=waits.digest, reason="a release", grant=terms
+                )
+                assert not said.ok
+                assert "a grant needs a token of kind 'administer'" in said.message
+                assert (await cy.decide(waits.id, approved=True, digest=waits.digest)).ok
+
+
+def edited(server: Served, of: str, /, **members: str | None) -> None:
+    """Change what tokens.json says of a token, as an editor does; `None` takes a member off."""
+    content = json.loads(server.tokens.path.read_text())
+    [entry] = [each for each in content["tokens"] if each["name"] == of]
+    entry |= members
+    for gone in [key for key, value in entry.items() if value is None]:
+        del entry[gone]
+    server.tokens.path.write_text(json.dumps(content))
+
+
+class TestAnOpenConnection:
+    """What a token may is what its file says at the next request, not what it said at the connection."""
+
+    async def test_has_no_rights_that_were_taken(self, tmp_path: Path) -> None:
+        """Nothing is done for the request; whoever comes back is refused with the remedy."""
+        async with (
+            served(tmp_path, rules=ASKS) as server,
+            server.agent_client() as client,
+            client.session("bot") as gate,
+        ):
+            async with raw(server, server.ada, "/console") as socket:
+                assert code(await ask(socket, "session.mode", session=gate.id, mode="enforce")) is None
+                edited(server, "ada", rights="look")
+                with pytest.raises(ConnectionClosed, match="come back"):
+                    await ask(socket, "session.mode", session=gate.id, mode="shadow", reason="mine")
+                assert socket.close_code == 1012
+            assert (await server.hub.session(gate.id)).mode == "enforce"
+            async with raw(server, server.ada, "/console") as socket:
+                again = await ask(socket, "session.mode", session=gate.id, mode="shadow", reason="mine")
+                assert code(again) == Code.NOT_ALLOWED
+
+    async def test_comes_back_with_what_it_may(self, tmp_path: Path) -> None:
+        """A console whose rights were taken knows those that are left."""
+        async with served(tmp_path) as server, server.console() as ada:
+            edited(server, "ada", rights="look")
+
+            async def told() -> bool:
+                await ada.sessions()
+                return ada.rights == "look"
+
+            await until(told)
+
+    @pytest.mark.parametrize(
+        ("path", "name", "change"),
+        [
+            ("/console", "ada", {"name": "eve"}),
+            ("/console", "ada", {"kind": "agent", "rights": None}),
+            ("/agent", "bot", {"kind": "operator"}),
+            ("/agent", "bot", {"owner": "ada"}),
+        ],
+    )
+    async def test_is_nobody_elses(
+        self, tmp_path: Path, path: str, name: str, change: dict[str, str | None]
+    ) -> None:
+        """A token that became another's, or of another kind, is not used under what it was."""
+        async with served(tmp_path) as server:
+            secret = server.ada if name == "ada" else server.agent
+            async with raw(server, secret, path) as socket:
+                edited(server, name, **change)
+                with pytest.raises(ConnectionClosed):
+                    await ask(socket, "session.history" if name == "ada" else "session.open")
+                assert socket.close_code == 1012
+
+    async def test_answers_nothing_by_halves(self, tmp_path: Path) -> None:
+        """Of two approvals the first does not count once its token may only look."""
+        rules = "require human-approval before deploy by 2"
+        async with (
+            served(tmp_path, rules=rules) as server,
+            server.agent_client() as client,
+            client.session("bot") as gate,
+        ):
+            await wait_for_a_person(server, gate, "c1")
+            async with server.console() as ada, server.console(server.ben) as ben:
+                [waits] = await server.hub.approvals()
+                assert (await ada.decide(waits.id, approved=True, digest=waits.digest)).ok
+                edited(server, "ada", rights="look")
+                said = await ben.decide(waits.id, approved=True, digest=waits.digest)
+                assert not said.ok
+                assert "The approval of ada no longer counts" in said.message
+
+
+class TestLargeNumbers:
+    async def test_no_journal_has_them(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        """A number beyond any event's is a parameter that does not fit, and no failure of the server."""
+        async with served(tmp_path) as server, raw(server, server.ada, "/console") as socket:
+            asked = 0
+            for method in CONSOLE_METHODS:
+                for example in EXAMPLES[method.name]:
+                    for name, value in example.items():
+                        if type(value) is int:
+                            found = await ask(socket, method.name, **{**example, name: 2**63})
+                            assert code(found) == Code.PARAMS, (method.name, name)
+                            asked += 1
+            assert asked >= 8
+            assert not [each for each in caplog.records if each.levelname == "ERROR"]
+
+
+class TestTokens:
+    def test_one_from_before_there_were_kinds(self, tmp_path: Path) -> None:
+        """An operator's token without a kind goes on doing everything, also after its rotation."""
+        tokens = TokenFile(tmp_path / "tokens.json")
+        secret = tokens.issue("operator", "ada", rights="look")
+        text = tokens.path.read_text()
+        assert '"rights": "look"' in text
+        tokens.path.write_text(text.replace(',\n      "rights": "look"', ""))
+        found = tokens.find(secret)
+        assert found is not None
+        assert found.rights == "administer"
+        tokens.rotate("ada")
+        assert [each.rights for each in tokens.tokens()] == ["administer"]
+
+    def test_rotation(self, tmp_path: Path) -> None:
+        """A token's kind stays until its rotation names another, which the new secret alone has."""
+        tokens = TokenFile(tmp_path / "tokens.json")
+        tokens.issue("operator", "ada", rights="look")
+        old = tokens.rotate("ada")
+        new = tokens.rotate("ada", rights="decide", overlap=60)
+        found = [tokens.find(each) for each in (old, new)]
+        assert [None if each is None else each.rights for each in found] == ["look", "decide"]
+
+    def test_agents_have_none(self, tmp_path: Path) -> None:
+        """No kind makes an agent's token one for people."""
+        tokens = TokenFile(tmp_path / "tokens.json")
+        with pytest.raises(TokenError, match="only an operator's"):
+            tokens.issue("agent", "bot", rights="administer")
+        secret = tokens.issue("agent", "bot")
+        with pytest.raises(TokenError, match="only an operator's"):
+            tokens.rotate("bot", rights="look")
+        found = tokens.find(secret)
+        assert found is not None
+        assert found.rights is None

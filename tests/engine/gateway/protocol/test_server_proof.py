@@ -1,0 +1,205 @@
+"""Who listens on a port proves that it knows the client's token before that is sent there."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.gateway.client.agent import AgentClient
+from interlock.engine.gateway.client.connection import GatewayError, NotAdmittedError, UnreachableError
+from interlock.engine.gateway.client.console import ConsoleClient
+from interlock.engine.gateway.hooks.websocket import GoneError, HookError, NotLetInError, prove
+from interlock.engine.gateway.protocol.address import Address
+from interlock.engine.gateway.protocol.server_proof import NONCE_HEADER, PATH, TOKEN_HEADER, Question
+from interlock.engine.gateway.server.limits import Limits
+
+from ..served import Served, served
+
+SECRET = "ilk_agent_a-secret-of-somebody"
+
+
+@asynccontextmanager
+async def listening(answer: Callable[[bytes], bytes]) -> AsyncGenerator[tuple[str, list[bytes]], None]:
+    """Somebody else who listens in a server's place, and everything that was said there."""
+    heard: list[bytes] = []
+
+    async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(answer(heard[-1]))
+        await writer.drain()
+        writer.close()
+
+    listener = await asyncio.start_server(meet, "127.0.0.1", 0)
+    async with listener:
+        yield f"ws://127.0.0.1:{listener.sockets[0].getsockname()[1]}", heard
+
+
+def page(status: str, body: str) -> bytes:
+    return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+
+
+async def asked(server: Served, lines: dict[str, str]) -> tuple[int, str]:
+    """What the server answers to such a question."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.address.port)
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    writer.write(f"GET {PATH} HTTP/1.1\r\n{head}\r\n".encode())
+    answer = (await reader.read()).decode()
+    writer.close()
+    return int(answer.split()[1]), answer.partition("\r\n\r\n")[2].strip()
+
+
+def question(secret: str, host: str, nonce: str = "0" * 64) -> dict[str, str]:
+    """As docs/protocol.md has it, without the code that is tested."""
+    key = hashlib.sha256(secret.encode()).digest()
+    name = hmac.new(key, b"interlock name", hashlib.sha256).hexdigest()[:32]
+    return {"Host": host, TOKEN_HEADER: name, NONCE_HEADER: nonce}
+
+
+class TestClients:
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            lambda _: b"\x00" * 100_000,
+            lambda _: b"SSH-2.0-x\r\n",
+            lambda _: page("200 OK", ""),
+            lambda _: page("200 OK", "0" * 64),
+            lambda asked: page("200 OK", asked.decode().split("Nonce: ")[1][:64]),
+            lambda _: page("404 Not Found", "Connect to /agent or /console"),
+            lambda _: page("401 Unauthorized", "This token is not known here"),
+            lambda _: b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
+        ],
+    )
+    async def test_tell_strangers_nothing(self, answer: Callable[[bytes], bytes]) -> None:
+        """Whoever cannot prove it gets no token, of agents, consoles and hooks alike."""
+        async with listening(answer) as (url, heard):
+            for client in (AgentClient(url, SECRET, patience=0.0), ConsoleClient(url, SECRET)):
+                with pytest.raises(NotAdmittedError, match="not sent"):
+                    await client.link.open()
+            with pytest.raises(NotLetInError, match="not sent"):
+                await asyncio.to_thread(prove, url, SECRET, time.monotonic() + 5.0)
+            assert len(heard) == 3
+            for each in heard:
+                assert SECRET.encode() not in each
+                assert b"Authorization" not in each
+                assert hashlib.sha256(SECRET.encode()).hexdigest().encode() not in each
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            lambda _: b"",
+            lambda _: b"HT",
+            lambda _: b"HTTP/1.1 200 OK\r\nContent-Le",
+            lambda _: page("200 OK", "0" * 64)[:-1],
+            lambda _: page("401 Unauthorized", "This token is not known here")[:-5],
+        ],
+    )
+    async def test_lost_on_the_way(self, answer: Callable[[bytes], bytes]) -> None:
+        """Half an answer is a lost connection and nobody's word about a token, which is not sent."""
+        async with listening(answer) as (url, heard):
+            for client in (AgentClient(url, SECRET, patience=0.0), ConsoleClient(url, SECRET)):
+                with pytest.raises(UnreachableError, match="lost"):
+                    await client.link.open()
+            with pytest.raises(GoneError, match="lost"):
+                await asyncio.to_thread(prove, url, SECRET, time.monotonic() + 5.0)
+            assert len(heard) == 3
+            assert all(SECRET.encode() not in each for each in heard)
+
+    async def test_come_back_later(self) -> None:
+        """A server that takes nobody now is tried again; it is no stranger for that."""
+        async with listening(lambda _: page("503 Service Unavailable", "later")) as (url, _):
+            with pytest.raises(UnreachableError, match="later"):
+                await AgentClient(url, SECRET, patience=0.0).link.open()
+            with pytest.raises(GoneError, match="later"):
+                await asyncio.to_thread(prove, url, SECRET, time.monotonic() + 5.0)
+
+    async def test_ask_anew_each_time(self) -> None:
+        """No two questions are the same: an answer that was overheard is of no use."""
+        texts = {Question(SECRET, "h:1").text for _ in range(50)}
+        assert len(texts) == 50
+
+    async def test_silence(self) -> None:
+        """Who says nothing is given up in time."""
+        listener = await asyncio.start_server(lambda r, w: asyncio.sleep(60), "127.0.0.1", 0)
+        async with listener:
+            url = f"ws://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+            with pytest.raises(HookError, match="does not answer"):
+                await asyncio.to_thread(prove, url, SECRET, time.monotonic() + 0.2)
+
+    async def test_their_own_server(self, tmp_path: Path) -> None:
+        """A server of theirs proves it, to every kind of client."""
+        async with served(tmp_path) as server, server.agent_client() as agent, server.console():
+            assert agent.link.welcome is not None
+            await asyncio.to_thread(prove, server.url, server.agent, time.monotonic() + 5.0)
+
+
+class TestServer:
+    async def test_as_documented(self, tmp_path: Path) -> None:
+        """The proof is what the document says, for tokens in force only."""
+        async with served(tmp_path) as server:
+            host, key = f"127.0.0.1:{server.address.port}", hashlib.sha256(server.agent.encode())
+            made = hmac.new(key.digest(), f"interlock proof {host} {'0' * 64}".encode(), hashlib.sha256)
+            assert await asked(server, question(server.agent, host)) == (200, made.hexdigest())
+            server.tokens.revoke("bot")
+            assert (await asked(server, question(server.agent, host)))[0] == 401
+            with pytest.raises(GatewayError, match="does not know this token"):
+                await server.agent_client().link.open()
+
+    async def test_passes_on_for_nobody(self, tmp_path: Path) -> None:
+        """A question about another host has no answer here: nobody can ask it for somebody else."""
+        async with served(tmp_path) as server:
+            port = server.address.port
+            for host in ("127.0.0.1:1", f"localhost:{port}", f"[::1]:{port}", "example.com", ""):
+                status, said = await asked(server, question(server.agent, host))
+                assert status == 421, said
+
+    async def test_of_another_address_of_this_machine(self, tmp_path: Path) -> None:
+        """Who listens on the same port there passes the question on, and gets no token."""
+        async with served(tmp_path, address=Address("127.0.0.2", 0)) as server:
+            heard = bytearray()
+
+            async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                own_reader, own_writer = await asyncio.open_connection("127.0.0.2", server.address.port)
+                asked_for = await reader.readuntil(b"\r\n\r\n")
+                heard.extend(asked_for)
+                own_writer.write(asked_for)
+                writer.write(await own_reader.read())
+                writer.close()
+                own_writer.close()
+
+            port = server.address.port
+            async with await asyncio.start_server(pass_on, "127.0.0.1", port):
+                for host in ("127.0.0.1", "localhost"):
+                    client = AgentClient(f"ws://{host}:{port}", server.agent, patience=1.0)
+                    with pytest.raises(NotAdmittedError, match="not sent"):
+                        await client.link.open()
+            assert heard.count(b"GET /proof") == 2
+            assert server.agent.encode() not in heard
+
+    @pytest.mark.parametrize("nonce", ["", "0" * 63, "0" * 65, "g" * 64, "A" * 64, "0" * 5000])
+    async def test_no_question(self, tmp_path: Path, nonce: str) -> None:
+        """What is no question has no answer."""
+        async with served(tmp_path) as server:
+            host = f"127.0.0.1:{server.address.port}"
+            assert (await asked(server, question(server.agent, host, nonce)))[0] == 400
+
+    async def test_of_a_page(self, tmp_path: Path) -> None:
+        """A browser's page asks for nothing."""
+        async with served(tmp_path) as server:
+            host = f"127.0.0.1:{server.address.port}"
+            lines = question(server.agent, host) | {"Origin": f"http://{host}"}
+            assert (await asked(server, lines))[0] == 400
+
+    async def test_guessing(self, tmp_path: Path) -> None:
+        """Names of tokens that are none count as wrong tokens do; a good one is never kept out."""
+        async with served(tmp_path, limits=Limits(failures=3)) as server:
+            host = f"127.0.0.1:{server.address.port}"
+            wrong = [(await asked(server, question(f"wrong-{n}", host)))[0] for n in range(5)]
+            assert wrong == [401, 401, 401, 429, 429]
+            assert (await asked(server, question(server.agent, host)))[0] == 200

@@ -1,0 +1,160 @@
+"""The door, header by header."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+from websockets.datastructures import Headers
+
+from interlock.engine.gateway.protocol.tokens import Identity, TokenFile
+from interlock.engine.gateway.server.access import Guard, Refused
+from interlock.engine.gateway.server.limits import Failures
+
+HOST = "127.0.0.1:8737"
+
+
+class Door:
+    def __init__(self, directory: Path, **options: object) -> None:
+        tokens = TokenFile(directory / "tokens.json")
+        self.agent = tokens.issue("agent", "bot")
+        self.operator = tokens.issue("operator", "ada")
+        hosts = frozenset({HOST, "localhost:8737"})
+        self.tokens = tokens
+        self.guard = Guard(tokens, Failures(5), hosts, **options)  # type: ignore[arg-type]
+
+    def ask(self, *headers: tuple[str, str], path: str = "/agent") -> Identity | int:
+        found = self.guard.check(path, Headers([("Host", HOST), *headers]), "10.0.0.1")
+        return int(found.status) if isinstance(found, Refused) else found
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Door:
+    return Door(tmp_path)
+
+
+def bearer(secret: str) -> tuple[str, str]:
+    return "Authorization", f"Bearer {secret}"
+
+
+class TestTokens:
+    def test_let_in(self, door: Door) -> None:
+        """With the token of its kind, however the scheme is written; the name is the token's."""
+        found = door.ask(("authorization", f"bEARER  {door.agent} "))
+        assert isinstance(found, Identity)
+        assert (found.kind, found.name) == ("agent", "bot")
+
+    def test_as_a_subprotocol(self, door: Door) -> None:
+        """Who cannot set headers offers it beside the protocol."""
+        found = door.ask(("Sec-WebSocket-Protocol", f"interlock.v1, bearer.{door.agent}"))
+        assert isinstance(found, Identity)
+        assert door.ask(("Sec-WebSocket-Protocol", "interlock.v1, bearer.x")) == 401
+
+    def test_two_of_them(self, door: Door) -> None:
+        """Two tokens, even the same one, are one too many; so are two headers."""
+        offered = ("Sec-WebSocket-Protocol", f"bearer.{door.agent}")
+        assert door.ask(bearer(door.agent), offered) == 400
+        assert door.ask(offered, offered) == 400
+        assert door.ask(bearer(door.agent), bearer(door.agent)) == 400
+
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            (),
+            (("Authorization", "Bearer"),),
+            (("Authorization", "Bearer "),),
+            (("Authorization", "Basic {agent}"),),
+            (("Authorization", "{agent}"),),
+            (("Authorization", "Bearer {agent}x"),),
+            (("Authorization", "Bearer {agent} {agent}"),),
+            (("Cookie", "token={agent}"),),
+        ],
+    )
+    def test_none(self, door: Door, headers: tuple[tuple[str, str], ...]) -> None:
+        """Without a whole token, or somewhere else, nobody comes in."""
+        given = [(name, value.replace("{agent}", door.agent)) for name, value in headers]
+        assert door.ask(*given) == HTTPStatus.UNAUTHORIZED
+
+    def test_of_the_other_kind(self, door: Door) -> None:
+        """An agent's token opens no console, and an operator's no agent's door."""
+        assert door.ask(bearer(door.agent), path="/console") == 403
+        assert door.ask(bearer(door.operator), path="/agent") == 403
+        assert isinstance(door.ask(bearer(door.operator), path="/console"), Identity)
+
+    def test_a_file_that_cannot_be_trusted(self, door: Door) -> None:
+        """Nobody comes in while the tokens are open to others, not even with one of them."""
+        door.tokens.path.chmod(0o644)
+        assert door.ask(bearer(door.agent)) == 503
+
+    def test_guessing(self, door: Door) -> None:
+        """Who guesses is told to wait; who has a token comes in all the same, also from there."""
+        said = [door.ask(bearer("wrong")) for _ in range(7)]
+        assert said == [401] * 5 + [429] * 2
+        assert isinstance(door.ask(bearer(door.agent)), Identity)
+
+
+class TestHosts:
+    @pytest.mark.parametrize(
+        "host", ["evil.example:8737", "127.0.0.1", "127.0.0.1:80", "localhost.:8737", "", "[::]:8737"]
+    )
+    def test_a_name_that_is_not_ours(self, door: Door, host: str) -> None:
+        """A name that was made to point here is not one of the server's."""
+        found = door.guard.check("/agent", Headers([("Host", host), bearer(door.agent)]), "")
+        assert isinstance(found, Refused)
+        assert found.status == HTTPStatus.MISDIRECTED_REQUEST
+
+    def test_none_or_two(self, door: Door) -> None:
+        """Without a Host, or with two, nothing is known about where somebody wanted to go."""
+        found = door.guard.check("/agent", Headers([bearer(door.agent)]), "")
+        assert isinstance(found, Refused)
+        assert door.ask(("Host", HOST), bearer(door.agent)) == 400
+
+    def test_any_address(self, tmp_path: Path) -> None:
+        """A server on every address takes bare addresses, which no DNS gave, and no names."""
+        door = Door(tmp_path, any_address=True)
+
+        def status(host: str) -> int:
+            found = door.guard.check("/agent", Headers([("Host", host), bearer(door.agent)]), "")
+            return int(found.status) if isinstance(found, Refused) else 101
+
+        good = ("192.168.1.5:8737", "[fe80::1]:8737", "10.0.0.1")
+        bad = (
+            "evil.example",
+            "10.0.0.1.evil.example",
+            "[::1",
+            "[::1]evil",
+            "1.2.3.4:x",
+            "999.1.1.1",
+            "1.2",
+        )
+        assert {status(host) for host in good} == {101}
+        assert {status(host) for host in bad} == {421}
+
+
+class TestOrigins:
+    @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:8737", ""])
+    def test_a_page_nobody_allowed(self, door: Door, origin: str) -> None:
+        """A browser's page comes in only where it was allowed, whatever token it has."""
+        assert door.ask(("Origin", origin), bearer(door.agent)) == 403
+
+    def test_an_allowed_one(self, tmp_path: Path) -> None:
+        """An allowed page still needs a token; two Origins are none."""
+        door = Door(tmp_path, origins=("https://ops.example",))
+        origin = ("Origin", "https://ops.example")
+        assert isinstance(door.ask(origin, bearer(door.agent)), Identity)
+        assert door.ask(origin) == 401
+        assert door.ask(origin, origin, bearer(door.agent)) == 400
+
+    def test_strangers_pages_count_for_nothing(self, door: Door) -> None:
+        """A page in somebody's browser cannot use up the guesses of this machine."""
+        for _ in range(20):
+            assert door.ask(("Origin", "https://evil.example"), bearer("wrong")) == 403
+        assert door.ask(bearer("wrong")) == 401
+
+
+class TestPaths:
+    def test_others(self, door: Door) -> None:
+        """There are two doors."""
+        for path in ("/", "/agent/", "/AGENT", "/console/../agent", "//agent"):
+            assert door.ask(bearer(door.agent), path=path) == 404

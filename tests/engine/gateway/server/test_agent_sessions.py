@@ -1,0 +1,207 @@
+"""Sessions of agents elsewhere: opened twice, left, found again, and who waits for their calls."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.gateway import Address, NotAdmittedError, RequestFailedError
+from interlock.engine.gateway.protocol.agent_methods import OPEN, OpenSession
+from interlock.engine.gateway.protocol.framing import Code, request_frame
+from interlock.engine.gateway.server.limits import Limits
+from interlock.engine.history.model.events import CallDecided, SessionOpened
+
+from ..served import Served, raw, served, until
+
+ASKS = "require human-approval before deploy"
+
+
+async def nobody_waits(served: Served) -> bool:
+    return not await served.hub.approvals()
+
+
+class TestOpening:
+    async def test_the_same_id_at_once(self, tmp_path: Path) -> None:
+        """However many ask for one id at the same time, it is opened once and all have it."""
+        async with served(tmp_path) as server, server.agent_client() as a, server.agent_client() as b:
+            opened = await asyncio.gather(*(c.open("bot", session="s-1") for c in (a, b) * 8))
+            assert {each.id for each in opened} == {"s-1"}
+            assert len(await server.hub.sessions()) == 1
+            events = await server.hub.recorded("s-1")
+            assert sum(isinstance(event.body, SessionOpened) for event in events) == 1
+
+    async def test_another_token_at_once(self, tmp_path: Path) -> None:
+        """Of two tokens that ask for one id at the same time, one has it."""
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as a,
+            server.agent_client(server.other) as b,
+        ):
+            opened = await asyncio.gather(
+                a.open("bot", session="s-1"), b.open("bot", session="s-1"), return_exceptions=True
+            )
+            refused = [each for each in opened if isinstance(each, RequestFailedError)]
+            assert [each.code for each in refused] == [Code.UNKNOWN]
+
+    async def test_a_connection_that_is_lost_meanwhile(self, tmp_path: Path) -> None:
+        """What was asked before the connection was lost is found by asking again."""
+        async with served(tmp_path) as server:
+            for number in range(10):
+                name = f"s-{number}"
+                async with raw(server, server.agent) as socket:
+                    asked = OpenSession(agent="bot", session=name)
+                    await socket.send(request_frame(OPEN.name, asked, 1), text=True)
+                    await asyncio.sleep(0.001 * number)
+                    socket.transport.abort()
+                async with server.agent_client() as client:
+                    gate = await client.open("bot", session=name)
+                    assert (await gate.call("ls", {})).outcome == "allow"
+
+    async def test_one_that_has_ended(self, tmp_path: Path) -> None:
+        """An id stands for one session: it is not opened again, and the error says how to go on."""
+        async with served(tmp_path) as server, server.agent_client() as client:
+            gate = await client.open("bot", session="s-1")
+            await gate.call("push", {})
+            await gate.close()
+            with pytest.raises(RequestFailedError, match=r"session\.resume") as refused:
+                await client.open("bot", session="s-1")
+            assert refused.value.code == Code.REFUSED
+            again = await client.resume("s-1")
+            assert [(await again.call("push", {})).outcome for _ in range(2)] == ["allow", "block"]
+
+    async def test_labels(self, tmp_path: Path) -> None:
+        """Names of tools for people reach the people."""
+        async with served(tmp_path) as server, server.agent_client() as client:
+            gate = await client.open("bot", tools=["rm"], labels={"rm": "Remove a file"})
+            state = await server.hub.session(gate.id)
+            assert state.labels == {"rm": "Remove a file"}
+
+
+class TestTwoConnections:
+    async def test_of_one_token(self, tmp_path: Path) -> None:
+        """Both wait for the same person, and have the same answer; one that leaves takes nothing back."""
+        async with (
+            served(tmp_path, rules=ASKS, limits=Limits(absent=0.01)) as server,
+            server.agent_client() as a,
+            server.agent_client() as b,
+        ):
+            gate = await a.open("bot")
+            same = await b.resume(gate.id)
+            first = asyncio.create_task(gate.call("deploy", {}, call_id="d1"))
+            await until(server.hub.approvals)
+            second = asyncio.create_task(same.call("deploy", {}, call_id="d1"))
+            await asyncio.sleep(0.05)
+            await a.close()
+            await asyncio.gather(first, return_exceptions=True)
+            await asyncio.sleep(0.05)
+            request = (await server.hub.approvals())[0]
+            await server.hub.decide(request.id, approved=True, by="ada")
+            assert (await second).outcome == "allow"
+
+
+class TestNobodyWaits:
+    async def test_taken_back_after_a_while(self, tmp_path: Path) -> None:
+        """A call whose agent is gone leaves the queue undecided and is judged anew if it comes back."""
+        async with served(tmp_path, rules=ASKS, limits=Limits(absent=0.05)) as server:
+            client = server.agent_client()
+            gate = await client.open("bot")
+            going = asyncio.create_task(gate.call("deploy", {}, call_id="d1"))
+            await until(server.hub.approvals)
+            await client.close()
+            await asyncio.gather(going, return_exceptions=True)
+            await until(lambda: nobody_waits(server))
+            events = await server.hub.recorded(gate.id)
+            assert not [event for event in events if isinstance(event.body, CallDecided)]
+            async with server.agent_client() as again:
+                gate = await again.resume(gate.id)
+                going = asyncio.create_task(gate.call("deploy", {}, call_id="d1"))
+                request = (await until(server.hub.approvals))[0]
+                await server.hub.decide(request.id, approved=True, by="ada")
+                assert (await going).outcome == "allow"
+
+    async def test_a_wrong_question_keeps_nothing_open(self, tmp_path: Path) -> None:
+        """Asking wrongly about a call that was left does not keep it in the queue."""
+        limits = Limits(absent=0.2)
+        async with (
+            served(tmp_path, rules=ASKS, limits=limits) as server,
+            server.agent_client() as client,
+        ):
+            gate = await client.open("bot")
+            assert (await gate.call("deploy", {}, call_id="d1", wait=0.0)).outcome == "waiting"
+            await until(server.hub.approvals)
+            with pytest.raises(RequestFailedError):
+                await gate.call("deploy", {"other": 1}, call_id="d1")
+            await until(lambda: nobody_waits(server))
+
+    async def test_an_idle_session(self, tmp_path: Path) -> None:
+        """A session that nobody uses is ended, and can be gone on with."""
+        async with served(tmp_path, limits=Limits(idle=0.05)) as server, server.agent_client() as client:
+            gate = await client.open("bot")
+            await asyncio.sleep(0.1)
+            await server.gateway.sessions.end_idle()
+            assert "interlock" in await until(lambda: asyncio.sleep(0, gate.ended))
+            assert (await (await client.resume(gate.id)).call("ls", {})).outcome == "allow"
+
+
+class TestOutputs:
+    async def test_larger_than_a_frame(self, tmp_path: Path) -> None:
+        """A result that is too large to send is recorded shortened, and says so; the connection stays."""
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as client,
+            client.session("bot") as gate,
+        ):
+            await gate.call("cat", {}, call_id="c1")
+            await gate.result("c1", "é\x00" * 2_000_000)
+            output = (await server.hub.session(gate.id)).calls["c1"].output
+            assert output is not None
+            assert "more characters were not sent" in output
+            with pytest.raises(RequestFailedError) as refused:
+                await gate.call("cat", {"text": "x" * 2_000_000})
+            assert refused.value.code == Code.LIMIT
+            assert (await gate.call("ls", {})).outcome == "allow"
+
+    async def test_ids_that_models_use_again(self, tmp_path: Path) -> None:
+        """A model that numbers its calls anew each time has each of them judged."""
+        call = {"id": "call_0", "function": {"name": "push", "arguments": "{}"}}
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as client,
+            client.session("bot") as gate,
+        ):
+            said = [await gate.run(call, {"push": lambda: "pushed"}) for _ in range(3)]
+            assert [each["content"] for each in said[:2]] == ["pushed", "pushed"]
+            assert said[2]["content"] != "pushed"
+
+
+class TestUnixSockets:
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+    async def test_of_another_user(self, tmp_path: Path) -> None:
+        """A client gives no token to a socket that somebody else has made."""
+        path = tmp_path / "gate.sock"
+        async with served(tmp_path, address=Address(path=path)) as server:
+            os.chown(path, 12345, -1)
+            with pytest.raises(NotAdmittedError, match="another user"):
+                await server.agent_client().link.open()
+
+    async def test_a_dead_server_s(self, tmp_path: Path) -> None:
+        """A socket that nobody listens on any more is replaced; one that answers is not."""
+        path = tmp_path / "gate.sock"
+        async with served(tmp_path, address=Address(path=path)):
+            (tmp_path / "other").mkdir()
+            with pytest.raises(OSError, match="another server"):
+                async with served(tmp_path / "other", address=Address(path=path)):
+                    pass
+        import socket
+
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(str(path))
+        async with (
+            served(tmp_path, address=Address(path=path)) as server,
+            server.agent_client() as client,
+        ):
+            await client.open("bot")
+        assert not path.exists()

@@ -1,0 +1,97 @@
+"""How much one may ask for: buckets, and refused tokens."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine.gateway.server.limits import Bucket, Failures, values, weight
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class TestBucket:
+    @given(
+        st.integers(1, 50),
+        st.lists(st.tuples(st.floats(0, 3), st.floats(1, 20)), min_size=1, max_size=60),
+    )
+    def test_never_more_than_its_rate(self, rate: int, asked: list[tuple[float, float]]) -> None:
+        """Whoever waits as told gets through at most one rest's worth and then `rate` a second."""
+        clock = Clock()
+        bucket = Bucket(rate, clock)
+        passed, began = 0.0, clock.now
+        for pause, messages in asked:
+            clock.now += pause
+            clock.now += bucket.take(messages)
+            passed += messages
+            assert passed <= rate + (clock.now - began) * rate + 1e-6
+
+    def test_a_rest_gives_no_more_than_one(self) -> None:
+        """Who was silent for a day may send as much at once as who was for a second."""
+        clock = Clock()
+        bucket = Bucket(10, clock)
+        clock.now += 86_400
+        assert [bucket.take() for _ in range(11)] == [0.0] * 10 + [0.1]
+
+
+def members(value: object) -> int:
+    """The values in all lists and objects of a value, an empty one counting as one."""
+    if not isinstance(value, dict | list):
+        return 0
+    parts = list(value.values()) if isinstance(value, dict) else value
+    return max(1, len(parts)) + sum(map(members, parts))
+
+
+class TestWeight:
+    @given(
+        st.recursive(
+            st.none() | st.integers() | st.text('ab\\",[]{}é\n'),
+            lambda inner: st.lists(inner) | st.dictionaries(st.text('a\\",['), inner),
+        )
+    )
+    def test_values(self, value: object) -> None:
+        """However a text is written, its values are counted, and nothing that stands in strings."""
+        message = [value, ",[{" * 30]
+        for ascii_only in (True, False):
+            assert values(json.dumps(message, ensure_ascii=ascii_only)) == members(message)
+        assert values(json.dumps(value)) >= members(value)
+
+    def test_small_values_count(self) -> None:
+        """A frame of lists counts by their number, one of prose by its size."""
+        assert weight("[" + ",".join(["[]"] * 10_000) + "]") > 200
+        assert weight(json.dumps("def f(x): return [x, {1: 2}]\n" * 1000)) < 10
+        assert weight('{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":[1,2]}}') < 1.1
+        assert weight(b"[" * 4096) == 2
+
+
+class TestFailures:
+    def test_within_a_minute(self) -> None:
+        """The count is of the last minute, and of one address."""
+        clock = Clock()
+        failures = Failures(3, clock)
+        for _ in range(3):
+            assert not failures.too_many("a")
+            failures.note("a")
+        assert failures.too_many("a")
+        assert not failures.too_many("b")
+        clock.now += 60
+        assert not failures.too_many("a")
+
+    def test_addresses_without_end(self) -> None:
+        """However many addresses come, only the latest are remembered, and few times of each."""
+        failures = Failures(3, Clock())
+        for number in range(Failures.KEPT + 50):
+            failures.note(str(number))
+        for _ in range(100):
+            failures.note("same")
+        found = failures._found  # type: ignore[reportPrivateUsage]
+        assert len(found) == Failures.KEPT
+        assert len(found["same"]) == 4

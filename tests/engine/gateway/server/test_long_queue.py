@@ -1,0 +1,163 @@
+"""A console that connects to a server with a long queue: what it knows before it has read all of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.approvals.queue import FIRST, Unread, in_order
+from interlock.engine.gateway.client import console as console_client
+from interlock.engine.gateway.client.agent import AgentSession
+from interlock.engine.gateway.client.console import ConsoleClient
+from interlock.engine.gateway.protocol.agent_methods import OfSession
+from interlock.engine.gateway.protocol.console_methods import QUEUE, First
+from interlock.engine.gateway.server import console_handler as console_desk
+from interlock.engine.gateway.server.connection import Handler
+from interlock.engine.history.model.events import ApprovalRequested, JournalEvent
+from interlock.engine.history.model.state import SessionState
+
+from ..served import Served, served, until
+
+LONG = FIRST + 24
+"""Requests of four sessions."""
+RULES = "require human-approval before deploy"
+
+
+@asynccontextmanager
+async def waiting(
+    directory: Path, number: int = LONG, *, text: str = ""
+) -> AsyncGenerator[tuple[Served, list[AgentSession]]]:
+    """A server where so many requests wait."""
+    async with served(directory, rules=RULES) as server, server.agent_client() as client:
+        gates = [await client.open("bot") for _ in range(4)]
+        calls = [
+            asyncio.create_task(gates[n % 4].call("deploy", {"n": n, "text": text}))
+            for n in range(number)
+        ]
+
+        async def all_wait() -> bool:
+            return len(await server.hub.approvals()) == number
+
+        await until(all_wait)
+        yield server, gates
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def known(console: ConsoleClient) -> int:
+    """All that wait, as the console knows it."""
+    return len(await console.approvals()) + console.unread().requests
+
+
+class TestWhileItIsRead:
+    """The rest is not read before the test ends."""
+
+    @pytest.fixture
+    def read(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """The sessions whose states a console has asked for."""
+        asked: list[str] = []
+        usual = console_desk.ConsoleDesk._session  # pyright: ignore[reportPrivateUsage]
+
+        async def noted(desk: console_desk.ConsoleDesk, wanted: OfSession) -> SessionState:
+            asked.append(wanted.session)
+            return await usual(desk, wanted)
+
+        monkeypatch.setattr(console_desk.ConsoleDesk, "_session", noted)
+        monkeypatch.setattr(console_client, "FIRST_PAINT", 3600.0)
+        return asked
+
+    async def test_the_beginning(self, tmp_path: Path, read: list[str]) -> None:
+        """At once there are the first requests in their order and the number of all, and no state."""
+        async with waiting(tmp_path) as (server, _), server.console() as console:
+            everything = await server.hub.approvals()
+            assert in_order(await console.approvals()) == in_order(everything)[:FIRST]
+            assert console.unread() == Unread(sessions=4, requests=LONG - FIRST)
+            assert await console.sessions() == []
+            assert read == []
+
+    async def test_a_session_that_is_asked_for(self, tmp_path: Path, read: list[str]) -> None:
+        """It is read by itself, with its requests."""
+        async with waiting(tmp_path) as (server, gates), server.console() as console:
+            assert await console.session(gates[2].id) == await server.hub.session(gates[2].id)
+            assert read == [gates[2].id]
+            assert await known(console) == LONG
+            assert console.unread().sessions == 3
+
+    async def test_an_arrival(self, tmp_path: Path, read: list[str]) -> None:
+        """It is told and listed and counted, though the other sessions are still to be read."""
+        async with waiting(tmp_path) as (server, gates), server.console() as console:
+            heard = console.subscribe()
+            going = asyncio.create_task(gates[1].call("deploy", {"n": "late"}))
+            async with asyncio.timeout(10):
+                async for event in heard:
+                    if isinstance(event, JournalEvent) and isinstance(event.body, ApprovalRequested):
+                        break
+            listed = {each.id for each in await console.approvals()}
+            assert event.body.approval_id in listed
+            assert await known(console) == LONG + 1
+            assert read == [gates[1].id]
+            going.cancel()
+            await asyncio.gather(going, return_exceptions=True)
+
+    async def test_an_answer(self, tmp_path: Path, read: list[str]) -> None:
+        """What is answered leaves the list and the number, be it of the beginning or not."""
+        async with waiting(tmp_path) as (server, _), server.console() as console:
+            everything = in_order(await server.hub.approvals())
+            for left, request in ((LONG - 1, everything[0]), (LONG - 2, everything[-1])):
+                outcome = await console.decide(request.id, approved=False, digest=request.digest)
+                assert outcome.ok, outcome.message
+
+                async def gone(left: int = left) -> bool:
+                    return await known(console) == left
+
+                await until(gone)
+                assert request.id not in {each.id for each in await console.approvals()}
+            assert len(set(read)) <= 2
+
+
+class TestOnceItIsRead:
+    async def test_all_is_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The console then knows every session and request as the hub does, and says so."""
+        monkeypatch.setattr(console_client, "FIRST_PAINT", 0.0)
+        async with waiting(tmp_path) as (server, _), server.console() as console:
+
+            async def all_read() -> bool:
+                return console.unread() == Unread()
+
+            await until(all_read)
+            assert await console.approvals() == await server.hub.approvals()
+            assert await console.sessions() == await server.hub.sessions()
+
+
+class TestServers:
+    async def test_one_of_an_older_version(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """One that does not know the method is read as before."""
+        usual = console_desk.ConsoleDesk.handler
+
+        def older(desk: console_desk.ConsoleDesk, method: str) -> Handler | None:
+            return None if method == QUEUE.name else usual(desk, method)
+
+        monkeypatch.setattr(console_desk.ConsoleDesk, "handler", older)
+        async with waiting(tmp_path, 5) as (server, _), server.console() as console:
+
+            async def all_read() -> bool:
+                return await console.approvals() == await server.hub.approvals()
+
+            await until(all_read)
+            assert console.unread() == Unread()
+
+    async def test_an_answer_has_room_for_so_much(self, tmp_path: Path) -> None:
+        """Of large requests fewer come first, and the number is that of all."""
+        async with waiting(tmp_path, 4, text="word " * 40_000) as (server, _):
+            async with server.console() as console:
+                queue = await console.link.ask(QUEUE, First())
+            assert [each.id for each in queue.first] == [
+                each.id for each in in_order(await server.hub.approvals())[: len(queue.first)]
+            ]
+            assert 1 <= len(queue.first) < 4
+            assert sum(number for _, number in queue.waiting) == 4

@@ -1,0 +1,125 @@
+"""One token on many connections: what it has at work is bounded for all of them together."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import AsyncExitStack
+from pathlib import Path
+from unittest.mock import patch
+
+from interlock.engine.gateway.protocol.framing import Code
+from interlock.engine.gateway.server.limits import Limits
+
+from ..served import raw, served, until
+from .test_attacks_inside import ASKS, ask, code, request
+
+
+class TestManyConnections:
+    """Whoever connects often has no more at work than one token may."""
+
+    async def test_jobs(self, tmp_path: Path) -> None:
+        """Each takes a thread: beyond them the console is told what helps, and another token is not."""
+        backtest = {"rules": {"a.rules": "block rm"}}
+        async with served(tmp_path, limits=Limits(jobs_per_token=2)) as server, AsyncExitStack() as stack:
+            ada = [await stack.enter_async_context(raw(server, server.ada, "/console")) for _ in range(3)]
+            ben = await stack.enter_async_context(raw(server, server.ben, "/console"))
+            for socket in (*ada[:2], ben):
+                assert code(await ask(socket, "judging.backtest", **backtest)) is None
+            refused = (await ask(ada[2], "judging.backtest", **backtest)).error
+            assert refused is not None
+            assert (refused.code, refused.data) == (Code.LIMIT, {"limit": 2})
+            assert "wait until one ends, or close the console that began it" in refused.message
+            assert code(await ask(ada[0], "judging.end", job=1)) is None
+            assert code(await ask(ada[2], "judging.backtest", **backtest)) is None
+            await ada[1].close()
+
+            async def has_room() -> bool:
+                return code(await ask(ada[0], "judging.backtest", **backtest)) is None
+
+            await until(has_room)
+
+    async def test_jobs_that_end(self, tmp_path: Path) -> None:
+        """One that came to its end, or failed, takes no place any more."""
+        async with (
+            served(tmp_path, limits=Limits(jobs_per_token=1)) as server,
+            raw(server, server.ada, "/console") as socket,
+        ):
+            # This server reads no rules: it fails.
+            failing = await ask(socket, "judging.backtest", rules={"a.rules": "block rm"})
+            counting = await ask(socket, "judging.approvals")
+            assert (code(failing), code(counting)) == (None, Code.LIMIT)
+            assert code(await ask(socket, "judging.next", job=1)) == Code.PARAMS
+            assert code(await ask(socket, "judging.approvals")) is None
+
+            async def ended() -> bool:
+                found = (await ask(socket, "judging.next", job=2)).result
+                assert isinstance(found, dict)
+                return not any(found.values())
+
+            await until(ended)
+            assert code(await ask(socket, "judging.approvals")) is None
+
+    async def test_calls(self, tmp_path: Path) -> None:
+        """Calls that wait are counted together, also where many wait for the same one."""
+        limits = Limits(calls_per_token=3)
+        async with (
+            served(tmp_path, rules=ASKS, limits=limits) as server,
+            server.agent_client(server.other) as client,
+            client.session("other") as theirs,
+            AsyncExitStack() as stack,
+        ):
+            agents = [await stack.enter_async_context(raw(server, server.agent)) for _ in range(4)]
+            await ask(agents[0], "session.open", agent="bot", session="s")
+            given = {"session": "s", "call": "c1", "tool": "deploy", "input": {}}
+            for socket in agents[:3]:
+                await socket.send(json.dumps(request("tool.call", 1, **given)))
+            [usage] = [
+                each
+                for token, each in server.gateway._usage.items()  # type: ignore[reportPrivateUsage]
+                if token == server.tokens.find(server.agent).token  # type: ignore[union-attr]
+            ]
+            await until(lambda: asyncio.sleep(0, usage.calls == 3))
+            refused = (await ask(agents[3], "tool.call", **given)).error
+            assert refused is not None
+            assert refused.code == Code.LIMIT
+            assert "on all its connections 3 calls" in refused.message
+            assert "take some back" in refused.message
+            assert (await theirs.call("ls", {})).outcome == "allow"
+            await ask(agents[3], "tool.withdraw", session="s", call="c1", reason="x")
+            await until(lambda: asyncio.sleep(0, usage.calls == 0))
+            assert (
+                code(await ask(agents[3], "tool.call", **{**given, "call": "c2", "tool": "ls"})) is None
+            )
+
+    async def test_requests(self, tmp_path: Path) -> None:
+        """Of what takes a thread of all, one token has so much at work; the rest waits in its agents."""
+        limits = Limits(at_work_per_token=2)
+        at_work, most, go_on = 0, 0, asyncio.Event()
+
+        async def slow(session: str, *_: object) -> str:
+            nonlocal at_work, most
+            at_work += 1
+            most = max(most, at_work)
+            await go_on.wait()
+            at_work -= 1
+            return session
+
+        async with (
+            served(tmp_path, limits=limits) as server,
+            server.agent_client(server.other) as client,
+            client.session("other") as theirs,
+            AsyncExitStack() as stack,
+        ):
+            agents = [await stack.enter_async_context(raw(server, server.agent)) for _ in range(4)]
+            await ask(agents[0], "session.open", agent="bot", session="s")
+            with patch.object(server.hub, "system_prompt", slow):
+                for socket in agents:
+                    for number in (1, 2):
+                        await socket.send(json.dumps(request("session.prompt", number, session="s")))
+                await until(lambda: asyncio.sleep(0, at_work == 2))
+                assert (await theirs.explain("ls", {})).outcome == "allow"
+                go_on.set()
+                for socket in agents:
+                    assert [json.loads(await socket.recv())["id"] for _ in (1, 2)] == [1, 2]
+            assert most == 2

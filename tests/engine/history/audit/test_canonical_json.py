@@ -1,0 +1,96 @@
+"""Canonical JSON: one text for one value."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import orjson
+import pytest
+import rfc8785
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine.history.audit.canonical_json import canonical, common
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53) + 1, 2**53 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def of_text(text: str) -> str:
+    """By the quick way where that is taken, and by the other in any case."""
+    slow = canonical(json.loads(text))
+    try:
+        quick = common(orjson.loads(text))
+    except ValueError:
+        return slow
+    assert quick is None or quick == slow.encode()
+    return slow
+
+
+class TestCanonical:
+    @given(JSON)
+    def test_is_rfc_8785(self, value: object) -> None:
+        """What I-JSON can hold has the text that another implementation of RFC 8785 gives it."""
+        expected = rfc8785.dumps(value).decode()  # pyright: ignore[reportArgumentType]
+        assert canonical(value) == expected  # pyright: ignore[reportArgumentType]
+        assert of_text(json.dumps(value)) == expected
+        assert of_text(json.dumps(value, ensure_ascii=False, indent=1)) == expected
+
+    @pytest.mark.parametrize(
+        ("number", "text"),
+        [
+            (333333333.33333329, "333333333.3333333"),
+            (1e30, "1e+30"),
+            (4.50, "4.5"),
+            (2e-3, "0.002"),
+            (1e-27, "1e-27"),
+            (1e21, "1e+21"),
+            (1e20, "100000000000000000000"),
+            (1.2345678901234568e20, "123456789012345680000"),
+            (1e-6, "0.000001"),
+            (1e-7, "1e-7"),
+            (-0.0, "0"),
+            (5e-324, "5e-324"),
+            (1.7976931348623157e308, "1.7976931348623157e+308"),
+        ],
+    )
+    def test_numbers(self, number: float, text: str) -> None:
+        """Numbers are written as ECMAScript writes them, read from a text or not."""
+        assert canonical(number) == text
+        assert of_text(repr(number)) == text
+
+    def test_keys_in_utf16_order(self) -> None:
+        """Keys are sorted by UTF-16 code units, where a character beyond the first plane comes early."""
+        value = {"\ue000": 1, "\U0001f600": 2, "a": 3}
+        assert of_text(json.dumps(value)) == '{"a":3,"\U0001f600":2,"\ue000":1}'
+
+    @pytest.mark.parametrize("text", ["12345678901234567890", "-9007199254740993"])
+    def test_long_integers_keep_their_digits(self, text: str) -> None:
+        """Beyond 2^53 two integers that are one double stay two."""
+        assert of_text(text) == text
+        assert of_text(f"[0.5,{text}]") == f"[0.5,{text}]"
+
+    @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+    def test_no_numbers(self, value: float) -> None:
+        """What no JSON text may hold, but a tool's input can, has a text all the same."""
+        assert canonical(value) == json.dumps(value) == of_text(json.dumps(value))
+
+    def test_the_quick_way_is_taken(self) -> None:
+        """What events are made of goes the quick way, however their ids and texts look."""
+        text = (
+            '{"call_id":"call_1e5f:1.0","seconds":0.25,"at":1790000000123,"text":"über 7e3","n":[1,-2.5]}'
+        )
+        assert common(orjson.loads(text)) == canonical(json.loads(text)).encode()
+
+    def test_not_unicode(self) -> None:
+        """Half a character has no bytes, so no hash."""
+        with pytest.raises(UnicodeEncodeError):
+            of_text('"\\ud800"').encode()

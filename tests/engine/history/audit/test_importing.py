@@ -1,0 +1,553 @@
+"""Sessions of another journal: taken in whole, as they were, or not at all."""
+
+from __future__ import annotations
+
+import json
+import resource
+import secrets
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.audit.canonical_json import canonical
+from interlock.engine.history.audit.export import as_jsonl
+from interlock.engine.history.audit.hash_chain import Place, content_hash, link
+from interlock.engine.history.audit.importing import Export, ExportError, import_session, read_export
+from interlock.engine.history.audit.prune import prune
+from interlock.engine.history.audit.signing import public_key
+from interlock.engine.history.audit.verify import LinkedEvent, check_file
+from interlock.engine.history.fold.replay import Replay
+from interlock.engine.history.journal.journal import Journal, JournalError
+from interlock.engine.history.journal.maintenance import rebuild
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import EventBody, MessageAdded, SessionStatus
+from interlock.engine.history.model.times import to_ms
+from interlock.engine.hub.hub import Hub
+
+from ..journal.test_files import unprivileged  # noqa: F401 - a fixture
+from ..support.keeping import (
+    BODIES,
+    DAY,
+    MASKED,
+    NOW,
+    contents,
+    exported,
+    recorded_at,
+    rows,
+    saved,
+    tamper,
+    verdicts,
+)
+from ..support.recording import decided, opening, request
+
+IMPORT = """
+import sys
+from pathlib import Path
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.importing import import_session, read_export
+try:
+    import_session(read_export(Path(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[2] + ".pem"))
+except JournalError as error:
+    print(error)
+    sys.exit(2)
+"""
+HOLD = """
+import sys
+from pathlib import Path
+from interlock.engine.history.journal import Journal
+with Journal.open(Path(sys.argv[1])):
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> list[str]:
+    """A masked export of the session `s1`."""
+    path = tmp_path / "source.db"
+    recorded_at(path, NOW, "s1")
+    return exported(path)
+
+
+@pytest.fixture
+def export(lines: list[str], tmp_path: Path) -> Export:
+    return read_export(saved(tmp_path / "s1.jsonl", lines))
+
+
+@pytest.fixture
+def used(tmp_path: Path) -> Path:
+    """A journal with a session of its own."""
+    path = tmp_path / "used.db"
+    recorded_at(path, NOW + DAY, "own")
+    return path
+
+
+def chained(folder: Path, *texts: str) -> Export:
+    """An export of events with these bodies, whose chain is whole."""
+    events: list[LinkedEvent] = []
+    prev: bytes | None = None
+    for seq, text in enumerate(texts, 1):
+        place, kind = Place("x", seq, 0), json.loads(text)["type"]
+        prev = link(place, text, bytes(16), prev)
+        events.append(LinkedEvent(place, kind, text, bytes(16), None, prev))
+    return read_export(saved(folder / "x.jsonl", as_jsonl("x", events, None)))
+
+
+def remade(lines: Sequence[str], number: int, **change: object) -> list[str]:
+    """`lines` where the one of this number, counted from 1, has other members; `None` takes one away."""
+    line = {**json.loads(lines[number - 1]), **change}
+    kept = {name: value for name, value in line.items() if value != "GONE"}
+    return [*lines[: number - 1], canonical(kept), *lines[number:]]
+
+
+class TestTaken:
+    def test_into_a_fresh_journal(self, export: Export, tmp_path: Path) -> None:
+        """A journal that is not there yet is made, in a directory that is not there yet."""
+        target = tmp_path / "new" / "journal.db"
+        import_session(export, target, target.with_suffix(".pem"))
+        check = verdicts(target)["s1"]
+        assert (check.fault, check.events, check.masked) == (None, len(BODIES), len(MASKED))
+        assert check.head == export.check.head
+        assert check.imported
+        assert check_file(target).missing == 0
+
+    def test_into_a_used_journal(self, export: Export, used: Path) -> None:
+        """What is there stays as it is, is still whole, and goes on as before."""
+        before = contents(used)
+        import_session(export, used, used.with_suffix(".pem"))
+        after = contents(used)
+        for name, found in before.items():
+            if name != "sqlite_sequence":
+                assert set(found) <= set(after[name])
+        with Journal.open(used) as journal:
+            journal.write("own", SessionStatus(status="done"))
+        assert {s: c.fault for s, c in verdicts(used).items()} == {"own": None, "s1": None}
+        assert check_file(used).missing == 0
+
+    def test_its_line(self, export: Export, used: Path, tmp_path: Path) -> None:
+        """Its line in the list is the one it had, and says that it is another journal's."""
+        import_session(export, used, used.with_suffix(".pem"))
+        select = "SELECT * FROM session WHERE id = 's1'"
+        (here,), (there,) = rows(used, select), rows(tmp_path / "source.db", select)
+        assert here[:-1] == there[:-1]
+        assert (here[-1], there[-1]) == (1, 0)
+
+    def test_its_decisions(self, export: Export, used: Path) -> None:
+        """Its decisions are listed, with what is masked in them masked."""
+        import_session(export, used, used.with_suffix(".pem"))
+        (line,) = rows(
+            used, "SELECT called, verdict, \"by\", input, result FROM decision WHERE session = 's1'"
+        )
+        assert line == ("deploy", "approved", "maria", 'token="[masked: 23 characters]"', "done")
+
+    def test_can_be_replayed(self, export: Export, used: Path) -> None:
+        """Its events can be stepped through as if they were recorded here."""
+        import_session(export, used, used.with_suffix(".pem"))
+        replay = Replay(list(open_reader(used).events("s1")))
+        replay.goto(len(BODIES))
+        assert replay.state.status == "done"
+        assert replay.state.calls["c1"].status == "done"
+
+    def test_as_deep_as_it_can_be(self, tmp_path: Path) -> None:
+        """Whatever depth of input the journal can read is exported and read again."""
+        value: object = 1
+        for _ in range(198):
+            value = [value]
+        source = tmp_path / "deep.db"
+        recorded_at(source, NOW, "deep", opening(), decided("c", "t", input={"value": value}))
+        assert len(list(open_reader(source).events("deep"))) == 2
+        lines = exported(source, "deep")
+        import_session(
+            read_export(saved(tmp_path / "deep.jsonl", lines)),
+            tmp_path / "target.db",
+            tmp_path / "key.pem",
+        )
+        assert exported(tmp_path / "target.db", "deep") == lines
+
+    def test_several(self, tmp_path: Path, used: Path) -> None:
+        """Sessions of several journals stand side by side, each with its own chain."""
+        for name in ("a", "b", "c"):
+            source = tmp_path / f"{name}.db"
+            recorded_at(source, NOW, name)
+            import_session(
+                read_export(saved(tmp_path / f"{name}.jsonl", exported(source, name))),
+                used,
+                tmp_path / "key.pem",
+            )
+        assert {s: c.fault for s, c in verdicts(used).items()} == dict.fromkeys(("own", "a", "b", "c"))
+        assert check_file(used).missing == 0
+
+    def test_vouched_content(self, export: Export, used: Path) -> None:
+        """Whoever imports vouches for masked content: who changes it later is found out."""
+        import_session(export, used, used.with_suffix(".pem"))
+        check = verdicts(used)["s1"]
+        assert (check.unvouched, check.keys) == (0, {public_key(used.with_suffix(".pem"))})
+        tamper(
+            used,
+            "UPDATE event SET body = replace(body, '[masked', '[shown') "
+            f"WHERE session = 's1' AND seq = {MASKED[0]}",
+        )
+        fault = verdicts(used)["s1"].fault
+        assert fault is not None
+        assert (fault.seq, fault.kind) == (MASKED[0], "changed")
+        assert "is not as it was imported" in fault.message
+
+    def test_said_to_be_imported(self, used: Path) -> None:
+        """Who takes the salt of an own event and says that it was imported has nobody to vouch for it."""
+        first = rows(used, "SELECT body, salt FROM event WHERE session = 'own' AND seq = 1")[0]
+        kept = content_hash(first[0], first[1]).hex()
+        tamper(
+            used,
+            "UPDATE session SET imported = 1 WHERE id = 'own'",
+            f"UPDATE event SET salt = NULL, content = x'{kept}' WHERE session = 'own' AND seq = 1",
+        )
+        check = verdicts(used)["own"]
+        assert (check.fault, check.imported, check.masked, check.unvouched) == (None, True, 1, 1)
+
+    def test_masked_here_is_no_fault_but_losing_a_salt_is(self, export: Export, used: Path) -> None:
+        """Only in a session of another journal can content be masked: here it would hide a change."""
+        import_session(export, used, used.with_suffix(".pem"))
+        assert verdicts(used)["s1"].fault is None
+        tamper(
+            used,
+            "UPDATE session SET imported = 0 WHERE id = 's1'",
+            "UPDATE event SET content = substr(content, 1, 32) WHERE session = 's1'",
+        )
+        fault = verdicts(used)["s1"].fault
+        assert fault is not None
+        assert (fault.seq, fault.kind) == (MASKED[0], "changed")
+        assert "has lost its salt" in fault.message
+
+
+class TestMark:
+    """Nothing is masked in these sessions: their chain is the one of a session that was recorded here."""
+
+    @pytest.fixture
+    def unmasked(self, tmp_path: Path, used: Path) -> Path:
+        recorded_at(tmp_path / "open.db", NOW, "s2")
+        lines = exported(tmp_path / "open.db", "s2", None)
+        import_session(read_export(saved(tmp_path / "s2.jsonl", lines)), used, used.with_suffix(".pem"))
+        assert exported(used, "s2", None) == lines
+        return used
+
+    def test_taken_off(self, unmasked: Path) -> None:
+        """An import that is said to be recorded here is found out, and rebuilding marks it again."""
+        check = verdicts(unmasked)["s2"]
+        assert (check.fault, check.masked, check.unvouched) == (None, 0, 0)
+        assert check.keys == {public_key(unmasked.with_suffix(".pem"))}
+        tamper(unmasked, "UPDATE session SET imported = 0 WHERE id = 's2'")
+        fault = verdicts(unmasked)["s2"].fault
+        assert fault is not None
+        assert fault.message == "the mark that the session was imported was taken off"
+        assert rebuild(unmasked).mended == ("s2",)
+        check = verdicts(unmasked)["s2"]
+        assert (check.fault, check.imported) == (None, True)
+
+    def test_put_on(self, used: Path) -> None:
+        """For a session recorded here that is said to be imported nobody vouches."""
+        assert verdicts(used)["own"].unvouched == 0
+        tamper(used, "UPDATE session SET imported = 1 WHERE id = 'own'")
+        check = verdicts(used)["own"]
+        assert (check.fault, check.masked, check.unvouched) == (None, 0, 1)
+
+    def test_moved(self, unmasked: Path) -> None:
+        """A signature is for one event: that of an import marks no other session."""
+        tamper(
+            unmasked,
+            "UPDATE session SET imported = 1 WHERE id = 'own'",
+            "UPDATE event SET content = (SELECT content FROM event WHERE session = 's2' AND seq = 1) "
+            "WHERE session = 'own' AND seq = 1",
+        )
+        fault = verdicts(unmasked)["own"].fault
+        assert fault is not None
+        assert "is not as it was imported" in fault.message
+
+
+class TestUnfinished:
+    def test_is_not_ended_here(self, tmp_path: Path, used: Path) -> None:
+        """A session that another journal's host had not finished is not this host's to end."""
+        source = tmp_path / "open.db"
+        recorded_at(
+            source,
+            NOW,
+            "open",
+            opening(),
+            SessionStatus(status="running"),
+            MessageAdded(role="user", text="go"),
+            request("a1", "c1", "deploy"),
+        )
+        lines = exported(source, "open")
+        import_session(read_export(saved(tmp_path / "open.jsonl", lines)), used, used.with_suffix(".pem"))
+        recorded_at(used, NOW, "mine", opening(), SessionStatus(status="running"))
+        Hub.open(used)._journal.close()
+        reader = open_reader(used)
+        assert reader.session("mine").status == "failed"
+        assert reader.session("open").status == "waiting"
+        assert exported(used, "open") == lines
+        assert verdicts(used)["open"].fault is None
+
+
+class TestRefused:
+    def test_one_that_is_there(self, export: Export, used: Path) -> None:
+        """A session of this id that is there already is left as it is."""
+        import_session(export, used, used.with_suffix(".pem"))
+        before = contents(used)
+        with pytest.raises(JournalError, match=r"'s1' is in journal .* already; import it into another"):
+            import_session(export, used, used.with_suffix(".pem"))
+        assert contents(used) == before
+
+    def test_one_that_was_pruned(self, export: Export, tmp_path: Path) -> None:
+        """What was pruned does not come back beside its own stub."""
+        path = tmp_path / "source.db"
+        now = to_ms(NOW + DAY)
+        prune(path, before=now, by="maria", at=now, key=tmp_path / "key.pem")
+        before = contents(path)
+        with pytest.raises(JournalError, match=r"'s1' was pruned from journal"):
+            import_session(export, path, path.with_suffix(".pem"))
+        assert contents(path) == before
+
+    def test_one_that_was_changed(self, lines: list[str], used: Path, tmp_path: Path) -> None:
+        """A file whose chain is broken is read, but not taken in; the event is named."""
+        body = {**json.loads(lines[3])["body"], "by": "ben"}
+        export = read_export(saved(tmp_path / "changed.jsonl", remade(lines, 4, body=body)))
+        before = contents(used)
+        with pytest.raises(ExportError, match=r"event 3 \(message\) was changed\. Nothing was imported"):
+            import_session(export, used, used.with_suffix(".pem"))
+        assert contents(used) == before
+
+    def test_a_name_that_fills_the_screen(self, used: Path, tmp_path: Path) -> None:
+        """A name as long as a forger likes would push every column of every list off the screen."""
+        recorded_at(tmp_path / "long.db", NOW, "x" * 201, opening())
+        lines = exported(tmp_path / "long.db", "x" * 201, mask=None)
+        export = read_export(saved(tmp_path / "long.jsonl", lines))
+        before = contents(used)
+        with pytest.raises(ExportError, match="a name of 201 characters, expected 200 at most"):
+            import_session(export, used, used.with_suffix(".pem"))
+        assert contents(used) == before
+
+    def test_another_schema_of_file(self, export: Export, tmp_path: Path) -> None:
+        """A file that is no journal is not written into."""
+        target = tmp_path / "notes.txt"
+        target.write_text("milk, bread and more\n" * 10)
+        with pytest.raises(JournalError, match="not an SQLite database"):
+            import_session(export, target, target.with_suffix(".pem"))
+        assert target.read_text() == "milk, bread and more\n" * 10
+
+    @pytest.mark.parametrize(
+        ("bodies", "message"),
+        [
+            ([SessionStatus(status="idle")], "by its first event"),
+            ([], "no events"),
+            ([opening(), opening()], "opened once"),
+        ],
+    )
+    def test_events_that_make_no_session(
+        self, tmp_path: Path, used: Path, bodies: list[EventBody], message: str
+    ) -> None:
+        """A chain that is whole over events that make no sense together is refused."""
+        export = chained(tmp_path, *(body.model_dump_json() for body in bodies))
+        assert export.check.fault is None
+        before = contents(used)
+        with pytest.raises(ExportError, match="cannot be followed") as caught:
+            import_session(export, used, used.with_suffix(".pem"))
+        assert "Nothing was imported" in str(caught.value)
+        assert message in str(caught.value)
+        assert contents(used) == before
+
+    def test_an_event_of_a_newer_version(self, tmp_path: Path, used: Path) -> None:
+        """A kind of event that this version does not know is named by its number."""
+        export = chained(tmp_path, opening().model_dump_json(), '{"type": "session.paused"}')
+        with pytest.raises(ExportError, match=r"Event 2 of session 'x'.*newer Interlock.*use that one"):
+            import_session(export, used, used.with_suffix(".pem"))
+
+
+class TestMalformed:
+    @pytest.mark.parametrize(
+        ("line", "message"),
+        [
+            ("{", "the line is no JSON at column 2: Expecting property name"),
+            ("[" * 100_000, "the line is no JSON that can be read"),
+            ("null", "expected an object"),
+            ("[]", "expected an object"),
+            ('"text"', "expected an object"),
+            ("\x00", "the line is no JSON"),
+            ('{"at": "\\ud800"}', "no event of a session"),
+        ],
+    )
+    def test_no_object(self, lines: list[str], tmp_path: Path, line: str, message: str) -> None:
+        """A line that is no JSON object is told by file and number, with what to do."""
+        file = saved(tmp_path / "a.jsonl", [*lines[:4], line, *lines[5:]])
+        with pytest.raises(ExportError, match=r"a\.jsonl:5: .*export the session again") as caught:
+            read_export(file)
+        assert message in str(caught.value)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"seq": "4"},
+            {"seq": 4.5},
+            {"seq": "GONE"},
+            {"session": 1},
+            {"session": "GONE"},
+            {"at": "2026-11-20T12:00:00Z"},
+            {"at": "2026-02-30T12:00:00.000Z"},
+            {"at": "noon"},
+            {"at": 5},
+            {"at": "GONE"},
+            {"body": "text"},
+            {"body": None},
+            {"body": "GONE"},
+            {"prev": "GONE"},
+            {"prev": "00"},
+            {"hash": None},
+            {"hash": "A" * 64},
+            {"hash": "GONE"},
+            {"salt": "00"},
+            {"salt": 1},
+            {"content": "text"},
+            {"note": "what no hash covers"},
+        ],
+        ids=str,
+    )
+    def test_members(self, lines: list[str], tmp_path: Path, change: dict[str, object]) -> None:
+        """A member that is missing, of another type, or none of an event's, is told likewise."""
+        file = saved(tmp_path / "a.jsonl", remade(lines, 5, **change))
+        with pytest.raises(ExportError, match=r"a\.jsonl:5: .*export the session again"):
+            read_export(file)
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"version": 2}, r"a\.jsonl:1: this is version 2 .* reads version 1\. Use the newer one"),
+            ({"version": 9, "events": "GONE"}, r"a\.jsonl:1: this is version 9"),
+            ({"version": 0}, "expected the heading"),
+            ({"version": "1"}, "expected the heading"),
+            ({"format": "other"}, "expected the heading"),
+            ({"events": -1}, "expected the heading"),
+            ({"session": ""}, "expected the heading"),
+            ({"head": "x"}, "expected the heading"),
+            ({"extra": 1}, "expected the heading"),
+        ],
+    )
+    def test_heading(
+        self, lines: list[str], tmp_path: Path, change: dict[str, object], message: str
+    ) -> None:
+        """A heading of a newer version is told as such, whatever else it says; another is none."""
+        with pytest.raises(ExportError, match=message):
+            read_export(saved(tmp_path / "a.jsonl", remade(lines, 1, **change)))
+
+    @pytest.mark.parametrize(
+        ("number", "old", "new"),
+        [
+            (4, '"text":', '"text":"Ship nothing.","text":'),
+            (4, '"seq":3', '"seq":2,"seq":3'),
+            (7, '"input":{', '"input":{"env":"dev",'),
+            (1, '"events":', '"events":3,"events":'),
+        ],
+    )
+    def test_said_twice(self, lines: list[str], tmp_path: Path, number: int, old: str, new: str) -> None:
+        """Of two members with one name one is in no hash, and is what another reader may show."""
+        assert old in lines[number - 1]
+        lines[number - 1] = lines[number - 1].replace(old, new, 1)
+        with pytest.raises(ExportError, match=rf"a\.jsonl:{number}: "):
+            read_export(saved(tmp_path / "a.jsonl", lines))
+
+    def test_a_heading_without_end(self, tmp_path: Path) -> None:
+        """Brackets that are never closed are no heading."""
+        with pytest.raises(ExportError, match="expected the heading"):
+            read_export(saved(tmp_path / "a.jsonl", ["[" * 100_000]))
+
+    def test_as_editors_leave_it(self, lines: list[str], tmp_path: Path) -> None:
+        """Line ends and a mark at the beginning, as some systems have them, are nobody's change."""
+        file = tmp_path / "a.jsonl"
+        file.write_bytes(b"\xef\xbb\xbf" + "".join(f"{line}\r\n" for line in lines).encode())
+        assert read_export(file).check.fault is None
+
+    def test_names_cannot_speak_to_the_terminal(self, lines: list[str], tmp_path: Path) -> None:
+        """What a file says is made visible in the message about it."""
+        file = saved(tmp_path / "a\x1b[2J.jsonl", remade(lines, 5, **{"\x1b[1m\u202e": 1}))
+        with pytest.raises(ExportError) as caught:
+            read_export(file)
+        assert "\x1b" not in str(caught.value)
+        assert "\u202e" not in str(caught.value)
+
+
+class TestDisk:
+    def test_no_room(self, used: Path, tmp_path: Path) -> None:
+        """What cannot be written whole is not written: the journal is as before."""
+        source = tmp_path / "large.db"
+        large = MessageAdded(role="user", text=secrets.token_hex(1_000_000))
+        recorded_at(source, NOW, "large", opening(), large)
+        file = saved(tmp_path / "large.jsonl", exported(source, "large"))
+        before = contents(used)
+        room = used.stat().st_size + 100_000
+
+        def narrow() -> None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+
+        done = subprocess.run(
+            [sys.executable, "-c", IMPORT, str(file), str(used)],
+            capture_output=True,
+            text=True,
+            preexec_fn=narrow,
+            check=False,
+        )
+        assert done.returncode == 2, done.stderr
+        assert "could not be changed" in done.stdout
+        assert "Check the free space" in done.stdout
+        assert contents(used) == before
+        assert verdicts(used)["own"].fault is None
+
+    def test_no_permission(self, export: Export, unprivileged: Path) -> None:  # noqa: F811
+        """A journal that can only be read is told as such, and left alone."""
+        target = unprivileged / "journal.db"
+        recorded_at(target, NOW, "own")
+        before = target.read_bytes()
+        target.chmod(0o400)
+        with pytest.raises(JournalError, match="permissions"):
+            import_session(export, target, target.with_suffix(".pem"))
+        assert target.read_bytes() == before
+
+    def test_no_directory(self, export: Export, tmp_path: Path) -> None:
+        """A place below a file is no place for a journal."""
+        (tmp_path / "file").write_text("")
+        with pytest.raises(JournalError, match=r"Cannot make the directory .*Choose another place"):
+            import_session(export, tmp_path / "file" / "below" / "journal.db", tmp_path / "key.pem")
+
+
+class TestTwoProcesses:
+    def test_a_journal_in_use(self, export: Export, used: Path) -> None:
+        """While another process writes the journal nothing is taken in, and the process is named."""
+        with subprocess.Popen(
+            [sys.executable, "-c", HOLD, str(used)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as holder:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "open\n"
+            before = contents(used)
+            with pytest.raises(JournalError, match=rf"is being written by process {holder.pid}"):
+                import_session(export, used, used.with_suffix(".pem"))
+            assert contents(used) == before
+            holder.communicate("")
+        import_session(export, used, used.with_suffix(".pem"))
+
+    def test_both_at_once(self, lines: list[str], used: Path, tmp_path: Path) -> None:
+        """Of two that take the same session in at the same time one does, and the other says why not."""
+        file = saved(tmp_path / "s1.jsonl", lines)
+        both = [
+            subprocess.Popen(
+                [sys.executable, "-c", IMPORT, str(file), str(used)], stdout=subprocess.PIPE, text=True
+            )
+            for _ in range(2)
+        ]
+        said = [process.communicate()[0] for process in both]
+        assert sorted(process.returncode for process in both) == [0, 2]
+        (refusal,) = [text for text in said if text]
+        assert "is being written by process" in refusal or "already" in refusal
+        assert verdicts(used)["s1"].fault is None
+        assert check_file(used).missing == 0

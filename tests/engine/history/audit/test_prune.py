@@ -1,0 +1,451 @@
+"""Pruning: what is too old goes for good, a signed stub stays, and nothing else changes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+
+from interlock.engine.history.audit.prune import Pruning, prune, stubs
+from interlock.engine.history.audit.signing import Signer, fingerprint, public_key
+from interlock.engine.history.audit.verify import check_file
+from interlock.engine.history.journal.journal import Journal, JournalError
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import MessageAdded, SessionStatus
+from interlock.engine.history.model.times import to_ms
+
+from ..support.keeping import (
+    BODIES,
+    DAY,
+    NOW,
+    SECRET,
+    contents,
+    files,
+    recorded_at,
+    rows,
+    tamper,
+    verdicts,
+)
+from ..support.recording import opening
+
+DUMP = Path(__file__).parents[3] / "data" / "journal_0001.sql"
+LARGE = MessageAdded(role="user", text="word " * 40_000)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    """A journal with a session that is ten days old, one of a day, and one of today."""
+    path = tmp_path / "journal.db"
+    recorded_at(path, NOW - 10 * DAY, "old", *BODIES, LARGE)
+    recorded_at(path, NOW - DAY, "late", opening(), MessageAdded(role="user", text="kept"))
+    recorded_at(path, NOW, "new", opening(), MessageAdded(role="user", text="kept"))
+    return path
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    return tmp_path / "config" / "journal-key.pem"
+
+
+def pruned(path: Path, key: Path, *, before: datetime = NOW - 5 * DAY, dry: bool = False) -> Pruning:
+    return prune(path, before=to_ms(before), by="maria", at=to_ms(NOW), key=key, dry=dry)
+
+
+def ids(path: Path) -> set[str]:
+    return {session.id for session in open_reader(path).sessions()}
+
+
+class TestAge:
+    def test_the_boundary(self, database: Path, key: Path) -> None:
+        """What last changed at the very moment stays; what did a millisecond before it goes."""
+        moment = NOW - DAY
+        pruned(database, key, before=moment)
+        assert ids(database) == {"late", "new"}
+        pruned(database, key, before=moment.replace(microsecond=1000))
+        assert ids(database) == {"new"}
+
+    def test_what_counts_is_the_last_event(self, database: Path, key: Path) -> None:
+        """An old session that went on lately is not old."""
+        recorded_at(database, NOW, "old", SessionStatus(status="done"))
+        assert pruned(database, key) == Pruning((), ())
+        assert ids(database) == {"old", "late", "new"}
+
+    def test_nothing_old(self, database: Path, key: Path) -> None:
+        """Where nothing is old nothing changes, and no key is made."""
+        before = contents(database), database.read_bytes()
+        assert pruned(database, key, before=NOW - 20 * DAY) == Pruning((), ())
+        assert (contents(database), database.read_bytes()) == before
+        assert not key.exists()
+
+    def test_a_line_that_lies(self, database: Path, key: Path) -> None:
+        """A session is not removed, nor its stub signed, because its line was changed."""
+        long_ago = to_ms(NOW - 100 * DAY)
+        tamper(database, f"UPDATE session SET updated = {long_ago} WHERE id = 'new'")
+        tamper(database, "UPDATE session SET agent = 'nobody' WHERE id = 'old'")
+        done = pruned(database, key)
+        assert done.pruned == ()
+        assert {check.session for check in done.kept} == {"old", "new"}
+        assert all(c.fault and "history rebuild" in c.fault.message for c in done.kept)
+        assert ids(database) == {"old", "late", "new"}
+
+
+class TestDryRun:
+    def test_changes_nothing(self, database: Path, key: Path) -> None:
+        """It says what would go, and no byte of the journal changes, nor is a key made."""
+        before = database.read_bytes()
+        done = pruned(database, key, dry=True)
+        assert [stub.session for stub in done.pruned] == ["old"]
+        assert database.read_bytes() == before
+        assert not database.with_name(f"{database.name}-wal").read_bytes()
+        assert not key.exists()
+        assert pruned(database, key).pruned == done.pruned
+
+    def test_leaves_what_is_in_the_log(self, database: Path, key: Path) -> None:
+        """What another process has in its write-ahead log stays there, and is seen."""
+        with Journal.open(database, clock=lambda: NOW) as journal:
+            journal.write("new", SessionStatus(status="running"))
+            before = list(files(database))[:2]
+            assert [stub.session for stub in pruned(database, key, dry=True).pruned] == ["old"]
+            assert list(files(database))[:2] == before
+
+    def test_leaves_an_older_journal_as_it_is(self, tmp_path: Path, key: Path) -> None:
+        """A journal without hashes cannot be judged, and is not upgraded to do so."""
+        path = tmp_path / "older.db"
+        with closing(sqlite3.connect(path)) as connection:
+            connection.executescript(DUMP.read_text())
+        before = path.read_bytes()
+        with pytest.raises(JournalError, match="without hashes"):
+            pruned(path, key, before=NOW, dry=True)
+        assert path.read_bytes() == before
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["older.db"]
+
+
+class TestGone:
+    def test_for_good(self, database: Path, key: Path) -> None:
+        """Not a byte of what a pruned session said is left in the journal's files, which shrink."""
+        assert any(SECRET.encode() in data for data in files(database))
+        size = database.stat().st_size
+        pruned(database, key)
+        assert not any(SECRET.encode() in data for data in files(database))
+        assert not any(b"word word" in data for data in files(database))
+        assert database.stat().st_size < size - 100_000
+
+    def test_everywhere(self, database: Path, key: Path) -> None:
+        """Its events, its line and its decisions are gone, and those of the others are not."""
+        before = contents(database)
+        assert rows(database, "SELECT DISTINCT session FROM decision") == [("old",)]
+        pruned(database, key)
+        after = contents(database)
+        assert after["decision"] == []
+        for table, at in (("session", 0), ("event", 1)):
+            assert after[table] == [row for row in before[table] if row[at] != "old"]
+        assert after["sqlite_sequence"] == before["sqlite_sequence"]
+
+    def test_from_the_log(self, database: Path, key: Path) -> None:
+        """What was never moved from the write-ahead log into the file is gone likewise."""
+        died = """
+import os, sys
+from datetime import UTC, datetime
+from pathlib import Path
+from interlock.engine.history.events import MessageAdded
+from interlock.engine.history.journal import Journal
+from tests.engine.history.recording import opening
+when = datetime(2026, 1, 1, tzinfo=UTC)
+journal = Journal.open(Path(sys.argv[1]), clock=lambda: when)
+journal.write("died", opening(), MessageAdded(role="user", text=sys.argv[2]))
+os._exit(0)
+"""
+        subprocess.run([sys.executable, "-c", died, str(database), "only-in-the-log"], check=True)
+        assert b"only-in-the-log" in database.with_name(f"{database.name}-wal").read_bytes()
+        assert {stub.session for stub in pruned(database, key).pruned} == {"old", "died"}
+        assert not any(b"only-in-the-log" in data for data in files(database))
+
+    def test_beside_a_reader(self, database: Path, key: Path) -> None:
+        """A connection that reads nothing just now holds nothing back."""
+        with closing(sqlite3.connect(database)) as reader:
+            reader.execute("SELECT count(*) FROM event").fetchall()
+            assert not pruned(database, key).lingers
+            assert not any(SECRET.encode() in data for data in files(database))
+
+    def test_beside_one_that_still_reads(self, database: Path, key: Path) -> None:
+        """What somebody is reading cannot go at once: that is told, and it goes when they have done."""
+        with closing(sqlite3.connect(database, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM event").fetchall()
+            assert pruned(database, key).lingers
+            assert any(SECRET.encode() in data for data in files(database))
+        Journal.open(database).close()
+        assert not any(SECRET.encode() in data for data in files(database))
+
+    def test_without_room_to_shrink(self, database: Path, key: Path) -> None:
+        """Where the file cannot be made smaller, what was removed is overwritten all the same."""
+        recorded_at(database, NOW, "large", opening(), *[LARGE] * 8)
+        size = database.stat().st_size
+        code = (
+            "import sys; from pathlib import Path; "
+            "from interlock.engine.history.audit.prune import prune; "
+            "database, before, key = sys.argv[1:]; "
+            "done = prune(Path(database), before=int(before), by='b', at=0, key=Path(key)); "
+            "print(*(stub.session for stub in done.pruned))"
+        )
+        line = [sys.executable, "-c", code, str(database), str(to_ms(NOW - 5 * DAY)), str(key)]
+        done = subprocess.run(
+            line,
+            capture_output=True,
+            text=True,
+            check=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
+        )
+        assert done.stdout == "old\n"
+        assert database.stat().st_size == size
+        assert not any(SECRET.encode() in data for data in files(database))
+        assert verdicts(database)["large"].fault is None
+
+    def test_others_still_verify(self, database: Path, key: Path) -> None:
+        """The other sessions are whole, no event is missing, and the journal goes on."""
+        pruned(database, key)
+        with Journal.open(database) as journal:
+            journal.write("new", SessionStatus(status="done"))
+        assert {s: c.fault for s, c in verdicts(database).items()} == {"late": None, "new": None}
+        assert check_file(database).missing == 0
+
+    def test_the_id_of_one_that_is_gone(self, database: Path, key: Path) -> None:
+        """A session that bears a pruned one's id is kept, as the stub of the other is."""
+        pruned(database, key)
+        recorded_at(database, NOW - 9 * DAY, "old", opening())
+        before = contents(database)
+        (kept,) = pruned(database, key).kept
+        assert kept.fault is not None
+        assert "pruned before" in kept.fault.message
+        assert contents(database) == before
+
+    def test_an_older_journal(self, tmp_path: Path, key: Path) -> None:
+        """One that has no hashes yet gets them first; a copy of it as it was stays beside it."""
+        path = tmp_path / "older.db"
+        with closing(sqlite3.connect(path)) as connection:
+            connection.executescript(DUMP.read_text())
+        assert len(pruned(path, key, before=NOW + 999 * DAY).pruned) == 3
+        assert ids(path) == set()
+        assert check_file(path).missing == 0
+        assert (tmp_path / "older.db.0001.bak").exists()
+
+
+class TestStub:
+    def test_says_what_there_was(self, database: Path, key: Path) -> None:
+        """It has the session's length, times and last hash, who removed it and when, and verifies."""
+        head = verdicts(database)["old"].head
+        (stub,) = pruned(database, key).pruned
+        (found,) = stubs(database)
+        assert (found.stub, found.good, found.key) == (stub, True, public_key(key))
+        assert (stub.session, stub.agent, stub.events, stub.head) == (
+            "old",
+            "release-bot",
+            len(BODIES) + 1,
+            head,
+        )
+        assert (stub.opened, stub.updated) == (to_ms(NOW - 10 * DAY),) * 2
+        assert (stub.at, stub.by) == (to_ms(NOW), "maria")
+
+    @pytest.mark.parametrize("column", range(10))
+    @pytest.mark.parametrize(
+        "value", ["'other'", "x'00'", "1", "1.5", "9223372036854775807", "x''", "''"]
+    )
+    def test_changed(self, database: Path, key: Path, column: int, value: str) -> None:
+        """Whatever is written into any of its columns, it does not verify any more."""
+        names = (
+            "session",
+            "agent",
+            "opened",
+            "updated",
+            "events",
+            "head",
+            "at",
+            "by",
+            "key",
+            "signature",
+        )
+        pruned(database, key)
+        tamper(database, f'UPDATE pruned SET "{names[column]}" = {value}')
+        (found,) = stubs(database)
+        assert not found.good
+
+    @pytest.mark.parametrize("column", ["opened", "updated", "at"])
+    @pytest.mark.parametrize("ms", [2**62, -(2**62)])
+    def test_no_time(self, database: Path, key: Path, column: str, ms: int) -> None:
+        """A stub that somebody signed with a time beyond the calendar is none, and can be told of."""
+        pruned(database, key)
+        (found,) = stubs(database)
+        forged = replace(found.stub, **{column: ms})
+        with closing(sqlite3.connect(database)) as connection:
+            connection.execute(
+                f'UPDATE pruned SET "{column}" = ?, signature = ?',
+                (ms, Signer.open(key).sign(forged.message())),
+            )
+            connection.commit()
+        assert [found.good for found in stubs(database)] == [False]
+
+    def test_by_one(self, database: Path, key: Path) -> None:
+        """A number that is one too many or too few is another number."""
+        pruned(database, key)
+        for column in ("opened", "updated", "events", "at"):
+            for by in (1, -1):
+                tamper(database, f'UPDATE pruned SET "{column}" = "{column}" + {by}')
+                assert [found.good for found in stubs(database)] == [False]
+                tamper(database, f'UPDATE pruned SET "{column}" = "{column}" - {by}')
+        assert [found.good for found in stubs(database)] == [True]
+
+    def test_lent(self, database: Path, key: Path) -> None:
+        """A good signature of one stub is none of another."""
+        pruned(database, key, before=NOW)
+        first, second = (stub.stub.session for stub in stubs(database))
+        tamper(
+            database,
+            "CREATE TEMP TABLE old AS SELECT session, signature FROM pruned",
+            "UPDATE pruned SET signature = "
+            "(SELECT signature FROM old WHERE old.session <> pruned.session)",
+        )
+        assert {first, second} == {"old", "late"}
+        assert [found.good for found in stubs(database)] == [False, False]
+
+    def test_removed(self, database: Path, key: Path) -> None:
+        """Without its stub a session's events are missing."""
+        pruned(database, key)
+        assert check_file(database).missing == 0
+        tamper(database, "DELETE FROM pruned")
+        assert check_file(database).missing == len(BODIES) + 1
+
+    def test_by_another_key(self, database: Path, key: Path, tmp_path: Path) -> None:
+        """Who signs with another key is told by that key's fingerprint."""
+        other = tmp_path / "other.pem"
+        pruned(database, other)
+        (found,) = stubs(database)
+        pruned(database, key, before=NOW)
+        known = public_key(key)
+        assert known is not None
+        assert found.good
+        assert found.key == public_key(other) != known
+        assert [fingerprint(f.key) == fingerprint(known) for f in stubs(database)] == [False, True]
+        assert len(fingerprint(known)) == 16
+
+    @pytest.mark.parametrize("damage", ["deleted", "changed", "added"])
+    def test_a_broken_chain_is_evidence(self, database: Path, key: Path, damage: str) -> None:
+        """A session that was changed is kept, whatever its age; the others of that age go."""
+        recorded_at(database, NOW - 8 * DAY, "older", opening(), SessionStatus(status="done"))
+        tamper(
+            database,
+            {
+                "deleted": "DELETE FROM event WHERE session = 'old' AND seq = 11",
+                "changed": "UPDATE event SET body = replace(body, 'maria', 'ben') "
+                "WHERE session = 'old' AND seq = 7",
+                "added": "UPDATE session SET events = 10 WHERE id = 'old'",
+            }[damage],
+        )
+        done = pruned(database, key)
+        assert [stub.session for stub in done.pruned] == ["older"]
+        assert [check.session for check in done.kept] == ["old"]
+        assert done.kept[0].fault is not None
+        assert ids(database) == {"old", "late", "new"}
+        assert any(SECRET.encode() in data for data in files(database))
+
+
+class TestKey:
+    def test_is_made_once(self, database: Path, key: Path) -> None:
+        """It is made where there is none, for its owner alone, and used again."""
+        pruned(database, key)
+        assert stat.S_IMODE(key.stat().st_mode) == 0o600
+        before = key.read_bytes()
+        pruned(database, key, before=NOW)
+        assert key.read_bytes() == before
+        assert len({found.key for found in stubs(database)}) == 1
+
+    @pytest.mark.parametrize("kind", ["text", "empty", "curve", "public", "locked"])
+    def test_no_key(self, database: Path, key: Path, kind: str) -> None:
+        """A file that is no such key is named with the remedy, and nothing is pruned."""
+        private = ed25519.Ed25519PrivateKey.generate()
+        pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+        key.parent.mkdir()
+        key.write_bytes(
+            {
+                "text": b"not a key",
+                "empty": b"",
+                "curve": ec.generate_private_key(ec.SECP256R1()).private_bytes(
+                    pem, pkcs8, serialization.NoEncryption()
+                ),
+                "public": private.public_key().public_bytes(
+                    pem, serialization.PublicFormat.SubjectPublicKeyInfo
+                ),
+                "locked": private.private_bytes(
+                    pem, pkcs8, serialization.BestAvailableEncryption(b"words")
+                ),
+            }[kind]
+        )
+        before = contents(database)
+        with pytest.raises(
+            JournalError, match=r"journal-key\.pem' is no Ed25519 key\. Restore it, or move"
+        ):
+            pruned(database, key)
+        assert contents(database) == before
+
+    def test_a_directory(self, database: Path, key: Path) -> None:
+        """What cannot be read as a file at all is named with the system's reason."""
+        key.mkdir(parents=True)
+        before = contents(database)
+        with pytest.raises(JournalError, match=r"Cannot read the signing key .*: Is a directory"):
+            pruned(database, key)
+        assert contents(database) == before
+
+    def test_half_a_key(
+        self, database: Path, key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A key that could not be written whole does not stay, and the next attempt makes one."""
+
+        def full(_: int) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", full)
+            with pytest.raises(JournalError, match="No space left"):
+                pruned(database, key)
+        assert not key.exists()
+        assert ids(database) == {"old", "late", "new"}
+        assert [stub.session for stub in pruned(database, key).pruned] == ["old"]
+
+    def test_nowhere_to_put_it(self, database: Path, tmp_path: Path) -> None:
+        """Without a place for a new key nothing is pruned."""
+        (tmp_path / "file").write_text("")
+        before = contents(database)
+        with pytest.raises(JournalError, match="signing key"):
+            pruned(database, tmp_path / "file" / "key.pem")
+        assert contents(database) == before
+
+
+class TestRefused:
+    def test_while_a_console_runs(self, database: Path, key: Path) -> None:
+        """The process that writes the journal is named, and nothing changes."""
+        with Journal.open(database):
+            before = contents(database)
+            with pytest.raises(
+                JournalError, match=r"is being written by process \d+ \(.*Stop that process"
+            ):
+                pruned(database, key)
+            assert contents(database) == before
+        assert not key.exists()
+
+    def test_no_journal(self, tmp_path: Path, key: Path) -> None:
+        """Where there is no journal none is made."""
+        for dry in (True, False):
+            with pytest.raises(JournalError, match="There is no journal"):
+                pruned(tmp_path / "none.db", key, dry=dry)
+        assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,119 @@
+"""Reading only what happened to calls."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.decisions import call_pages as calls
+from interlock.engine.history.decisions.call_pages import (
+    KINDS,
+    CallRow,
+    call_pages,
+    count_calls,
+    recorded_sessions,
+)
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.journal.journal import Journal
+
+from ..support.recording import NOON, asks, decided, opening, result
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """Three sessions a day apart, the second with a subagent's below it."""
+    path = tmp_path / "journal.db"
+    days = iter(range(100))
+    with Journal.open(path, clock=lambda: NOON + timedelta(days=next(days))) as writer:
+        for session in ("b", "a", "c"):
+            calls_of = [decided("c1", "x"), result("c1", "x")] * (2 if session == "a" else 1)
+            writer.write(session, opening(), asks(("c1", "x")), *calls_of)
+            if session == "a":
+                child = opening(kind="child", parent="a")
+                writer.write("child", child, decided("c1", "x"), result("c1", "x"))
+    return path
+
+
+def rows_of(path: Path, sessions: list[str], **options: int) -> list[tuple[str, CallRow]]:
+    """Every row with its session."""
+    return [(session, row) for session, rows in call_pages(path, sessions, **options) for row in rows]
+
+
+class TestSessions:
+    """Which sessions, and how many calls they have."""
+
+    def test_in_the_order_they_were_opened(self, journal: Path) -> None:
+        """All but subagents', whose calls stand in their parent's record."""
+        assert list(recorded_sessions(journal)) == ["b", "a", "c"]
+        assert count_calls(journal) == 4
+
+    def test_since(self, journal: Path) -> None:
+        """Those in which something was recorded at that moment or later."""
+        assert list(recorded_sessions(journal, NOON + timedelta(days=1))) == ["a", "c"]
+        assert list(recorded_sessions(journal, NOON + timedelta(days=1, seconds=1))) == ["c"]
+        assert count_calls(journal, NOON + timedelta(days=1)) == 3
+        assert count_calls(journal, NOON + timedelta(days=9)) == 0
+
+    def test_more_than_a_page(self, journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Sessions are listed page by page, each once."""
+        for size in (1, 2, 3):
+            monkeypatch.setattr(calls, "SESSIONS", size)
+            assert list(recorded_sessions(journal)) == ["b", "a", "c"]
+
+    def test_a_journal_from_before_subagents(self, journal: Path) -> None:
+        """Its sessions have no kind: all are listed."""
+        with closing(sqlite3.connect(journal)) as connection:
+            connection.execute("DELETE FROM event WHERE session = 'child'")
+            connection.execute("DELETE FROM session WHERE id = 'child'")
+            connection.execute("ALTER TABLE session DROP COLUMN kind")
+            connection.commit()
+        assert (list(recorded_sessions(journal)), count_calls(journal)) == (["b", "a", "c"], 4)
+
+
+class TestRows:
+    """The rows of some sessions."""
+
+    def test_only_what_counts(self, journal: Path) -> None:
+        """Session by session in the order asked for, each in its own order, without messages."""
+        rows = rows_of(journal, ["c", "b"])
+        assert [(session, row[0], row[2]) for session, row in rows] == [
+            (session, seq, kind)
+            for session in ("c", "b")
+            for seq, kind in ((1, "session.opened"), (3, "call.decided"), (4, "call.result"))
+        ]
+        assert {row[2] for _, row in rows} <= set(KINDS)
+
+    def test_after_an_event(self, journal: Path) -> None:
+        """Of every session those after that number, unknown sessions none."""
+        rows = rows_of(journal, ["c", "x", "b"], after=3)
+        assert [(session, row[0]) for session, row in rows] == [("c", 4), ("b", 4)]
+
+    @pytest.mark.parametrize("text", [1, 150, 4_000])
+    def test_long_texts_end_a_page(
+        self, journal: Path, text: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """However small a page gets, nothing is left out or comes twice."""
+        whole = rows_of(journal, ["a", "b", "c"])
+        monkeypatch.setattr(calls, "PAGE_TEXT", text)
+        monkeypatch.setattr(calls, "CHUNK", 1)
+        assert rows_of(journal, ["a", "b", "c"]) == whole
+
+    def test_written_meanwhile(self, journal: Path) -> None:
+        """Reading holds up no writer, and what is added before the end comes too."""
+        pages = call_pages(journal, ["c"], page=1)
+        assert next(pages)[1][0][2] == "session.opened"
+        with Journal.open(journal) as writer:
+            writer.write("c", decided("c2", "x"))
+        assert [row[0] for _, rows in pages for row in rows] == [3, 4, 5]
+
+    def test_a_damaged_file(self, tmp_path: Path) -> None:
+        """What is no journal is an error of its own kind."""
+        path = tmp_path / "journal.db"
+        path.write_text("no database, but long enough to be looked at for one" * 100)
+        for read in (lambda: rows_of(path, ["a"]), lambda: count_calls(path)):
+            with pytest.raises(JournalError):
+                read()

@@ -1,0 +1,385 @@
+"""Finding and reading decisions in parts: every filter, against the same filter over all lines."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from pydantic import JsonValue
+
+from interlock.engine.history.decisions.counts import count_decisions, shadow_summary, total
+from interlock.engine.history.decisions.filter import (
+    EVERYTHING,
+    RESULTS,
+    CallVerdict,
+    DecisionFilter,
+    parse_filter,
+)
+from interlock.engine.history.decisions.index import COLUMNS, HEAD, DecisionLine
+from interlock.engine.history.decisions.reader import (
+    FIRST_STEP,
+    PART,
+    Decision,
+    DecisionReader,
+    Mark,
+    Part,
+    Scan,
+)
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.journal.journal import Journal
+from tests.support.decisions import NOW, Ticking, call, ended, many, opened, usual
+
+ROWS = 70_000
+"""A scan takes 2,000 lines, then 10,000, then 50,000, and is left with some."""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A journal with so many decisions of 200 sessions."""
+    return many(tmp_path_factory.mktemp("large") / "large.db", ROWS)
+
+
+@pytest.fixture(scope="module")
+def lines(large: Path) -> list[DecisionLine]:
+    """All of them, newest first."""
+    with closing(sqlite3.connect(large)) as connection:
+        rows = connection.execute(f"SELECT {COLUMNS} FROM decision ORDER BY at DESC, cursor DESC")
+        return [DecisionLine(*row) for row in rows]
+
+
+def found(reader: DecisionReader, wanted: DecisionFilter, *, seconds: float = 0.05) -> list[Part]:
+    """All parts, scan by scan."""
+    parts: list[Part] = []
+    scan = reader.scan(wanted, seconds=seconds)
+    parts += scan.parts
+    while scan.next is not None:
+        scan = reader.scan(wanted, top=scan.next, seconds=seconds)
+        parts += scan.parts
+    return parts
+
+
+def listed(reader: DecisionReader, wanted: DecisionFilter) -> list[Decision]:
+    """Everything that is wanted, part by part."""
+    return [decision for part in found(reader, wanted) for decision in reader.read(wanted, part)]
+
+
+def filtered(text: str) -> DecisionFilter:
+    return parse_filter(text, now=NOW, zone=UTC)
+
+
+def ago(hours: float) -> int:
+    return int((NOW - timedelta(hours=hours)).timestamp() * 1000)
+
+
+CASES: dict[str, Callable[[DecisionLine], bool]] = {
+    "": lambda d: True,
+    "tool:deploy": lambda d: "deploy" in (d.tool, d.called),
+    "tool:bash": lambda d: "bash" in (d.tool, d.called),
+    "tool:e": lambda d: "e" in d.tool,
+    "tool:nothing": lambda d: False,
+    "rule:block-rm": lambda d: d.net == "block-rm",
+    'rule:"limit push"': lambda d: d.net == "limit-push-3",
+    "rule:deploy.rules:7": lambda d: d.net == "block-rm",
+    "rule:require-bash": lambda d: (d.net or "").startswith("require-bash"),
+    "rule:block-rm rule:limit-push-3": lambda d: d.net in ("block-rm", "limit-push-3"),
+    "verdict:denied": lambda d: d.verdict == "denied",
+    "verdict:ask": lambda d: d.verdict in ("approved", "denied", "would-ask"),
+    "verdict:allow": lambda d: d.verdict == "allow",
+    "session:agent-3-0003": lambda d: d.session == "agent-3-0003",
+    "session:agent-3-00": lambda d: d.session.startswith("agent-3-00"),
+    "agent:agent-19": lambda d: d.agent == "agent-19",
+    "result:failed": lambda d: d.result == "failed",
+    "since:5h": lambda d: d.at >= ago(5),
+    "since:5h until:3h": lambda d: ago(5) <= d.at < ago(3),
+    "shop-77": lambda d: "shop-77" in d.input,
+    "STEP tool:rm verdict:block": lambda d: d.tool == "rm" and d.verdict == "block",
+    "100% _": lambda d: False,
+    "shop- zzz": lambda d: False,
+}
+
+
+class TestFilters:
+    @pytest.mark.parametrize("text", CASES)
+    def test_find_what_a_look_at_all_lines_finds(
+        self, large: Path, lines: list[DecisionLine], text: str
+    ) -> None:
+        """The same decisions in the same order, whichever index leads there."""
+        expected = [line.cursor for line in lines if CASES[text](line)]
+        if text == "tool:e":
+            expected = [
+                line.cursor
+                for line in lines
+                if "e" in line.tool or ("e" in line.called and line.called != line.tool)
+            ]
+        assert [d.cursor for d in listed(DecisionReader(large), filtered(text))] == expected
+
+    def test_letters_of_other_alphabets(self, tmp_path: Path) -> None:
+        """Upper and lower case do not matter beyond ASCII either."""
+        path = tmp_path / "j.db"
+        with Journal.open(path) as journal:
+            journal.write("s1", opened("bot"), call("c1", "bash", "echo Größe ÄNDERN"))
+        for word in ("größe", "ändern", "ÄNDERN"):
+            assert len(listed(DecisionReader(path), filtered(word))) == 1
+
+    def test_a_subagents_session(self, tmp_path: Path) -> None:
+        """Its calls are found by its own id and by its parent's."""
+        reader = DecisionReader(usual(tmp_path / "j.db"))
+        assert [d.via for d in listed(reader, filtered("session:reader-3c"))] == ["reader-3c"]
+        assert len(listed(reader, filtered("session:docs-writer-77c0"))) == 3
+
+    def test_a_name_that_others_contain(self, tmp_path: Path) -> None:
+        """What is named exactly is meant alone; a part means all that have it."""
+        path = tmp_path / "j.db"
+        with Journal.open(path) as journal:
+            journal.write("s1", opened("bot"), call("c1", "test", "a"), call("c2", "test-all", "b"))
+        reader = DecisionReader(path)
+        assert [d.tool for d in listed(reader, filtered("tool:test"))] == ["test"]
+        assert [d.tool for d in listed(reader, filtered("tool:TEST"))] == ["test-all", "test"]
+
+
+def written(path: Path, *inputs: dict[str, JsonValue]) -> DecisionReader:
+    """A journal with a call of each input, the first one oldest."""
+    with Journal.open(path, clock=Ticking()) as journal:
+        calls = [call(f"c{n}", "write", "", input=each) for n, each in enumerate(inputs)]
+        journal.write("s1", opened("bot"), *calls)
+    return DecisionReader(path)
+
+
+class TestInput:
+    """`input:` looks through all of an input; words only through its head."""
+
+    def calls(self, reader: DecisionReader, text: str) -> list[str]:
+        return [decision.call_id for decision in listed(reader, filtered(text))]
+
+    def test_behind_the_head(self, tmp_path: Path) -> None:
+        """What stands after the first 200 characters is found, however far below."""
+        deep: JsonValue = {"edits": [{"old": "x" * HEAD}, {"new": "needle in HAY"}]}
+        reader = written(
+            tmp_path / "j.db", {"text": "y" * 5_000 + "needle"}, {"path": "a"}, {"deep": deep}
+        )
+        assert self.calls(reader, "needle") == []
+        assert self.calls(reader, "input:needle") == ["c2", "c0"]
+        assert self.calls(reader, 'input:"needle IN hay"') == ["c2"]
+        assert self.calls(reader, "input:y input:hay") == ["c2", "c0"]
+        assert self.calls(reader, "input:needle tool:bash verdict:block") == []
+
+    @pytest.mark.parametrize(
+        ("value", "word"),
+        [
+            ("C:\\temp\\x", "\\temp\\"),
+            ("100% of a_b", "0% of a_"),
+            ("Größe", "GRÖSSE".replace("SS", "ß")),
+            ("ÄNDERN", "ändern"),
+            ("日本", "本"),
+            ("line\nnext", "next"),
+        ],
+    )
+    def test_any_characters(self, tmp_path: Path, value: str, word: str) -> None:
+        """Backslashes, signs of LIKE and letters of other alphabets are what they are in the input."""
+        reader = written(tmp_path / "j.db", {"text": "-" * HEAD + value}, {"text": "-" * HEAD + "other"})
+        assert self.calls(reader, f'input:"{word}"') == ["c0"]
+
+    def test_nothing_but_the_input(self, tmp_path: Path) -> None:
+        """Other fields of the event are not looked at: every one has a tool and a mode."""
+        reader = written(tmp_path / "j.db", {"path": "a", "n": float("nan")}, {"mode": "fast"})
+        assert self.calls(reader, "input:enforce") == []
+        assert self.calls(reader, "input:call_id") == []
+        assert self.calls(reader, "input:path") == ["c0"]
+        assert self.calls(reader, "input:NaN") == ["c0"]
+
+    def test_in_small_steps(self, tmp_path: Path, large: Path) -> None:
+        """A scan looks at few events before it says where to go on: it can be left at any time."""
+        scan = DecisionReader(large).scan(filtered("input:nothing"), seconds=0)
+        assert (scan.looked, scan.next is None) == (FIRST_STEP, False)
+        scan = DecisionReader(large).scan(filtered("input:nothing"), top=scan.next, seconds=0)
+        assert scan.looked == FIRST_STEP
+
+    def test_counted(self, tmp_path: Path) -> None:
+        """Counts follow, and end when nobody wants them any more."""
+        reader = written(tmp_path / "j.db", *({"text": "-" * HEAD + f"call {n}"} for n in range(3)))
+        assert count_decisions(reader.path, filtered("input:call")).total.count == 3
+        assert count_decisions(reader.path, filtered('input:"call 1"')).total.count == 1
+
+    def test_counting_stops(self, large: Path) -> None:
+        """A count that is no longer wanted ends with an error instead of at the end of the journal."""
+        stop = threading.Event()
+        assert count_decisions(large, by="tool", stop=stop).total.count == ROWS
+        stop.set()
+        with pytest.raises(JournalError):
+            count_decisions(large, by="tool", stop=stop)
+
+
+class TestParts:
+    def test_are_small_and_complete(self, large: Path) -> None:
+        """No part has more than `PART`, and each reads as many as it says."""
+        reader = DecisionReader(large)
+        parts = found(reader, EVERYTHING, seconds=60)
+        assert sum(part.count for part in parts) == ROWS
+        assert max(part.count for part in parts) == PART
+        for part in (parts[0], parts[len(parts) // 2], parts[-1]):
+            assert len(reader.read(EVERYTHING, part)) == part.count
+
+    def test_a_scan_stops_and_goes_on(self, large: Path) -> None:
+        """With no time it looks a little and says where to go on; the parts are the same ones."""
+        reader = DecisionReader(large)
+        first = reader.scan(EVERYTHING, seconds=0)
+        assert first.next is not None
+        assert first.looked < ROWS // 10
+        slow = found(reader, filtered("shop-77"), seconds=0)
+        quick = found(reader, filtered("shop-77"), seconds=60)
+        assert sum(p.count for p in slow) == sum(p.count for p in quick)
+
+    def test_newer_ones_stand_above(self, tmp_path: Path) -> None:
+        """Down to the border of the first part, a scan finds it again and what is new."""
+        path = tmp_path / "j.db"
+        clock = Ticking()
+        with Journal.open(path, clock=clock) as journal:
+            journal.write("s1", opened("bot"))
+            journal.write("s1", *(call(f"c{n}", "bash", f"echo {n}") for n in range(500)))
+            reader = DecisionReader(path)
+            before = found(reader, EVERYTHING)
+            journal.write("s1", call("new", "bash", "echo new"))
+            again = reader.scan(EVERYTHING, bottom=before[0].bottom)
+            assert sum(p.count for p in again.parts) == before[0].count + 1
+            assert reader.read(EVERYTHING, again.parts[0])[0].call_id == "new"
+            kept = [d.cursor for part in before[1:] for d in reader.read(EVERYTHING, part)]
+            above = [d.cursor for part in again.parts for d in reader.read(EVERYTHING, part)]
+            assert [*above, *kept] == [d.cursor for d in listed(reader, EVERYTHING)]
+
+    def test_many_in_one_millisecond(self, tmp_path: Path) -> None:
+        """Decisions of the same moment are told apart by their cursors."""
+        path = tmp_path / "j.db"
+        with Journal.open(path, clock=lambda: NOW) as journal:
+            journal.write("s1", opened("bot"))
+            journal.write("s1", *(call(f"c{n}", "bash", "ls") for n in range(3 * PART + 7)))
+        ids = [d.call_id for d in listed(DecisionReader(path), EVERYTHING)]
+        assert ids == [f"c{n}" for n in reversed(range(3 * PART + 7))]
+
+    def test_they_survive_a_wire(self, large: Path) -> None:
+        """What is asked and answered comes back from JSON as it was."""
+        reader = DecisionReader(large)
+        wanted = filtered("tool:rm since:9h")
+        assert DecisionFilter.model_validate_json(wanted.model_dump_json()) == wanted
+        scan = reader.scan(wanted)
+        assert Scan.model_validate_json(scan.model_dump_json()) == scan
+        decision = reader.read(wanted, scan.parts[0])[0]
+        assert Decision.model_validate_json(decision.model_dump_json()) == decision
+
+
+class TestOne:
+    def test_its_event(self, tmp_path: Path) -> None:
+        """The event of a decision has all that the line leaves out."""
+        reader = DecisionReader(usual(tmp_path / "j.db"))
+        denied = listed(reader, filtered("verdict:denied"))[0]
+        event = reader.event(denied.session, denied.seq)
+        assert event.cursor == denied.cursor
+        assert event.body.type == "call.decided"
+
+    def test_an_event_that_is_not_there(self, tmp_path: Path) -> None:
+        """A line without its event says so."""
+        with pytest.raises(JournalError, match="no event 99 of session 'nobody'"):
+            DecisionReader(usual(tmp_path / "j.db")).event("nobody", 99)
+
+    def test_a_line_nobody_understands(self, tmp_path: Path) -> None:
+        """A verdict that is none is named with its file."""
+        path = usual(tmp_path / "j.db")
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("UPDATE decision SET verdict = 'perhaps'")
+            connection.commit()
+        reader = DecisionReader(path)
+        part = Part(top=(10**15, 10**9), bottom=None, count=1)
+        with pytest.raises(JournalError, match=r"j\.db': the line of decision \d+ cannot be read"):
+            reader.read(EVERYTHING, part)
+
+
+class TestCounts:
+    @pytest.mark.parametrize("by", ["rule", "tool"])
+    def test_groups_and_their_course(self, large: Path, lines: list[DecisionLine], by: str) -> None:
+        """The sums are those of the lines, and so is every step of time."""
+        wanted = filtered("since:20h shop-1")
+        mine = [line for line in lines if line.at >= ago(20) and "shop-1" in line.input]
+        counts = count_decisions(large, wanted, by="rule" if by == "rule" else "tool", steps=10)
+        assert counts.total.count == len(mine) == sum(counts.total.course)
+        names = {line.net if by == "rule" else line.tool for line in mine}
+        assert {group.name for group in counts.groups} == names
+        assert [g.count for g in counts.groups] == sorted((g.count for g in counts.groups), reverse=True)
+        assert counts.start is not None
+        start = int(counts.start.timestamp() * 1000)
+        size = -(-(max(line.at for line in lines) - start + 1) // 10)
+        for group in counts.groups:
+            own = [line for line in mine if group.name == (line.net if by == "rule" else line.tool)]
+            assert group.count == len(own)
+            assert group.stopped == sum(d.verdict in ("block", "denied", "would-block") for d in own)
+            assert group.asked == sum(d.verdict in ("approved", "denied", "would-ask") for d in own)
+            steps = [sum((d.at - start) // size == n for d in own) for n in range(10)]
+            assert list(group.course) == steps
+
+    def test_the_rule_of_a_net(self, large: Path) -> None:
+        """A group by rule has the rule's text."""
+        groups = count_decisions(large, by="rule").groups
+        assert next(g.rule for g in groups if g.name == "block-rm") == "block rm"
+
+    def test_an_empty_journal(self, tmp_path: Path) -> None:
+        """Nothing to count is no error."""
+        path = tmp_path / "j.db"
+        Journal.open(path).close()
+        assert count_decisions(path).total.count == 0
+        assert shadow_summary(path).sessions == ()
+
+
+class TestShadow:
+    def test_what_enforce_would_have_done(self, tmp_path: Path) -> None:
+        """G-26: which rules would have stopped or asked for how many, and what became of these calls."""
+        summary = shadow_summary(usual(tmp_path / "j.db"))
+        (session,) = summary.sessions
+        assert (session.session, session.calls) == ("nightly-sync-02", 5)
+        (blocked,) = session.blocked
+        assert (blocked.net, blocked.ended.calls, blocked.ended.done, blocked.ended.failed) == (
+            "block-rm",
+            3,
+            2,
+            1,
+        )
+        assert [(s.net, s.ended.calls) for s in session.asked] == [("approve-before-deploy", 1)]
+        assert total(summary.blocked).calls == 3
+
+    def test_of_the_sessions_and_the_time_in_view(self, large: Path, lines: list[DecisionLine]) -> None:
+        """A filter's verdicts and words narrow the list, its sessions and its time the summary too."""
+        everything = shadow_summary(large)
+        assert shadow_summary(large, filtered("verdict:block shop-3 tool:rm")) == everything
+        some = shadow_summary(large, filtered("since:10h session:agent-0-0000"))
+        own = [d for d in lines if d.session == "agent-0-0000" and d.at >= ago(10)]
+        assert [s.session for s in some.sessions] == ["agent-0-0000"]
+        assert some.calls == len(own)
+        assert total(some.blocked).calls == sum(d.verdict == "would-block" for d in own)
+        assert total(some.blocked).done == sum(
+            d.verdict == "would-block" and d.result == "done" for d in own
+        )
+
+    def test_a_running_call_is_neither(self, tmp_path: Path) -> None:
+        """Only what ended well counts as a successful step."""
+        path = tmp_path / "j.db"
+        with Journal.open(path) as journal:
+            journal.write("s1", opened("bot", "shadow"))
+            journal.write("s1", call("c1", "rm", "rm x", "block", "block-rm", mode="shadow"))
+            assert total(shadow_summary(path).blocked).done == 0
+            journal.write("s1", ended("c1"))
+            assert total(shadow_summary(path).blocked).done == 1
+
+
+def test_the_generated_journal_has_everything(lines: list[DecisionLine]) -> None:
+    """Every verdict and every result but the unknown one occurs, else the filters prove nothing."""
+    assert {line.verdict for line in lines} == set(get_args(CallVerdict))
+    assert {line.result for line in lines} == {None, *RESULTS} - {"unknown"}
+
+
+def test_marks_order_the_list() -> None:
+    """A mark is time and cursor, so that it can be compared."""
+    older: Mark = (int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000), 5)
+    assert older < (older[0], 6) < (older[0] + 1, 1)

@@ -1,0 +1,143 @@
+"""The line an operator types to say which decisions are wanted."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine.history.decisions.filter import (
+    EVERYTHING,
+    LONGEST,
+    DecisionFilter,
+    FilterError,
+    parse_filter,
+    quoted,
+    time_of,
+)
+
+NOW = datetime(2026, 11, 20, 14, 2, 30, tzinfo=UTC)
+EAST = timezone(timedelta(hours=2))
+
+
+def parsed(text: str) -> DecisionFilter:
+    return parse_filter(text, now=NOW, zone=UTC)
+
+
+class TestKeys:
+    def test_each_has_its_place(self) -> None:
+        """Words, and every key; several of one key are kept together."""
+        assert parsed(
+            'deploy prod input:"a b" tool:bash tool:rm rule:"block rm" verdict:block '
+            "session:s1 agent:bot result:done"
+        ) == DecisionFilter(
+            words=("deploy", "prod"),
+            inputs=("a b",),
+            tools=("bash", "rm"),
+            rules=("block rm",),
+            verdicts=("block",),
+            sessions=("s1",),
+            agents=("bot",),
+            results=("done",),
+        )
+
+    def test_nothing_wants_everything(self) -> None:
+        """An empty line, or one of spaces."""
+        assert parsed("") == parsed("   ") == EVERYTHING
+
+    def test_verdicts_have_families(self) -> None:
+        """`ask` is whatever a person was or would have been asked, `shadow` what enforce would change."""
+        assert parsed("verdict:ask").verdicts == ("approved", "denied", "would-ask")
+        assert parsed("verdict:shadow").verdicts == ("would-block", "would-ask")
+
+    def test_capitals_and_the_words_on_screen(self) -> None:
+        """A key and a verdict are known in capitals too, a verdict as the list words it."""
+        assert parsed("Tool:Bash TOOL:rm").tools == ("Bash", "rm")
+        assert parsed('Verdict:Block verdict:"would block"').verdicts == ("block", "would-block")
+        assert parsed("result:Done").results == ("done",)
+
+    def test_a_path_is_no_key(self) -> None:
+        """A capital before a colon is text unless it spells a key."""
+        assert parsed(r"C:\Temp Error: Tools:x").words == (r"C:\Temp", "Error:", "Tools:x")
+
+    def test_what_looks_like_a_key_can_be_text(self) -> None:
+        """In quotes nothing is a key, and places with dots are text anyway."""
+        assert parsed('"tool:bash" deploy.rules:4').words == ("tool:bash", "deploy.rules:4")
+
+    @given(st.text().filter(lambda text: text.strip() and '"' not in text).map(lambda text: text[:200]))
+    def test_a_quoted_value_comes_back(self, value: str) -> None:
+        """What a group's name is turned into is understood as that name."""
+        if value.strip() and not value.startswith('"'):
+            assert parsed(f"rule:{quoted(value)}").rules == (value,)
+
+
+class TestTimes:
+    @pytest.mark.parametrize(
+        ("text", "moment"),
+        [
+            ("30m", NOW - timedelta(minutes=30)),
+            ("14:05", datetime(2026, 11, 19, 14, 5, tzinfo=UTC)),
+            ('"2026-11-01 08:15"', datetime(2026, 11, 1, 8, 15, tzinfo=UTC)),
+            ("2026-11-01T08:15+02:00", datetime(2026, 11, 1, 6, 15, tzinfo=UTC)),
+        ],
+    )
+    def test_as_people_say_them(self, text: str, moment: datetime) -> None:
+        """Whatever `since.moment` takes; what has a space stands in quotes."""
+        assert parsed(f"since:{text}").since == moment
+
+    def test_in_the_operators_zone(self) -> None:
+        """A time without a zone is where the operator is."""
+        assert parse_filter("since:16:00", now=NOW, zone=EAST).since == datetime(
+            2026, 11, 20, 14, 0, tzinfo=UTC
+        )
+
+    def test_alone(self) -> None:
+        """What a line says of the time can be taken out of it as it was typed."""
+        assert (
+            time_of('rm Since:"2026-11-01 08:15" tool:x until:1h ') == 'Since:"2026-11-01 08:15" until:1h'
+        )
+        assert time_of('"since:1h" rm') == ""
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("text", "column", "says"),
+        [
+            ("verdict:blok", 1, "'blok' is no verdict; use ask, shadow, allow"),
+            ("deploy  env:prod", 9, "nothing is known as 'env:'. Use tool:"),
+            ("deploy  env:prod", 9, 'look for the text itself: "env:prod"'),
+            ("tool:", 1, "say which after 'tool:'"),
+            ("a since:soon", 3, "'soon' is no time; use 30m, 24h, 7d, 14:05, 2026-11-20"),
+            ("since:1h since:2h", 10, "'since:' is said twice"),
+            ('rule:"block rm', 6, "this quotation mark is never closed"),
+            ('one "two', 5, "this quotation mark is never closed"),
+            ("since:999999w", 1, "there is no calendar"),
+            ("since:1h rm until:2h", 13, "ends before it begins at 2026-11-20 13:02"),
+            ("until:09:00 since:09:00", 1, "ends before it begins at 2026-11-20 09:00"),
+            ("x" * (LONGEST + 1), LONGEST + 1, "at most"),
+        ],
+    )
+    def test_say_where_and_what_instead(self, text: str, column: int, says: str) -> None:
+        """The column, what was found and what to write."""
+        with pytest.raises(FilterError) as caught:
+            parsed(text)
+        assert caught.value.column == column
+        assert str(caught.value).startswith(f"column {column}: ")
+        assert says in str(caught.value)
+
+    @given(st.text(max_size=60))
+    def test_nothing_else_is_raised(self, text: str) -> None:
+        """Whatever is typed is a filter or a `FilterError` within the line."""
+        error = said(text)
+        assert error is None or 1 <= error.column <= len(text) + 1
+
+
+def said(text: str) -> FilterError | None:
+    """What is wrong with a filter."""
+    try:
+        parsed(text)
+    except FilterError as error:
+        return error
+    return None

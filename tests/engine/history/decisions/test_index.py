@@ -1,0 +1,370 @@
+"""The lines of decisions are what the events say, however they came into the file."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.engine.history.decisions.filter import EVERYTHING
+from interlock.engine.history.decisions.index import (
+    COLUMNS,
+    HEAD,
+    DecisionLine,
+    decisions_of,
+    input_head,
+    rebuild_decisions,
+)
+from interlock.engine.history.decisions.reader import DecisionReader
+from interlock.engine.history.journal.journal import Journal, JournalError
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.journal.schema import CURRENT
+from interlock.engine.history.journal.writer import Writer
+from interlock.engine.history.model.events import (
+    ApprovalExtended,
+    ApprovalWithdrawn,
+    CallResult,
+    ChangeAgreed,
+    ChangeDropped,
+    ChangeProposed,
+    EventBody,
+    LimitRaised,
+    ModeChanged,
+    NetToggled,
+    SessionResumed,
+    SessionStatus,
+)
+from interlock.engine.history.redaction.redaction import Redaction
+
+from ..support.recording import (
+    NOON,
+    RULE,
+    answer,
+    decided,
+    opening,
+    recorded,
+    request,
+    result,
+    sequence,
+    step,
+)
+
+DUMP = Path(__file__).parents[3] / "data" / "journal_0001.sql"
+NET = sequence("test", "deploy")
+
+
+def stored(path: Path) -> list[DecisionLine]:
+    """The lines in a journal, in the order of the record."""
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute(f"SELECT {COLUMNS} FROM decision ORDER BY session, cursor").fetchall()
+    return [DecisionLine(*row) for row in rows]
+
+
+def made(path: Path) -> list[DecisionLine]:
+    """The lines that the events in a journal make."""
+    reader = open_reader(path)
+    lines = [line for s in reader.sessions(None) for line in decisions_of(reader.events(s.id))]
+    return sorted(lines, key=lambda line: (line.session, line.cursor))
+
+
+def one(*bodies: EventBody, **fields: object) -> DecisionLine:
+    """The only line of a session with these events."""
+    (line,) = decisions_of(recorded(opening(NET, **fields), *bodies))
+    return line
+
+
+CALLS = st.sampled_from(("c1", "c2", "c3"))
+BODIES = st.one_of(
+    st.builds(
+        decided,
+        CALLS,
+        st.sampled_from(("test", "deploy")),
+        outcome=st.sampled_from(("allow", "block", "ask")),
+        mode=st.sampled_from(("enforce", "shadow")),
+        net=st.sampled_from((None, NET.name)),
+        rule=st.sampled_from((None, RULE)),
+        approved_by=st.sampled_from(((), ("maria",), ("maria", "jo"))),
+        via=st.sampled_from((None, "reader-1")),
+        input=st.sampled_from(({}, {"command": "ls"}, {"path": "a", "n": 3})),
+    ),
+    st.builds(result, CALLS, st.just("test"), is_error=st.booleans(), unknown=st.booleans()),
+    st.builds(result, CALLS, st.just("test"), anomaly=st.just("another tool")),
+    st.builds(request, st.just("ap"), CALLS, st.just("deploy")),
+    st.builds(answer, st.just("ap"), CALLS, approved=st.booleans()),
+    st.builds(ApprovalWithdrawn, approval_id=st.just("ap"), call_id=CALLS, reason=st.just("gone")),
+    st.builds(ModeChanged, mode=st.sampled_from(("enforce", "shadow")), by=st.just("maria")),
+    st.builds(
+        SessionResumed,
+        agent=st.sampled_from(("bot", "other")),
+        model=st.just("m"),
+        mode=st.sampled_from(("enforce", "shadow")),
+        active=st.sampled_from(((), (NET.name,))),
+        max_cost=st.sampled_from((None, 1.0)),
+        by=st.just("jo"),
+    ),
+    st.builds(
+        NetToggled,
+        net=st.just(NET.name),
+        active=st.booleans(),
+        by=st.just("maria"),
+        message=st.just("done"),
+        change_id=st.sampled_from((None, "x1")),
+    ),
+    st.builds(
+        ChangeProposed,
+        change_id=st.sampled_from(("x1", "x2")),
+        net=st.sampled_from((None, NET.name)),
+        by=st.just("maria"),
+        reason=st.just("noise"),
+        people=st.just(2),
+        expires=st.just(NOON),
+        counts=st.booleans(),
+    ),
+    st.builds(ChangeAgreed, change_id=st.sampled_from(("x1", "x2")), by=st.just("jo")),
+    st.builds(ChangeDropped, change_id=st.sampled_from(("x1", "x2")), reason=st.just("no")),
+    st.builds(LimitRaised, max_cost=st.sampled_from((2.0, 3.0)), by=st.just("maria")),
+    st.builds(
+        ApprovalExtended, approval_id=st.just("ap"), call_id=CALLS, until=st.just(NOON), by=st.just("jo")
+    ),
+    st.just(SessionStatus(status="running")),
+)
+MOVES = st.lists(
+    st.tuples(
+        st.sampled_from(("s1", "s2", "child")),
+        st.lists(BODIES, min_size=1, max_size=5),
+        st.sampled_from(("on", "on", "on", "reopen", "fail")),
+    ),
+    max_size=14,
+)
+
+
+class TestLaw:
+    @settings(max_examples=60, deadline=None)
+    @given(MOVES)
+    def test_the_table_is_what_the_events_make(
+        self, tmp_path_factory: pytest.TempPathFactory, moves: list[tuple[str, list[EventBody], str]]
+    ) -> None:
+        """Whatever is recorded, reopened or failed to be written, the lines are those of the events."""
+        path = tmp_path_factory.mktemp("law") / "j.db"
+        journal = Journal.open(path)
+        journal.write("s1", opening(NET))
+        journal.write("s2", opening(NET, mode="shadow", agent="night"))
+        journal.write("child", opening(kind="child", parent="s1"))
+        for session, bodies, then in moves:
+            if then == "fail":
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(Writer, "_check_in_place", refuse)
+                    with pytest.raises(JournalError):
+                        journal.write(session, *bodies)
+                continue
+            journal.write(session, *bodies)
+            if then == "reopen":
+                journal.close()
+                journal = Journal.open(path)
+        journal.close()
+        lines = made(path)
+        assert stored(path) == lines
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("UPDATE decision SET verdict = 'allow', result = NULL")
+            assert rebuild_decisions(connection) == len(lines)
+            connection.commit()
+        assert stored(path) == lines
+
+
+def refuse(_writer: Writer) -> None:
+    raise sqlite3.OperationalError("the disk is full")
+
+
+class TestVerdicts:
+    @pytest.mark.parametrize(
+        ("fields", "verdict"),
+        [
+            ({}, "allow"),
+            ({"outcome": "block"}, "block"),
+            ({"approved_by": ("maria",)}, "approved"),
+            ({"mode": "shadow"}, "allow"),
+            ({"mode": "shadow", "outcome": "block"}, "would-block"),
+            ({"mode": "shadow", "outcome": "ask"}, "would-ask"),
+        ],
+    )
+    def test_as_the_record_says(self, fields: dict[str, object], verdict: str) -> None:
+        """G-26: enforce decides, shadow says what enforce would have done."""
+        assert one(decided("c1", "test", **fields)).verdict == verdict
+
+    def test_a_denial_names_who_denied(self) -> None:
+        """A block after a person's no is a denial, by that person, of the rule that asked."""
+        line = one(
+            request("ap", "c1", "deploy"),
+            answer("ap", "c1", approved=False),
+            decided("c1", "deploy", outcome="block", net="approve-before-deploy", rule=RULE),
+        )
+        assert (line.verdict, line.by, line.net) == ("denied", "maria", "approve-before-deploy")
+
+    def test_an_approval_names_the_net_that_asked(self) -> None:
+        """The decision itself names no net; the question before it does, and its rule."""
+        line = one(
+            request("ap", "c1", "deploy"),
+            answer("ap", "c1"),
+            decided("c1", "deploy", approved_by=("maria",)),
+        )
+        assert (line.verdict, line.by, line.net) == ("approved", "maria", "approve-before-deploy")
+        assert (line.rule, line.place) == (RULE.text, RULE.where)
+
+    def test_a_question_taken_back_denies_nothing(self) -> None:
+        """What was asked before a withdrawal or a resumption does not bear on the next decision."""
+        for between in (
+            ApprovalWithdrawn(approval_id="ap", call_id="c1", reason="gone"),
+            SessionResumed(agent="bot", model="m", mode="enforce"),
+        ):
+            asked = (request("ap", "c1", "deploy"), answer("ap", "c1", approved=False), between)
+            *_, line = decisions_of(
+                recorded(opening(NET), *asked, decided("c1", "deploy", outcome="block"))
+            )
+            assert (line.verdict, line.by) == ("block", None)
+
+    def test_an_allowed_call_has_the_net_that_moved(self) -> None:
+        """Without a net against it, the first that fired stands in the line."""
+        assert one(decided("c1", "test", step(NET, "do-test", "test", deferred=True))).net == NET.name
+
+
+class TestResults:
+    @pytest.mark.parametrize(
+        ("fields", "ended"),
+        [({}, "done"), ({"is_error": True}, "failed"), ({"is_error": True, "unknown": True}, "unknown")],
+    )
+    def test_the_call_that_ran_ends(self, fields: dict[str, object], ended: str) -> None:
+        """A result ends the decision that let its call run."""
+        assert one(decided("c1", "test"), result("c1", "test", **fields)).result == ended
+
+    def test_a_blocked_call_never_ends(self) -> None:
+        """What did not run has no result, and an id that comes again ends the call that ran."""
+        first, second = decisions_of(
+            recorded(
+                opening(),
+                decided("c1", "test"),
+                decided("c1", "test", outcome="block"),
+                result("c1", "test"),
+            )
+        )
+        assert (first.result, second.result) == ("done", None)
+
+    def test_an_anomaly_ends_nothing(self) -> None:
+        """G-53: a result that names another tool is not the call's."""
+        assert one(decided("c1", "test"), result("c1", "test", anomaly="rm")).result is None
+
+
+class TestSubagents:
+    def test_one_line_in_the_session_that_judged_it(self, tmp_path: Path) -> None:
+        """A subagent's call is in two records and one line: the parent's, with the subagent as `via`."""
+        path = tmp_path / "j.db"
+        with Journal.open(path) as journal:
+            journal.write("parent", opening(NET))
+            journal.write("child", opening(kind="child", parent="parent"))
+            journal.write("parent", decided("child/c1", "test", via="child"))
+            journal.write("child", decided("c1", "test"))
+            journal.write("child", result("c1", "test"))
+            journal.write("parent", result("child/c1", "test"))
+        (line,) = stored(path)
+        assert (line.session, line.via, line.call_id, line.result) == (
+            "parent",
+            "child",
+            "child/c1",
+            "done",
+        )
+
+
+class TestHeads:
+    def test_a_lone_string_as_it_is(self) -> None:
+        """What a shell runs is not wrapped in JSON."""
+        assert input_head({"command": "rm -rf x"}) == "rm -rf x"
+        assert input_head({"path": "a b", "n": 3}) == 'path="a b" n=3'
+        assert input_head({}) == ""
+
+    def test_long_and_strange_inputs_are_cut(self) -> None:
+        """A megabyte leaves a head; a NUL, at which SQL would stop, is shown."""
+        assert input_head({"command": "x" * 1_000_000}) == "x" * HEAD
+        assert len(input_head({f"{n}": "y" * 100 for n in range(1000)})) == HEAD
+        assert input_head({"command": "a\0b"}) == "a␀b"
+
+    @given(st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=9), st.integers(0, 250))
+    def test_secrets_can_be_masked(self, secret: str, before: int) -> None:
+        """However long what stands before it is, a value under a telling name is masked in the head."""
+        value = f"zq{secret}"
+        for values in ({"password": value}, {"text": "-" * before, "password": value, "n": 1}):
+            assert "zq" not in Redaction().text(input_head(values))
+
+
+class TestUpgrade:
+    def test_fills_the_table(self, tmp_path: Path) -> None:
+        """A journal of the first schema can be read as it is, and has its lines once it was written."""
+        path = tmp_path / "older.db"
+        with closing(sqlite3.connect(path)) as connection:
+            connection.executescript(DUMP.read_text())
+        with pytest.raises(JournalError, match=r"older version .* Open it once for writing"):
+            DecisionReader(path).scan(EVERYTHING)
+        assert open_reader(path).sessions()
+        Journal.open(path).close()
+        lines = stored(path)
+        assert lines
+        assert lines == made(path)
+
+    def test_of_the_schema_before(self, tmp_path: Path) -> None:
+        """A journal of schema 0003 gets its lines too, and its chain stays."""
+        path = tmp_path / "j.db"
+        with Journal.open(path) as journal:
+            journal.write("s1", opening(NET), decided("c1", "test"), result("c1", "test"))
+        lines = stored(path)
+        with closing(sqlite3.connect(path)) as connection:
+            hashes = connection.execute("SELECT hash FROM event ORDER BY cursor").fetchall()
+            connection.execute("DROP TABLE decision")
+            connection.execute("UPDATE alembic_version SET version_num = '0003'")
+            connection.commit()
+        assert [s.id for s in open_reader(path).sessions()] == ["s1"]
+        Journal.open(path).close()
+        assert stored(path) == lines
+        with closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("SELECT hash FROM event ORDER BY cursor").fetchall() == hashes
+            newest = connection.execute("SELECT version_num FROM alembic_version").fetchone()[0]
+        assert newest == CURRENT.newest
+
+
+class TestRemoval:
+    def test_lines_go_with_their_session(self, tmp_path: Path) -> None:
+        """What is pruned leaves no input behind in the list."""
+        path = tmp_path / "j.db"
+        with Journal.open(path) as journal:
+            for session in ("s1", "s2"):
+                journal.write(session, opening(NET), decided("c1", "test"))
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("DELETE FROM event WHERE session = 's1'")
+            connection.execute("DELETE FROM session WHERE id = 's1'")
+            connection.commit()
+        assert [line.session for line in stored(path)] == ["s2"]
+
+    def test_one_session_can_be_made_anew(self, tmp_path: Path) -> None:
+        """After an import only that session's lines are made."""
+        path = tmp_path / "j.db"
+        with Journal.open(path) as journal:
+            for session in ("s1", "s2"):
+                journal.write(session, opening(NET), decided("c1", "test"), result("c1", "test"))
+        lines = stored(path)
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("DELETE FROM decision WHERE session = 's1'")
+            assert rebuild_decisions(connection, "s1") == 1
+            connection.commit()
+        assert stored(path) == lines
+
+
+class TestOtherEvents:
+    def test_make_no_line(self) -> None:
+        """Only decisions are listed."""
+        assert decisions_of(recorded(opening(), SessionStatus(status="running"), _stray())) == []
+
+
+def _stray() -> CallResult:
+    return result("c9", "test")

@@ -1,0 +1,228 @@
+"""Requests and grants become a state: who has approved, until when, and what is let pass unasked."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from interlock.engine.history.errors import FoldError
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.model.events import (
+    ApprovalExpired,
+    ApprovalExtended,
+    ApprovalGiven,
+    CallDecided,
+    GrantGiven,
+    GrantRevoked,
+    SessionResumed,
+)
+from interlock.engine.history.model.records import GrantRecord, StepRecord
+from interlock.engine.net.net import SkillNet, Transition, define_skill_net
+from interlock.engine.recording.records import net_record
+
+from ..support.recording import (
+    NOON,
+    answer,
+    approval,
+    decided,
+    opening,
+    recorded,
+    request,
+    state_after,
+    step,
+    tokens,
+)
+
+ASK = approval("deploy")
+HOUR = 3600.0
+
+
+def grant_net(key: str, uses: int) -> SkillNet:
+    """A grant of so many uses within an hour."""
+    return define_skill_net(
+        key,
+        places=("granted", "used", "ended"),
+        transitions=(
+            Transition("use", ("granted",), ("used",), ("deploy",)),
+            Transition("expire", ("granted",), ("ended",), after=HOUR),
+        ),
+        initial_marking={"granted": uses},
+    )
+
+
+def grant(key: str = "grant-1", uses: int = 2, asks: str = ASK.name) -> GrantGiven:
+    """Deploys are let pass in place of the question."""
+    record = GrantRecord(
+        key=key,
+        net=net_record(key, grant_net(key, uses)),
+        asks=asks,
+        asked="deploy",
+        tool="deploy",
+        names=("deploy",),
+        uses=uses,
+        since=NOON.timestamp(),
+    )
+    return GrantGiven(grant=record, by="maria")
+
+
+def use(key: str = "grant-1") -> StepRecord:
+    return StepRecord(net=key, transition="use", tool="deploy")
+
+
+class TestRequests:
+    def test_carries_what_the_dialog_shows(self) -> None:
+        """A request keeps its risk, people, expiry and digest."""
+        asked = request("a1", "c1", "deploy").model_copy(
+            update={"risk": "high", "people": 2, "expires": NOON, "digest": "d", "may_grant": True}
+        )
+        open_ = state_after(opening(ASK), asked).approvals["a1"]
+        assert (open_.risk, open_.people, open_.expires) == ("high", 2, NOON)
+        assert (open_.digest, open_.may_grant, open_.given) == ("d", True, ())
+
+    def test_notes_who_has_approved(self) -> None:
+        """One of two people who approves leaves the request open."""
+        asked = request("a1", "c1", "deploy").model_copy(update={"people": 3})
+        given = [ApprovalGiven(approval_id="a1", call_id="c1", by=name) for name in ("ada", "ben")]
+        state = state_after(opening(ASK), asked, *given)
+        assert state.approvals["a1"].given == ("ada", "ben")
+
+    def test_notes_when_they_have(self) -> None:
+        """The times are those of the record, in the order of the names."""
+        asked = request("a1", "c1", "deploy").model_copy(update={"people": 3})
+        given = [ApprovalGiven(approval_id="a1", call_id="c1", by=name) for name in ("ada", "ben")]
+        events = recorded(opening(ASK), asked, *given)
+        assert fold(events).approvals["a1"].given_at == (events[-2].at, events[-1].at)
+
+    @pytest.mark.parametrize("names", [("ada", "ada"), ("ada", "ben")])
+    def test_refuses_an_approval_too_many(self, names: tuple[str, str]) -> None:
+        """Nobody counts twice, and the last one decides instead of giving."""
+        asked = request("a1", "c1", "deploy").model_copy(update={"people": 2})
+        given = [ApprovalGiven(approval_id="a1", call_id="c1", by=name) for name in names]
+        with pytest.raises(FoldError):
+            state_after(opening(ASK), asked, *given)
+
+    def test_can_be_given_more_time(self) -> None:
+        """An extended request has the new end, or none."""
+        asked = request("a1", "c1", "deploy").model_copy(update={"expires": NOON})
+        later = NOON + timedelta(minutes=5)
+        more = ApprovalExtended(approval_id="a1", call_id="c1", until=later, by="ada")
+        assert state_after(opening(ASK), asked, more).approvals["a1"].expires == later
+        ever = more.model_copy(update={"until": None})
+        assert state_after(opening(ASK), asked, more, ever).approvals["a1"].expires is None
+
+    def test_ends_when_it_expires(self) -> None:
+        """An expired request is no longer open, and its call waits for the gate's word."""
+        gone = ApprovalExpired(approval_id="a1", call_id="c1", reason="nobody decided")
+        state = state_after(opening(ASK), request("a1", "c1", "deploy"), gone)
+        assert not state.approvals
+        assert state.calls["c1"].status == "proposed"
+
+    @pytest.mark.parametrize(
+        "event",
+        [
+            ApprovalGiven(approval_id="a1", call_id="c1", by="ada"),
+            ApprovalExtended(approval_id="a1", call_id="c1", until=None, by="ada"),
+            ApprovalExpired(approval_id="a1", call_id="c1", reason="x"),
+        ],
+    )
+    def test_nothing_happens_to_one_that_is_not_open(
+        self, event: ApprovalGiven | ApprovalExtended | ApprovalExpired
+    ) -> None:
+        """What happens to a request that nobody asked is no session's history."""
+        with pytest.raises(FoldError, match="not open"):
+            state_after(opening(ASK), event)
+
+
+class TestGrants:
+    def test_holds_its_uses_as_tokens(self) -> None:
+        """A grant is a net of its own, whose tokens are the uses left."""
+        state = state_after(opening(ASK), grant())
+        assert tokens(state.grants["grant-1"].net.marking) == {"granted": 2}
+        assert state.grants["grant-1"].net.since == {"granted": (NOON.timestamp(),) * 2}
+        assert "grant-1" not in state.nets
+
+    def test_is_used_up_by_the_calls_it_lets_pass(self) -> None:
+        """A decision moves a grant's token with those of the nets, and says which grant it was."""
+        call = decided("c1", "deploy", use(), granted=("grant-1",))
+        state = state_after(opening(ASK), grant(), call)
+        assert tokens(state.grants["grant-1"].net.marking) == {"granted": 1, "used": 1}
+        assert state.calls["c1"].granted == ("grant-1",)
+        assert state.grants["grant-1"].net.since == {"granted": (NOON.timestamp(),)}
+
+    def test_cannot_be_used_more_often(self) -> None:
+        """A third use of a grant of two is no history."""
+        calls = [decided(f"c{n}", "deploy", use()) for n in range(3)]
+        with pytest.raises(FoldError, match="not enabled"):
+            state_after(opening(ASK), grant(), *calls)
+
+    def test_stays_to_be_seen_once_revoked(self) -> None:
+        """A revoked grant is not in force, and says by whom."""
+        state = state_after(opening(ASK), grant(), GrantRevoked(key="grant-1", by="ben"))
+        assert not state.grants["grant-1"].net.active
+        assert state.grants["grant-1"].revoked_by == "ben"
+
+    @pytest.mark.parametrize(
+        "events",
+        [
+            [GrantRevoked(key="grant-1", by="ben")],
+            [grant(), GrantRevoked(key="grant-1", by="ben"), GrantRevoked(key="grant-1", by="ben")],
+            [grant(), grant()],
+            [grant(key=ASK.name)],
+            [grant(asks="nobody")],
+        ],
+    )
+    def test_impossible_grants(self, events: list[GrantGiven | GrantRevoked]) -> None:
+        """A grant is given once, for a net there is, under a name of its own, and revoked once."""
+        with pytest.raises(FoldError):
+            state_after(opening(ASK), *events)
+
+    def test_ends_with_the_net_it_answers_for(self) -> None:
+        """When a session goes on with that net anew, the grant is no longer in force."""
+        again = SessionResumed(
+            agent="bot", model="m", mode="enforce", nets=(net_record(ASK.name, ASK),), active=(ASK.name,)
+        )
+        assert not state_after(opening(ASK), grant(), again).grants["grant-1"].net.active
+        kept = again.model_copy(update={"nets": ()})
+        assert state_after(opening(ASK), grant(), kept).grants["grant-1"].net.active
+
+
+class TestTime:
+    WINDOW = define_skill_net(
+        "limit-push-2-per-1h",
+        places=("idle", "ready", "budget", "spent"),
+        transitions=(
+            Transition("start", ("idle",), ("ready",)),
+            Transition("do-push", ("ready", "budget"), ("ready", "spent"), ("push",)),
+            Transition("recover", ("spent",), ("budget",), after=HOUR),
+        ),
+        initial_marking={"idle": 1, "budget": 2},
+    )
+
+    def push(self, call: str, clock: float | None, recovers: int = 0) -> CallDecided:
+        """A push at `clock`, so many earlier ones having come back before."""
+        back = [step(self.WINDOW, "recover", "")] * recovers
+        return decided(call, "push", *back, step(self.WINDOW, "do-push", "push"), clock=clock)
+
+    def test_tokens_know_when_they_came(self) -> None:
+        """What was used is dated by the gate's clock; what came back is not counted any more."""
+        events = [self.push("c1", 100.0), self.push("c2", 200.0), self.push("c3", 100.0 + HOUR, 1)]
+        state = state_after(opening(self.WINDOW), *events)
+        net = state.nets[self.WINDOW.name]
+        assert tokens(net.marking) == {"ready": 1, "spent": 2}
+        assert net.since == {"spent": (200.0, 100.0 + HOUR)}
+
+    def test_without_a_clock_the_event_dates_them(self) -> None:
+        """A decision that names no clock is dated by its event."""
+        call = self.push("c1", None)
+        events = recorded(opening(self.WINDOW), call)
+        state = state_after(opening(self.WINDOW), call)
+        assert state.nets[self.WINDOW.name].since == {"spent": (events[-1].at.timestamp(),)}
+
+
+def test_answer_after_others() -> None:
+    """The last of several people decides: the request is closed."""
+    asked = request("a1", "c1", "deploy").model_copy(update={"people": 2})
+    given = ApprovalGiven(approval_id="a1", call_id="c1", by="ada")
+    last = answer("a1", "c1").model_copy(update={"others": ("ada",)})
+    assert not state_after(opening(ASK), asked, given, last).approvals

@@ -1,0 +1,203 @@
+"""A flow's run as the journal keeps it: what can follow what, where it stands, and in words."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import JsonValue
+
+from interlock.engine.history.errors import FoldError
+from interlock.engine.history.fold.event_text import changes, headline
+from interlock.engine.history.fold.fold import fold, new_state
+from interlock.engine.history.model.events import EventBody, MessageAdded, SessionOpened
+from interlock.engine.history.model.records import (
+    FlowRecord,
+    FlowStepped,
+    NetRecord,
+    RuleRecord,
+    TransitionRecord,
+)
+
+from ..support.recording import opening, recorded
+
+NET = NetRecord(
+    key="Chain",
+    name="Chain",
+    places=("A", "B", "C"),
+    transitions=(
+        TransitionRecord(name="A", inputs=("A",), outputs=("B", "C")),
+        TransitionRecord(name="B", inputs=("B",), outputs=("C",)),
+    ),
+    initial_marking={"A": 1},
+)
+OPENED = opening().model_copy(
+    update={"kind": "flow", "flow": FlowRecord(name="Chain", net=NET, output="C")}
+)
+BEGINS = FlowStepped(step=0, live=("A",), output={"snapshot": {}})
+
+
+def stepped(
+    step: int, *live: str, node: str = "A", waits: str | None = None, done: bool = False
+) -> FlowStepped:
+    return FlowStepped(step=step, node=node, live=live, waits=waits, done=done, output={"snapshot": {}})
+
+
+class TestFold:
+    def test_stands_where_the_last_step_left_it(self) -> None:
+        """States in their order, the node that worked, what is waited for, and the same as tokens."""
+        state = fold(recorded(OPENED, BEGINS, stepped(1, "B", "C", waits="B#1")))
+        assert state.flow is not None
+        assert (state.flow.step, state.flow.node, state.flow.live) == (1, "A", ("B", "C"))
+        assert (state.flow.waits, state.flow.done) == ("B#1", False)
+        assert state.flow.marking == {"A": 0, "B": 1, "C": 1}
+        assert [entry.text for entry in state.transcript] == ["A → B, C"]
+
+    def test_the_end_waits_for_nobody(self) -> None:
+        """What an earlier step waited for is over with the next one."""
+        steps = (stepped(1, "B", "C", waits="B#1"), stepped(2, "C", node="B", done=True))
+        state = fold(recorded(OPENED, BEGINS, *steps))
+        assert state.flow is not None
+        assert (state.flow.waits, state.flow.done) == (None, True)
+
+    @pytest.mark.parametrize(
+        ("bodies", "problem"),
+        [
+            ([opening(), BEGINS], "runs no flow"),
+            ([OPENED, stepped(1, "B")], "does not follow step 0"),
+            ([OPENED, BEGINS, BEGINS], "does not follow step 0"),
+            ([OPENED, BEGINS, stepped(2, "B")], "does not follow step 0"),
+            ([OPENED, BEGINS, stepped(1, "C", done=True), stepped(2, "C")], "does not follow step 1"),
+            ([OPENED, BEGINS, stepped(1, "X")], "no state 'X'"),
+        ],
+    )
+    def test_what_cannot_follow_is_refused(self, bodies: list[EventBody], problem: str) -> None:
+        """A step left out, repeated, after the end, of no flow, or to a state that it lacks."""
+        with pytest.raises(FoldError, match=problem):
+            fold(recorded(*bodies))
+
+
+RULE = RuleRecord(file="a.rules", line=3, text="require human-approval before deploy")
+
+
+def asking(key: str, rule: RuleRecord | None) -> NetRecord:
+    """A net that asks about one name, or about either of two."""
+    return NetRecord(
+        key=key,
+        name=key,
+        places=("idle",),
+        transitions=(
+            TransitionRecord(name="approve", inputs=("idle",), outputs=("idle",), tools=("deploy",)),
+            TransitionRecord(name="either", inputs=("idle",), outputs=("idle",), tools=("a", "b")),
+        ),
+        initial_marking={"idle": 1},
+        rule=rule,
+    )
+
+
+def named(names: dict[str, str]) -> SessionOpened:
+    """A flow that parts into B and D; each ends in C."""
+    net = NetRecord(
+        key="Chain",
+        name="Chain",
+        places=("A", "B", "C", "D"),
+        transitions=(
+            TransitionRecord(name="A", inputs=("A",), outputs=("B", "D")),
+            TransitionRecord(name="B", inputs=("B",), outputs=("C",)),
+            TransitionRecord(name="D", inputs=("D",), outputs=("C",)),
+        ),
+        initial_marking={"A": 1},
+    )
+    record = FlowRecord(name="Chain", net=net, output="C", names=names)
+    return OPENED.model_copy(update={"flow": record})
+
+
+class TestSpeaker:
+    def test_what_is_said_is_of_the_node_at_work(self) -> None:
+        """P-55: the next node of a branch, the one that waits though another could go on, nobody at the
+        end; who sent a message is who said it.
+        """
+
+        def said(text: str) -> MessageAdded:
+            return MessageAdded(role="assistant", text=text)
+
+        state = fold(
+            recorded(
+                named({"A": "Draft", "B": "Review", "D": "Test"}),
+                BEGINS,
+                said("one"),
+                stepped(1, "B", "D"),
+                said("two"),
+                stepped(2, "B", "D", node="D", waits="1.c"),
+                said("three"),
+                MessageAdded(role="user", text="four"),
+                stepped(3, "B", "C", node="D"),
+                said("five"),
+                stepped(4, "C", node="B", done=True),
+                said("six"),
+            )
+        )
+        told = {entry.text: entry.by for entry in state.transcript if entry.kind != "note"}
+        assert told == {
+            "one": "Draft",
+            "two": "Review",
+            "three": "Test",
+            "four": None,
+            "five": "Review",
+            "six": None,
+        }
+
+    def test_a_record_without_names(self) -> None:
+        """An older record says of nothing which node said it, and is read."""
+        raw = OPENED.model_dump(mode="json")
+        del raw["flow"]["names"]
+        older = SessionOpened.model_validate(raw)
+        assert older.flow is not None
+        assert older.flow.names == {}
+        state = fold(recorded(older, BEGINS, MessageAdded(role="assistant", text="one")))
+        assert [(entry.text, entry.by) for entry in state.transcript] == [("one", None)]
+
+
+class TestWords:
+    @pytest.mark.parametrize(
+        ("asked", "words"),
+        [
+            ({"kind": "approval", "tool_id": "A::bash", "asks": ["n", "approve"]}, "approval of deploy"),
+            ({"kind": "approval", "tool_id": "A::bash", "asks": ["n", "either"]}, "approval of bash"),
+            ({"kind": "approval", "tool_id": "A::bash", "asks": ["own", "approve"]}, "approval of bash"),
+            ({"kind": "approval", "tool_id": "A::bash", "asks": ["gone", "x"]}, "approval of bash"),
+            ({"kind": "approval", "tool_id": "A::bash"}, "approval of bash"),
+            ({"kind": "input", "tool_id": "A"}, "an answer"),
+            ({"kind": "choice", "tool_id": "A"}, "a choice"),
+            ({"kind": "tool", "tool_id": "A::consult"}, "an answer to consult"),
+            ({"kind": "approval", "tool_id": None}, "call c"),
+            ("of another version", "call c"),
+        ],
+    )
+    def test_of_what_a_step_waits_for(self, asked: JsonValue, words: str) -> None:
+        """P-82: an approval is of what the request will ask about; a step of another version has its
+        call.
+        """
+        opened = OPENED.model_copy(update={"nets": (asking("n", RULE), asking("own", None))})
+        waits = stepped(1, "A", waits="c").model_copy(
+            update={"output": {"snapshot": {"suspended": asked}}}
+        )
+        events = recorded(opened, BEGINS, waits)
+        state = fold(events)
+        assert state.transcript[-1].text == f"A waits for {words}"
+        assert changes(fold(events[:2]), events[2], state)[1] == f"flow waits for {words}"
+        # By itself the event does not have the name that the rule asks about.
+        plain = "approval" if words.startswith("approval") else words
+        assert headline(events[2]) == f"flow.step  A  A  waits for {plain}"
+
+    def test_of_each_step(self) -> None:
+        """What a replay says of a beginning, of a step, and of one that waits for a person."""
+        events = recorded(OPENED, BEGINS, stepped(1, "B", "C", waits="B#1"))
+        told = [changes(fold(events[:n]), events[n], fold(events[: n + 1])) for n in (1, 2)]
+        assert told == [
+            ["flow begins with A"],
+            ["flow step 1: A → B, C", "flow waits for call B#1"],
+        ]
+
+    def test_of_an_opening(self) -> None:
+        """A run says which flow it is of."""
+        [event] = recorded(OPENED)
+        assert "runs flow Chain" in changes(new_state(event.session), event, fold([event]))

@@ -1,0 +1,408 @@
+"""The outline of a long session: any moment found by it is the fold of all events before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.app.format.calls import call_of
+from interlock.engine.history.errors import FoldError, JournalError
+from interlock.engine.history.fold import outline as outlining
+from interlock.engine.history.fold import replay as replaying
+from interlock.engine.history.fold.fold import apply, fold, new_state, snapshot
+from interlock.engine.history.fold.replay import Replay
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.lazy_events import LazyEvents
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.journal.rows import EventRow
+from interlock.engine.history.model.events import (
+    ApprovalExpired,
+    ApprovalWithdrawn,
+    CallDecided,
+    CallResult,
+    EventBody,
+    JournalEvent,
+    LimitRaised,
+    MessageAdded,
+    MessageQueued,
+    ModeChanged,
+    SessionResumed,
+    SessionStatus,
+    StepEnded,
+)
+from interlock.engine.history.model.records import CallRecord, StepRecord
+from interlock.engine.history.model.state import SessionState
+from interlock.engine.history.model.times import to_ms
+from interlock.engine.history.redaction.masked_events import MaskedEvents
+from interlock.engine.history.redaction.redaction import Redaction
+from interlock.engine.history.redaction.spans import mask_of
+
+from ..support.recording import answer, asks, decided, limit, opening, recorded, request, result, sequence
+from .test_laws import MOVES, Move, events_of
+
+SECRET = "password: correct-horse-battery"
+NETS = (sequence("test", "deploy"), limit("push", 3))
+STEPS = tuple(
+    StepRecord(net=net.name, transition=transition.name, tool="test", deferred=transition.deferred)
+    for net in NETS
+    for transition in net.transitions
+    if transition.tools
+)
+FILE = Path("session.db")
+
+
+def rows_of(events: list[JournalEvent]) -> list[EventRow]:
+    """Events as the database has them."""
+    return [
+        (e.cursor, e.session, e.seq, to_ms(e.at), e.body.type, e.body.model_dump_json()) for e in events
+    ]
+
+
+@contextmanager
+def small() -> Iterator[None]:
+    """States every few events, so that short sessions have many."""
+    sizes = {"GAP": 5, "REACH": 9, "WINDOW": 4}
+    with patch.multiple(outlining, **sizes), patch.object(replaying, "OUTLINED", 1):
+        yield
+
+
+def replayed(events: list[JournalEvent]) -> Replay:
+    """A replay of these events that knows their rows."""
+    return Replay(MaskedEvents(LazyEvents(rows_of(events), FILE), Redaction()), at=0)
+
+
+def agree(replay: Replay, full: SessionState) -> None:
+    """What a replay shows is `full` without the beginning of its transcript and what settled there."""
+    state = replay.state
+    without = {"transcript": [], "calls": {}}
+    assert state.model_copy(update=without) == full.model_copy(update=without)
+    assert len(full.transcript) == replay.earlier + len(state.transcript)
+    last = min(len(full.transcript), 4)
+    assert not last or state.transcript[-last:] == full.transcript[-last:]
+    assert all(full.calls[key] == call for key, call in state.calls.items())
+    changing = {"proposed", "waiting", "running", "unknown"}
+    assert {key for key, call in full.calls.items() if call.status in changing} <= state.calls.keys()
+
+
+IDS = st.sampled_from(("c1", "c2"))
+WORDS = st.sampled_from((None, "", "next", SECRET))
+STATUSES: tuple[Literal["running", "idle", "done", "failed"], ...] = ("running", "idle", "done", "failed")
+BODIES = st.one_of(
+    st.builds(
+        lambda text, ids: MessageAdded(
+            role="assistant",
+            text=text,
+            calls=tuple(CallRecord(call_id=i, tool="test", input={"token": "s3cr3t-v4lue"}) for i in ids),
+        ),
+        WORDS,
+        st.lists(IDS, max_size=3),
+    ),
+    st.builds(
+        lambda call_id, outcome, mode, steps, via: CallDecided(
+            call_id=call_id,
+            tool="test",
+            input={"password": "hunter2-hunter2"},
+            names=("test",),
+            outcome=outcome,
+            mode=mode,
+            steps=tuple(steps),
+            via=via,
+        ),
+        IDS,
+        st.sampled_from(("allow", "allow", "allow", "block", "ask")),
+        st.sampled_from(("enforce", "enforce", "shadow")),
+        st.lists(st.sampled_from(STEPS), max_size=1),
+        st.sampled_from((None, None, None, "child-1")),
+    ),
+    st.builds(
+        lambda call_id, went, fell, odd: CallResult(
+            call_id=call_id,
+            tool="test",
+            output=SECRET,
+            is_error=odd == "error",
+            fired=tuple(went),
+            dropped=tuple(fell),
+            unknown=odd == "unknown",
+            anomaly=SECRET if odd == "anomaly" else None,
+        ),
+        IDS,
+        st.lists(st.sampled_from(STEPS), max_size=1),
+        st.lists(st.sampled_from(STEPS), max_size=1),
+        st.sampled_from(("", "", "", "error", "unknown", "anomaly")),
+    ),
+    st.builds(lambda call_id, text: MessageAdded(role="tool", call_id=call_id, text=text), IDS, WORDS),
+    st.builds(
+        lambda call_id: MessageAdded(role="tool", call_id=call_id, text="so it went", ended="done"), IDS
+    ),
+    st.builds(lambda text: MessageAdded(role="user", text=text, by="maria"), WORDS),
+    st.builds(lambda text: MessageAdded(role="summary", text=text), WORDS),
+    st.builds(lambda cost: StepEnded(finish_reason="stop", input_tokens=7, cost=cost), st.floats(0, 1)),
+    st.builds(lambda status: SessionStatus(status=status), st.sampled_from(STATUSES)),
+    st.builds(lambda call_id: request(f"a-{call_id}", call_id, "test"), IDS),
+    st.builds(lambda call_id: answer(f"a-{call_id}", call_id), IDS),
+    st.builds(lambda i: ApprovalExpired(approval_id=f"a-{i}", call_id=i, reason="nobody"), IDS),
+    st.builds(lambda i: ApprovalWithdrawn(approval_id=f"a-{i}", call_id=i, reason="stopped"), IDS),
+    st.builds(lambda i: MessageQueued(message_id=f"m-{i}", mode="steer", text=SECRET), IDS),
+    st.builds(lambda i: MessageAdded(role="assistant", text="taken", message_id=f"m-{i}"), IDS),
+    st.builds(lambda mode: ModeChanged(mode=mode, by="maria"), st.sampled_from(("enforce", "shadow"))),
+    st.builds(lambda usd: LimitRaised(max_cost=usd, by="maria"), st.floats(1, 9)),
+    st.builds(
+        lambda again, on: SessionResumed(
+            agent="other",
+            model="m",
+            mode="enforce",
+            active=tuple(net.name for net in NETS),
+            asked_again=tuple(again),
+            going_on=tuple(on),
+        ),
+        st.lists(IDS, max_size=1),
+        st.lists(IDS, max_size=1),
+    ),
+)
+
+
+def whole_call(call_id: str, step: StepRecord | None, text: str | None) -> tuple[EventBody, ...]:
+    """A call from proposal to the next model call; its step fires at once, or when it is answered."""
+    steps = () if step is None else (step,)
+    return (
+        asks((call_id, "test")),
+        decided(call_id, "test", *steps),
+        result(call_id, "test", *(each for each in steps if each.deferred)),
+        MessageAdded(role="tool", call_id=call_id, text=text),
+        StepEnded(finish_reason="tool-calls", output_tokens=3, cost=0.1),
+    )
+
+
+def refused(call_id: str) -> tuple[EventBody, ...]:
+    """A call that is blocked, and the model told so."""
+    told = MessageAdded(role="tool", call_id=call_id, text="blocked")
+    return asks((call_id, "test")), decided(call_id, "test", outcome="block"), told
+
+
+def cut_short(call_id: str, *, runs: bool) -> tuple[EventBody, ...]:
+    """A call that is running, or only proposed, when its session ends."""
+    run = (decided(call_id, "test"),) if runs else ()
+    return asks((call_id, "test")), *run, SessionStatus(status="done")
+
+
+def goes_on(call_id: str) -> tuple[EventBody, ...]:
+    """The session is resumed, and with it a call."""
+    ids = (call_id,)
+    active = tuple(net.name for net in NETS)
+    fields = {"agent": "other", "model": "m", "mode": "enforce", "active": active}
+    return (SessionResumed.model_validate({**fields, "asked_again": ids, "going_on": ids}),)
+
+
+def ordered(call_id: str) -> tuple[EventBody, ...]:
+    """A subagent's call, decided though it may have been skipped before."""
+    return (decided(call_id, "test", via="child-1"),)
+
+
+def late(call_id: str) -> tuple[EventBody, ...]:
+    """Words about a call, however it stands."""
+    return (MessageAdded(role="tool", call_id=call_id, text="said late"),)
+
+
+ODD = st.one_of(
+    *(st.builds(make, IDS) for make in (refused, goes_on, ordered, late)),
+    st.builds(cut_short, IDS, runs=st.booleans()),
+    BODIES.map(lambda body: (body,)),
+)
+USUAL = st.builds(
+    whole_call,
+    st.sampled_from(("u1", "u2", "u3", "c1")),
+    st.sampled_from((None, *STEPS)),
+    st.sampled_from((None, None, None, "late words")),
+)
+"""A call as most of them are."""
+
+
+def possible(bodies: list[EventBody]) -> list[JournalEvent]:
+    """The session made of those of these that can follow."""
+    kept: list[EventBody] = [opening(*NETS)]
+    state = new_state("s1")
+    apply(state, recorded(*kept)[0])
+    for body in bodies:
+        there = snapshot(state)
+        with suppress(FoldError):
+            apply(there, recorded(*kept, body)[-1])
+            state = there
+            kept.append(body)
+    return recorded(*kept)
+
+
+class TestLaw:
+    """What is shown after any jumps equals the fold from the start."""
+
+    @settings(max_examples=200, deadline=None)
+    @given(
+        st.lists(st.one_of(USUAL, ODD), min_size=8, max_size=32),
+        st.lists(st.integers(0, 150), min_size=1, max_size=5),
+    )
+    def test_any_session(self, parts: list[tuple[EventBody, ...]], places: list[int]) -> None:
+        """Events of all kinds in any order that can be, usual calls between them: to and fro."""
+        events = possible([body for part in parts for body in part])
+        shown = MaskedEvents(events, Redaction())
+        with small():
+            replay = replayed(events)
+            for place in (*places, len(events)):
+                replay.goto(place)
+                for by in (0, -1, 1, 1):
+                    replay.step(by)
+                    at = replay.position
+                    agree(replay, fold(shown[:at]) if at else new_state("s1"))
+
+    @settings(max_examples=60, deadline=None)
+    @given(MOVES, st.lists(st.integers(0, 60), max_size=6))
+    def test_sessions_of_a_gate(self, moves: list[Move], places: list[int]) -> None:
+        """What a live gate leaves: nets of all shapes, deferred steps, resumptions, steps taken back."""
+        events = events_of(moves)
+        shown = MaskedEvents(events, Redaction())
+        with small():
+            replay = replayed(events)
+            assert replay.whole
+            for place in (*places, len(events)):
+                replay.goto(place)
+                at = replay.position
+                agree(replay, fold(shown[:at]) if at else new_state("s1"))
+
+
+def usual(number: int) -> tuple[EventBody, ...]:
+    """A call from proposal to answer."""
+    call_id = f"call-{number}"
+    return asks((call_id, "test")), decided(call_id, "test"), result(call_id, "test")
+
+
+def long(*between: EventBody, calls: int = 400) -> list[JournalEvent]:
+    """A session of so many calls, with `between` in the middle of them."""
+    half = [body for n in range(calls // 2) for body in usual(n)]
+    rest = [body for n in range(calls // 2, calls) for body in usual(n)]
+    return recorded(opening(), *half, *between, *rest)
+
+
+class TestOutline:
+    """What it has, and where it ends."""
+
+    def test_usual_calls_are_never_understood(self) -> None:
+        """A session of usual calls is outlined from its rows: hardly an event is read for it."""
+        events = LazyEvents(rows_of(long()), FILE)
+        replay = Replay(events, at=0)
+        assert replay.whole
+        assert sum(read is not None for read in events._read) <= 1 + len(events) // outlining.GAP
+        assert replay.goto(len(events)).seq == len(events)
+        assert replay.earlier > 0
+        assert sum(read is not None for read in events._read) < 1500
+
+    def test_a_call_that_never_ends(self) -> None:
+        """A call that stays open is carried along, and is found when it is answered at last."""
+        open_call: tuple[EventBody, ...] = (asks(("slow", "test")), decided("slow", "test"))
+        events = recorded(
+            opening(), *open_call, *(b for n in range(400) for b in usual(n)), result("slow", "test")
+        )
+        replay = Replay(LazyEvents(rows_of(events), FILE), at=0)
+        assert replay.whole
+        assert replay.goto(len(events) - 1).calls["slow"].status == "running"
+        assert replay.earlier > 0
+        assert replay.goto(len(events)).calls["slow"].status == "done"
+        agree(replay, fold(events))
+
+    def test_content_is_masked(self) -> None:
+        """What is carried along to later moments has passed the redaction."""
+        waits = request("a1", "c-asked", "deploy").model_copy(update={"input": {"token": "s3cr3t-v4lue"}})
+        events = long(asks(("c-asked", "deploy")), waits)
+        replay = replayed(events)
+        state = replay.goto(len(events))
+        assert (replay.earlier > 0, state.approvals["a1"].input) == (
+            True,
+            {"token": mask_of("s3cr3t-v4lue")},
+        )
+
+    def test_late_words_about_what_was_left_out(self) -> None:
+        """Words for a call that was blocked long ago change its entry, however far back it is."""
+        blocked = (
+            asks(("c-b", "rm")),
+            decided("c-b", "rm", outcome="block"),
+            MessageAdded(role="tool", call_id="c-b", text="blocked"),
+        )
+        events = [*long(*blocked), *recorded(MessageAdded(role="tool", call_id="c-b", text="again"))]
+        events[-1] = events[-1].model_copy(update={"seq": len(events), "cursor": len(events)})
+        replay = Replay(LazyEvents(rows_of(events), FILE), at=0)
+        assert not replay.whole
+        replay.goto(len(events) - 1)
+        assert replay.earlier > 0
+        replay.step()
+        assert (replay.earlier, replay.state) == (0, fold(events))
+
+    @pytest.mark.parametrize("runs", [True, False])
+    def test_a_call_that_goes_on_late(self, runs: bool) -> None:
+        """A call that was cut short is carried along, for a session resumed later goes on with it."""
+        resumed = (*goes_on("c-cut"), *goes_on("nobody's"))
+        middle = [body for n in range(400) for body in usual(n)]
+        events = recorded(opening(*NETS), *cut_short("c-cut", runs=runs), *middle, *resumed)
+        replay = Replay(LazyEvents(rows_of(events), FILE), at=0)
+        state = replay.goto(len(events))
+        assert (replay.whole, replay.earlier > 0) == (True, True)
+        assert state.calls["c-cut"].status == ("running" if runs else "proposed")
+        agree(replay, fold(events))
+
+    def test_ends_where_an_event_cannot_follow(self) -> None:
+        """Up to an impossible event every moment is found, beyond it the fold says what is wrong."""
+        events = long()
+        events[900] = events[900].model_copy(update={"seq": 7})
+        replay = Replay(LazyEvents(rows_of(events), FILE), at=0)
+        assert not replay.whole
+        assert replay.goto(900).seq == 900
+        with pytest.raises(FoldError, match="event 901 was expected"):
+            replay.goto(1000)
+
+    def test_what_cannot_be_understood(self) -> None:
+        """An event that is no event any more is told when it is looked at, as one of this journal."""
+        rows = rows_of(long())
+        rows[900] = (*rows[900][:5], "{}")
+        replay = Replay(LazyEvents(rows, FILE), at=0)
+        assert not replay.whole
+        with pytest.raises(JournalError, match="event 901 of session 's1' cannot be read"):
+            replay.goto(1000)
+
+
+class TestRecorded:
+    """Reading a session's rows."""
+
+    async def test_as_events(self, tmp_path: Path) -> None:
+        """A session's events read lazily are those that reading them one by one gives."""
+        path = tmp_path / "journal.db"
+        with Journal.open(path) as journal:
+            journal.write("s1", opening(), asks(("c1", "test")), decided("c1", "test"))
+            journal.write("s2", opening())
+        reader = open_reader(path)
+        read = reader.recorded("s1")
+        assert list(read) == read[:] == list(reader.events("s1"))
+        assert (read[-1], len(read), read[1] is read[1]) == (read[2], 3, True)
+        assert len(reader.recorded("nobody")) == 0
+
+    @pytest.mark.parametrize("call_id", ["call-7", "call-1", 'ö"7', "call 7"])
+    def test_about_a_call(self, call_id: str) -> None:
+        """Whatever the id, no event about its call is left out, and none that opens or resumes."""
+        events = long(*[e.body for e in recorded(*goes_on("x"), asks((call_id, "test")))], calls=20)
+        lazy = LazyEvents(rows_of(events), FILE)
+        found = {events[n].seq for n in MaskedEvents(lazy, Redaction()).bearing_on(call_id)}
+        about = {e.seq for e in events if call_of(e) == call_id or "session." in e.body.type}
+        assert about | {32} <= found
+        assert set(MaskedEvents(events, Redaction()).bearing_on(call_id)) == set(range(len(events)))
+
+    def test_few_of_many(self) -> None:
+        """Of a long session only events with the id in them are looked at."""
+        assert len(list(LazyEvents(rows_of(long()), FILE).bearing_on("call-777"))) <= 4
+
+    def test_escaped(self) -> None:
+        """An id that another writer wrote with escapes is found."""
+        rows = rows_of(recorded(opening(), *usual(7)))
+        rows[1] = (*rows[1][:5], rows[1][5].replace("call-7", "\\u0063all-7"))
+        assert list(LazyEvents(rows, FILE).bearing_on("call-7")) == [0, 1, 2, 3]

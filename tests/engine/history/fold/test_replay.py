@@ -1,0 +1,178 @@
+"""Moving through a recorded session."""
+
+from __future__ import annotations
+
+import threading
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.engine.history.errors import FoldError
+from interlock.engine.history.fold.fold import fold, new_state
+from interlock.engine.history.fold.replay import AT_A_TIME, SHORTEST_GAP, Replay
+from interlock.engine.history.model.events import EventBody, MessageAdded, SessionStatus
+from interlock.engine.history.model.state import SessionState
+
+from ..support.recording import answer, asks, decided, opening, recorded, request, result
+
+SESSION: tuple[EventBody, ...] = (
+    opening(),
+    asks(("c1", "test"), ("c2", "deploy"), ("c3", "rm")),
+    decided("c1", "test"),
+    result("c1", "test"),
+    request("a1", "c2", "deploy"),
+    answer("a1", "c2"),
+    decided("c2", "deploy", approved_by=("maria",)),
+    decided("c3", "rm", outcome="block"),
+    decided("c4", "rm", outcome="ask", mode="shadow"),
+    SessionStatus(status="done"),
+)
+
+
+class TestMoving:
+    def test_starts_at_the_end(self) -> None:
+        """A fresh replay shows the session's last event."""
+        events = recorded(*SESSION)
+        replay = Replay(events)
+        assert (replay.position, len(replay)) == (10, 10)
+        assert replay.event is events[-1]
+        assert replay.state == fold(events)
+
+    def test_by_steps(self) -> None:
+        """Steps stop at both ends."""
+        replay = Replay(recorded(*SESSION))
+        replay.step(-1)
+        assert replay.position == 9
+        replay.step(+5)
+        assert replay.position == 10
+        replay.step(-99)
+        assert (replay.position, replay.event, replay.changes) == (0, None, [])
+        assert replay.state.seq == replay.before.seq == 0
+
+    def test_to_decisions(self) -> None:
+        """Stops are calls that were blocked, asked or approved; a plain allowed call is none."""
+        replay = Replay(recorded(*SESSION))
+        assert replay.decisions == (7, 8, 9)
+        replay.goto(0)
+        visited = []
+        while replay.next_decision():
+            visited.append(replay.position)
+        assert visited == [7, 8, 9]
+        assert replay.position == 9
+        assert replay.previous_decision()
+        assert replay.previous_decision()
+        assert not replay.previous_decision()
+        assert replay.position == 7
+
+    def test_shows_what_changed(self) -> None:
+        """The changes are those of the event that led here, from both directions."""
+        replay = Replay(recorded(*SESSION))
+        replay.goto(5)
+        forward = replay.changes
+        replay.goto(6)
+        replay.step(-1)
+        assert replay.changes == forward == ["approval requested: deploy", "status idle → waiting"]
+
+    def test_nothing_to_replay(self) -> None:
+        """A session without events has one moment."""
+        replay = Replay([])
+        assert (len(replay), replay.position, replay.event, replay.changes) == (0, 0, None, [])
+        assert not replay.next_decision()
+
+    def test_events_that_do_not_follow(self) -> None:
+        """A record with a hole is refused on opening."""
+        events = recorded(*SESSION)
+        with pytest.raises(FoldError, match="event 4 was expected"):
+            Replay(events[:3] + events[4:])
+
+
+class TestLongSessions:
+    def test_jumps_use_the_states_kept_on_the_way(self) -> None:
+        """Going back folds from a nearby checkpoint, not from the beginning, to the same state."""
+        hello = MessageAdded(role="user", text="hello")
+        events = recorded(opening(), *[hello] * (6 * SHORTEST_GAP))
+        replay = Replay(events)
+        folded: list[int] = []
+        for position in (5 * SHORTEST_GAP + 3, 7, 2 * SHORTEST_GAP, 2 * SHORTEST_GAP + 1):
+            replay.goto(position)
+            folded.append(len(replay.state.transcript))
+            assert replay.state == fold(events[:position])
+            assert replay.state.seq == position
+        assert folded == [5 * SHORTEST_GAP + 2, 6, 2 * SHORTEST_GAP - 1, 2 * SHORTEST_GAP]
+        assert len(replay._checkpoints) == 7
+
+
+LONG = recorded(
+    opening(),
+    *[
+        body
+        for n in range(520)
+        for body in (
+            asks((f"c{n % 7}", "test"), (f"d{n}", "rm")),
+            decided(f"c{n % 7}", "test"),
+            MessageAdded(role="user", text=f"on {n}"),
+            result(f"c{n % 7}", "test"),
+            SessionStatus(status="idle" if n % 50 == 0 else "running"),
+        )
+    ],
+)
+
+
+@cache
+def folded(position: int) -> SessionState:
+    """The state after so many events of `LONG`."""
+    return fold(LONG[:position]) if position else new_state(LONG[0].session)
+
+
+class TestLater:
+    """States that are made when they are needed, or by a thread beside."""
+
+    def test_begins_anywhere(self) -> None:
+        """A replay that begins at an event has folded none after it, and gets to all of them."""
+        events = recorded(*SESSION, SessionStatus(status="idle"))
+        impossible = [*events, events[1]]
+        replay = Replay(impossible, at=3)
+        assert (replay.position, replay.state) == (3, fold(events[:3]))
+        assert replay.goto(11) == fold(events)
+        with pytest.raises(FoldError):
+            replay.goto(12)
+
+    def test_filled_by_a_thread(self) -> None:
+        """While one thread fills it, going to and fro gives the folds of the events."""
+        events = recorded(opening(), *[MessageAdded(role="user", text=str(n)) for n in range(2000)])
+        replay = Replay(events, at=1)
+        thread = threading.Thread(target=replay.fill)
+        thread.start()
+        for position in (1500, 3, 2001, 700, 1999):
+            state = replay.goto(position)
+            assert (state.seq, len(state.transcript)) == (position, position - 1)
+            assert state.transcript[-1].text == str(position - 2)
+        thread.join(30)
+        assert replay.goto(1777) == fold(events[:1777])
+
+    @settings(max_examples=25, deadline=None)
+    @given(st.lists(st.integers(0, 3000), max_size=8), st.integers(0, 2600))
+    def test_filled_in_turns(self, places: list[int], upto: int) -> None:
+        """Filled up to anywhere, gone on from there, and jumped to and fro: always the prefix's fold."""
+        events = LONG
+        replay = Replay(events, at=1)
+        turns = iter(range(upto // AT_A_TIME))
+        replay.fill(lambda: next(turns, None) is None)
+        for place in places:
+            state = replay.goto(place)
+            assert state == folded(min(place, len(events)))
+            assert replay.before == folded(max(min(place, len(events)) - 1, 0))
+        replay.fill()
+        kept = replay._checkpoints
+        assert sorted(kept) == list(range(0, len(events), SHORTEST_GAP))
+        assert all(kept[position] == folded(position) for position in kept)
+
+    def test_filling_finds_what_cannot_follow(self) -> None:
+        """An event that cannot follow is found, unless nobody wants to know any more."""
+        events = recorded(*SESSION)
+        replay = Replay([*events, events[1]], at=1)
+        replay.fill(lambda: True)
+        with pytest.raises(FoldError, match="event 11 was expected"):
+            replay.fill()

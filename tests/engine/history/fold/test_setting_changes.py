@@ -1,0 +1,293 @@
+"""What people change is listed with the decisions: by whom, of which kind, in words."""
+
+from __future__ import annotations
+
+import csv
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.audit.export import as_csv, as_jsonl, linked_events
+from interlock.engine.history.audit.importing import import_session, read_export
+from interlock.engine.history.decisions.counts import count_decisions, shadow_summary
+from interlock.engine.history.decisions.filter import EVERYTHING, FilterError, parse_filter
+from interlock.engine.history.decisions.index import DecisionLine, decisions_of
+from interlock.engine.history.decisions.reader import Decision, DecisionReader
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.maintenance import listed_otherwise, rebuild
+from interlock.engine.history.model.events import (
+    ApprovalExtended,
+    CallDecided,
+    ChangeAgreed,
+    ChangeDropped,
+    ChangeProposed,
+    EventBody,
+    GrantGiven,
+    GrantRevoked,
+    LimitRaised,
+    ModeChanged,
+    NetToggled,
+    SessionResumed,
+)
+from interlock.engine.history.model.records import ExtensionRecord, GrantRecord
+from interlock.engine.recording.records import net_record
+from tests.support.decisions import before_changes
+
+from ..support.recording import NOON, approval, decided, opening, recorded, request, sequence
+
+NET = sequence("test", "deploy")
+ASKS = approval("deploy")
+KEY = ASKS.name
+GRANT = GrantRecord(
+    key="grant-1",
+    net=net_record("grant-1", approval("deploy")),
+    asks=KEY,
+    asked="deploy",
+    tool="bash",
+    names=("deploy",),
+    uses=20,
+    since=0.0,
+)
+
+
+def off(by: str = "ada", **more: object) -> NetToggled:
+    """A net that somebody switches off."""
+    given = {"net": KEY, "active": False, "by": by, "message": "off", "reason": "noise", **more}
+    return NetToggled.model_validate(given)
+
+
+def proposal(net: str | None = KEY) -> ChangeProposed:
+    return ChangeProposed(
+        change_id="x1", net=net, by="ada", reason="noise", people=2, expires=NOON, counts=True
+    )
+
+
+def listed(*bodies: EventBody, **fields: object) -> list[DecisionLine]:
+    """The lines of a session with two nets and these events."""
+    return decisions_of(recorded(opening(NET, ASKS, **fields), *bodies))
+
+
+def words(*bodies: EventBody, **fields: object) -> tuple[object, ...]:
+    """Kind, state, people, net and words of the last line."""
+    line = listed(*bodies, **fields)[-1]
+    return line.kind, line.verdict, line.by, line.net, line.input
+
+
+class TestWords:
+    def test_a_net_switched_off(self) -> None:
+        """The line has everybody who agreed, until when, how many calls waited, and why."""
+        until = NOON + timedelta(minutes=10)
+        change = off("ben", others=("ada",), until=until, waiting=("c1", "c2"))
+        said = f"{KEY} off until 2026-03-14 12:10:00 UTC, 2 asked a person then: noise"
+        assert words(change) == ("toggle", "changed", "ada, ben", KEY, said)
+
+    def test_on_again_by_itself(self) -> None:
+        """What time switches back is said to be that, with whoever had set the time."""
+        back = NetToggled(net=KEY, active=True, by="ada", message="on", timed=True)
+        assert words(off(), back)[-1] == f"{KEY} on again, its time is over"
+
+    def test_a_mode(self) -> None:
+        """The line has the mode that holds from there on."""
+        change = ModeChanged(mode="shadow", by="ada", reason="noise")
+        assert words(change) == ("mode", "changed", "ada", None, "shadow mode: noise")
+        assert listed(change)[0].mode == "shadow"
+
+    def test_a_proposal_from_beginning_to_end(self) -> None:
+        """Who proposed, who agreed and who gave it up are lines of the net that it is about."""
+        found = listed(
+            proposal(),
+            ChangeAgreed(change_id="x1", by="ben"),
+            ChangeDropped(change_id="x1", reason="too late", by="cy"),
+        )
+        assert [(line.verdict, line.by, line.net) for line in found] == [
+            ("proposed", "ada", KEY),
+            ("agreed", "ben", KEY),
+            ("dropped", "cy", KEY),
+        ]
+        assert found[0].input == f"{KEY} off, takes 2: noise"
+        assert words(proposal(None))[:2] == ("mode", "proposed")
+
+    def test_a_limit(self) -> None:
+        """A raised limit says what it was before."""
+        change = LimitRaised(max_cost=5, by="ada", reason="more to do")
+        assert words(change, max_cost=1.0)[-1] == "cost limit $5.00 (was $1.00): more to do"
+
+    def test_grants(self) -> None:
+        """A grant says what it lets pass, under the net whose question it answers."""
+        given = GrantGiven(grant=GRANT, by="ada", call_id="c1")
+        assert words(given)[:4] == ("grant", "changed", "ada", KEY)
+        assert words(given)[-1] == "grant-1 given: bash as deploy, 20 times"
+        why = GrantGiven(grant=GRANT, by="ada", call_id="c1", reason="release night")
+        assert words(why)[-1] == "grant-1 given: bash as deploy, 20 times: release night"
+        assert words(given, GrantRevoked(key="grant-1", by="ben"))[2:] == ("ben", None, "grant-1 revoked")
+
+    def test_an_extension(self) -> None:
+        """A request that may wait longer is a line of the net that asked."""
+        asked = request("ap", "c1", "deploy")
+        longer = ApprovalExtended(approval_id="ap", call_id="c1", until=NOON, by="ada")
+        kind, state, by, net, said = words(asked, longer)
+        assert (kind, state, by, net) == ("extension", "changed", "ada", asked.net)
+        assert said == "request of call c1 may wait until 2026-03-14 12:00:00 UTC"
+        wanted = longer.model_copy(update={"proposed": ExtensionRecord(until=None, by="ada")})
+        assert words(asked, wanted)[1] == "proposed"
+
+    def test_a_resumption_under_other_rules(self) -> None:
+        """What differs from before is listed; a resumption in which nothing does is no line."""
+        same = SessionResumed(agent="bot", model="m", mode="enforce", active=(NET.name, KEY), by="ada")
+        assert listed(same) == []
+        other = same.model_copy(
+            update={"mode": "shadow", "active": (NET.name,), "dropped": (KEY,), "max_cost": 2.0}
+        )
+        kind, _, by, _, said = words(other)
+        assert (kind, by) == ("rules", "ada")
+        assert said == (
+            f"resumed with shadow mode (was enforce); dropped: {KEY}; cost limit $2.00 (was none)"
+        )
+
+    def test_a_subagents_session(self) -> None:
+        """What is changed in a subagent's own session is a line there, though its calls are none."""
+        found = listed(decided("c1", "deploy"), off(), kind="child", parent="s0")
+        assert [line.kind for line in found] == ["toggle"]
+
+
+class TestOff:
+    def test_shadow_mode_says_who_switched(self) -> None:
+        """A call that enforce mode would have stopped says who had switched to shadow mode."""
+        stopped = decided("c1", "deploy", outcome="block", mode="shadow", net=NET.name)
+        found = listed(ModeChanged(mode="shadow", by="ben", others=("ada",)), stopped)
+        assert found[-1].off == "shadow mode: ada, ben"
+        assert listed(stopped, mode="shadow", opened_by="cy")[-1].off == "shadow mode, from the start: cy"
+
+    def test_a_call_that_nothing_would_have_stopped(self) -> None:
+        """In shadow mode, too, an allowed call says nothing of it."""
+        assert listed(decided("c1", "test", mode="shadow"), mode="shadow")[-1].off is None
+
+
+BODIES: tuple[EventBody, ...] = (
+    decided("c1", "deploy", approved_by=("Ada",)),
+    off("ada"),
+    CallDecided.model_validate({**decided("c2", "deploy").model_dump(), "off": {KEY: ("ada",)}}),
+    decided("c3", "test", outcome="block", net=NET.name),
+    LimitRaised(max_cost=5, by="adam"),
+    ModeChanged(mode="shadow", by="ben"),
+    decided("c4", "deploy", outcome="ask", mode="shadow", net=KEY),
+    GrantGiven(grant=GRANT, by="ben"),
+    SessionResumed(agent="bot", model="m", mode="enforce", active=(NET.name,), by="cy"),
+)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """A journal in which people decided and changed something."""
+    path = tmp_path / "j.db"
+    with Journal.open(path) as opened:
+        opened.write("s1", opening(NET, ASKS))
+        for body in BODIES:
+            opened.write("s1", body)
+    return path
+
+
+def found(path: Path, text: str) -> list[Decision]:
+    """What a filter finds, the oldest first."""
+    reader, wanted = DecisionReader(path), parse_filter(text, now=NOON)
+    parts = reader.scan(wanted).parts
+    return [line for part in reversed(parts) for line in reversed(reader.read(wanted, part))]
+
+
+def short(lines: Iterable[Decision]) -> str:
+    """Calls by their ids, changes by their kinds."""
+    return " ".join(line.call_id if line.kind == "call" else line.kind for line in lines)
+
+
+class TestFilter:
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("", "c1 toggle c2 c3 limit mode c4 grant rules"),
+            ("kind:call", "c1 c2 c3 c4"),
+            ("kind:change", "toggle limit mode grant rules"),
+            ("kind:toggle kind:mode", "toggle mode"),
+            ("by:ada", "c1 toggle c2"),
+            ("by:ADA kind:change", "toggle"),
+            ("by:\N{FULLWIDTH LATIN SMALL LETTER A}da kind:toggle", "toggle"),
+            ("by:ad", "c1 toggle c2 limit"),
+            ("by:nobody", ""),
+            ("by:ben by:cy", "mode c4 grant rules"),
+            (f"rule:{KEY} kind:change", "toggle grant"),
+            ("verdict:changed kind:limit", "limit"),
+            ("verdict:allow", "c2"),
+            ("tool:bash kind:grant", "grant"),
+            ("noise", "toggle"),
+        ],
+    )
+    def test_finds(self, journal: Path, text: str, expected: str) -> None:
+        """Kinds are found as named, people by their whole name first, however it is written."""
+        assert short(found(journal, text)) == expected
+
+    def test_an_unknown_kind(self) -> None:
+        """A kind that there is not is an error which lists those there are."""
+        with pytest.raises(FilterError, match="'net' is no kind; use change, call, toggle, mode"):
+            parse_filter("kind:net", now=NOON)
+
+    def test_an_index_is_used(self, journal: Path) -> None:
+        """Changes among a million calls are found without looking at the calls."""
+        with closing(sqlite3.connect(journal)) as connection:
+            plan = connection.execute(
+                "EXPLAIN QUERY PLAN SELECT cursor FROM decision WHERE kind IN ('toggle') "
+                "AND kind <> 'call' AND at >= 0"
+            ).fetchall()
+        assert "ix_decision_kind" in str(plan)
+
+
+class TestCounts:
+    def test_count_calls_only(self, journal: Path) -> None:
+        """Changes are no decisions on calls: neither counts nor the shadow summary have them."""
+        counts = count_decisions(journal, EVERYTHING, by="rule")
+        assert counts.total.count == 4
+        assert sum(group.count for group in counts.groups) == 4
+        summary = shadow_summary(journal)
+        assert (summary.calls, [s.calls for s in summary.sessions]) == (1, [1])
+
+
+class TestJournal:
+    def test_of_the_schema_before(self, journal: Path) -> None:
+        """A journal without changes in its list gets them when it is opened for writing."""
+        lines = found(journal, "")
+        with closing(sqlite3.connect(journal)) as connection:
+            before_changes(connection)
+        calls = [line for line in lines if line.kind == "call"]
+        assert found(journal, "") == [line.model_copy(update={"off": None}) for line in calls]
+        Journal.open(journal).close()
+        assert found(journal, "") == lines
+        assert list(listed_otherwise(journal)) == []
+
+    @pytest.mark.parametrize(
+        "change", ["DELETE FROM decision WHERE kind <> 'call'", "UPDATE decision SET \"by\" = 'eve'"]
+    )
+    def test_a_list_that_lies(self, journal: Path, change: str) -> None:
+        """A change that was taken out of the list is noticed, and put back from the events."""
+        lines = found(journal, "")
+        with closing(sqlite3.connect(journal)) as connection:
+            connection.execute(change)
+            connection.commit()
+        assert list(listed_otherwise(journal)) == ["s1"]
+        assert rebuild(journal).decisions
+        assert found(journal, "") == lines
+
+    def test_taken_into_another_journal(self, journal: Path, tmp_path: Path) -> None:
+        """An exported session brings its changes along."""
+        file, other = tmp_path / "s1.jsonl", tmp_path / "other.db"
+        file.write_text("\n".join(as_jsonl("s1", linked_events(journal, "s1"), None)))
+        import_session(read_export(file), other, other.with_suffix(".pem"))
+        assert [line.input for line in found(other, "")] == [line.input for line in found(journal, "")]
+        assert list(listed_otherwise(other)) == []
+
+    def test_the_table_for_spreadsheets(self, journal: Path) -> None:
+        """The CSV says of each decision and change its kind, who did it, and what was off."""
+        rows = list(csv.DictReader(as_csv(linked_events(journal, "s1"), None)))
+        said = [(row["kind"], row["by"], row["off"]) for row in rows if row["kind"]]
+        assert said == [(line.kind, line.by or "", line.off or "") for line in found(journal, "")]

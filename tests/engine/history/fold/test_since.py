@@ -1,0 +1,80 @@
+"""Moments in the past as they are typed: in a filter, behind `--since`, on the backtest screen."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine.history.model.since import moment
+
+NOW = datetime(2026, 11, 20, 14, 2, 30, tzinfo=UTC)
+EAST = timezone(timedelta(hours=2))
+
+
+class TestMoments:
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("30m", NOW - timedelta(minutes=30)),
+            ("24h", NOW - timedelta(hours=24)),
+            ("7d", NOW - timedelta(days=7)),
+            (" 2W ", NOW - timedelta(weeks=2)),
+            ("14:01", datetime(2026, 11, 20, 14, 1, tzinfo=UTC)),
+            ("14:05", datetime(2026, 11, 19, 14, 5, tzinfo=UTC)),
+            ("9:30", datetime(2026, 11, 20, 9, 30, tzinfo=UTC)),
+            ("9:30:05", datetime(2026, 11, 20, 9, 30, 5, tzinfo=UTC)),
+            ("today", datetime(2026, 11, 20, tzinfo=UTC)),
+            ("yesterday", datetime(2026, 11, 19, tzinfo=UTC)),
+            ("2026-03-01", datetime(2026, 3, 1, tzinfo=UTC)),
+            ("2026-03-01T09:30", datetime(2026, 3, 1, 9, 30, tzinfo=UTC)),
+            ("2026-03-01 09:30+02:00", datetime(2026, 3, 1, 7, 30, tzinfo=UTC)),
+        ],
+    )
+    def test_as_people_say_them(self, text: str, expected: datetime) -> None:
+        """Spans back from now, times of the day that are past, dates."""
+        assert moment(text, NOW, UTC) == expected
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("16:00", datetime(2026, 11, 20, 14, tzinfo=UTC)),
+            ("today", datetime(2026, 11, 19, 22, tzinfo=UTC)),
+            ("2026-03-01", datetime(2026, 2, 28, 22, tzinfo=UTC)),
+        ],
+    )
+    def test_in_the_operators_zone(self, text: str, expected: datetime) -> None:
+        """A time without a zone is where the operator is."""
+        assert moment(text, NOW, EAST) == expected
+
+    def test_the_machines_own_zone(self) -> None:
+        """Without a zone it is the machine's."""
+        assert moment("2026-03-01", NOW) == datetime(2026, 3, 1).astimezone()
+
+
+class TestNone:
+    @pytest.mark.parametrize("text", ["", "soon", "7", "7y", "-1d", "25:00", "2026-02-30", "1e9"])
+    def test_say_what_to_write(self, text: str) -> None:
+        """Anything else is told what is taken."""
+        with pytest.raises(ValueError, match=r"is no time; use 30m, 24h, 7d, 14:05, 2026-11-20 or"):
+            moment(text, NOW, UTC)
+
+    @pytest.mark.parametrize("text", ["999999w", "99999999w"])
+    def test_before_the_calendar(self, text: str) -> None:
+        """So long ago there is no calendar."""
+        with pytest.raises(ValueError, match="there is no calendar"):
+            moment(text, NOW, UTC)
+
+    @given(st.text(max_size=30) | st.from_regex(r"\A[0-9]{1,12}[smhdw]\Z"))
+    def test_nothing_else_is_raised(self, text: str) -> None:
+        """Whatever is typed is a moment with a zone or a `ValueError`."""
+        assert _zoned_or_refused(text)
+
+
+def _zoned_or_refused(text: str) -> bool:
+    try:
+        return moment(text, NOW, UTC).tzinfo is not None
+    except ValueError as error:
+        return text.strip() in str(error)

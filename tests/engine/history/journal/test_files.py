@@ -1,0 +1,405 @@
+"""Files that are not what they should be: a clear message, and not a byte changed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine
+
+from interlock.engine.history.decisions.counts import count_decisions, shadow_summary
+from interlock.engine.history.decisions.filter import EVERYTHING, DecisionFilter
+from interlock.engine.history.decisions.reader import DecisionReader
+from interlock.engine.history.journal.journal import Journal, JournalError
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.journal.schema import CURRENT, MIGRATIONS, REVISION, Schema
+from interlock.engine.history.journal.tables import JOURNAL
+from interlock.engine.history.model.events import LimitRaised, SessionStatus
+from tests.support.decisions import before_changes, call
+
+from ..support.recording import approval, opening
+
+NOBODY = 65534
+ADD_COLUMN = "op.add_column('event', sa.Column('mark', sa.Text()))"
+RUNNING = SessionStatus(status="running")
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    """A closed journal with one session."""
+    path = tmp_path / "journal.db"
+    with Journal.open(path) as journal:
+        journal.write("s1", opening())
+    return path
+
+
+@pytest.fixture
+def migrated(tmp_path: Path) -> Path:
+    """A journal that every migration has gone over, one after the other."""
+    scripts = tmp_path / "migrations"
+    shutil.copytree(MIGRATIONS, scripts)
+    path = tmp_path / "migrated.db"
+    Journal.open(path, schema=replace(CURRENT, scripts=scripts)).close()
+    return path
+
+
+@pytest.fixture
+def unprivileged() -> Iterator[Path]:
+    """A directory owned by somebody without rights elsewhere, who we are until the end."""
+    directory = Path(tempfile.mkdtemp())
+    if os.geteuid() != 0:
+        yield directory
+    else:
+        os.chown(directory, NOBODY, NOBODY)
+        os.seteuid(NOBODY)
+        try:
+            yield directory
+        finally:
+            os.seteuid(0)
+    directory.chmod(0o700)
+    shutil.rmtree(directory)
+
+
+def refused(path: Path) -> list[str]:
+    """What opening for writing and for reading say, after checking that both left the file alone."""
+    before = path.read_bytes()
+    messages: list[str] = []
+    for opened in (Journal.open, open_reader):
+        with pytest.raises(JournalError) as caught:
+            opened(path)
+        messages.append(str(caught.value))
+    assert path.read_bytes() == before
+    assert all(path.name in message for message in messages)
+    return messages
+
+
+def sql(path: Path, *statements: str) -> None:
+    """Change a database behind the journal's back."""
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+class TestForeignFiles:
+    def test_text_is_no_journal(self, tmp_path: Path) -> None:
+        """A file that is no database is named and left alone."""
+        path = tmp_path / "notes.txt"
+        path.write_text("remember the milk, and more than sixteen bytes")
+        assert all("not an SQLite database" in m and "choose another file" in m for m in refused(path))
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["notes.txt"]
+
+    def test_another_programs_database(self, tmp_path: Path) -> None:
+        """An SQLite file with other tables is named as such."""
+        path = tmp_path / "music.db"
+        sql(path, "CREATE TABLE album (id)", "CREATE TABLE song (id)")
+        assert all("another program's SQLite file (tables: album, song)" in m for m in refused(path))
+
+    def test_another_programs_migrations(self, tmp_path: Path) -> None:
+        """Having an `alembic_version` does not make a database ours."""
+        path = tmp_path / "shop.db"
+        sql(path, "CREATE TABLE alembic_version (version_num)")
+        sql(path, "INSERT INTO alembic_version VALUES ('0001')")
+        assert all("another program's" in m for m in refused(path))
+
+    def test_a_directory_is_no_file(self, tmp_path: Path) -> None:
+        """A directory is refused."""
+        for opened in (Journal.open, open_reader):
+            with pytest.raises(JournalError, match="is not a file"):
+                opened(tmp_path)
+
+    def test_names_cannot_speak_to_the_terminal(self, tmp_path: Path) -> None:
+        """Control characters in a file's name or a table's name are shown, not sent."""
+        path = tmp_path / "a\x1b[2Jb.db"
+        sql(path, 'CREATE TABLE "x\x1b[1m" (id)')
+        with pytest.raises(JournalError, match=r"a\\x1b\[2Jb\.db.*x\\x1b\[1m"):
+            Journal.open(path)
+
+
+class TestDamage:
+    def test_garbage_behind_the_header(self, tmp_path: Path) -> None:
+        """A file that only begins like a database cannot be read."""
+        path = tmp_path / "journal.db"
+        path.write_bytes(b"SQLite format 3\x00" + bytes(range(256)) * 40)
+        assert all("restore a backup" in m for m in refused(path))
+
+    def test_a_file_cut_short(self, database: Path) -> None:
+        """A truncated journal is refused on opening."""
+        database.write_bytes(database.read_bytes()[:8192])
+        assert all("malformed" in m for m in refused(database))
+
+    def test_missing_tables(self, database: Path) -> None:
+        """A journal without its tables, or without its version, is refused."""
+        sql(database, "DROP TABLE event")
+        assert all("no such table: event" in m for m in refused(database))
+        sql(database, "DROP TABLE alembic_version")
+        assert all("does not say which version" in m for m in refused(database))
+
+    @pytest.mark.parametrize("body", ["{", "{}", '{"type": "from.the.future"}', '{"type": "step"}'])
+    def test_an_event_nobody_understands(self, database: Path, body: str) -> None:
+        """A body that was changed, or is of an unknown type, is named by session and number."""
+        sql(database, f"UPDATE event SET body = '{body}'")
+        with pytest.raises(JournalError, match="event 1 of session 's1' cannot be read"):
+            list(open_reader(database).events("s1"))
+
+    def test_an_event_with_another_type(self, database: Path) -> None:
+        """Body and type column must agree."""
+        sql(database, "UPDATE event SET type = 'step'")
+        with pytest.raises(JournalError, match=r"'session\.opened' in one place and 'step' in another"):
+            list(open_reader(database).events("s1"))
+
+    def test_a_line_nobody_understands(self, database: Path) -> None:
+        """A session's line with an unknown status is named."""
+        sql(database, "UPDATE session SET status = 'asleep'")
+        with pytest.raises(JournalError, match="the line of session 's1' cannot be read"):
+            open_reader(database).sessions()
+
+
+class TestLockedFiles:
+    def test_another_program_holds_it(self, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A journal that another program has locked is not called damaged."""
+        monkeypatch.setattr("interlock.engine.history.journal.schema.BUSY_SECONDS", 0.01)
+        with closing(sqlite3.connect(database)) as other:
+            other.execute("PRAGMA locking_mode = EXCLUSIVE")
+            other.execute("BEGIN EXCLUSIVE")
+            assert all("is locked by another program. Try again" in m for m in refused(database))
+
+
+class TestVersions:
+    def test_a_newer_journal_is_left_alone(self, database: Path) -> None:
+        """A schema from the future is refused with the version found and the one known."""
+        sql(database, "UPDATE alembic_version SET version_num = '0099'")
+        for message in refused(database):
+            assert f"schema 0099; this version knows schemas up to {CURRENT.newest}" in message
+            assert "use the newer Interlock" in message
+
+    def test_an_older_journal_is_upgraded_after_a_copy(self, database: Path, tmp_path: Path) -> None:
+        """Upgrading keeps the record and leaves a copy from before; a reader alone does not upgrade."""
+        schema = with_revision(tmp_path / "scripts", ADD_COLUMN)
+        with pytest.raises(JournalError, match=f"older schema {CURRENT.newest}"):
+            open_reader(database, schema)
+        with Journal.open(database, schema=schema) as journal:
+            assert [e.body for e in journal.reader().events("s1")] == [opening()]
+        assert [e.body for e in open_reader(database, schema).events("s1")] == [opening()]
+        copy = database.with_name(f"journal.db.{CURRENT.newest}.bak")
+        assert [e.body for e in open_reader(copy).events("s1")] == [opening()]
+
+    def test_a_failed_upgrade_changes_nothing(self, database: Path, tmp_path: Path) -> None:
+        """An upgrade that fails half-way is undone; the copies are not overwritten by another try."""
+        schema = with_revision(tmp_path / "scripts", f"{ADD_COLUMN}; op.drop_table('none')")
+        copy, again = (f"journal.db.{CURRENT.newest}{nth}.bak" for nth in ("", ".1"))
+        for copies in ([copy], [again, copy]):
+            with pytest.raises(JournalError, match=r"Cannot upgrade journal .*journal\.db"):
+                Journal.open(database, schema=schema)
+            assert sorted(p.name for p in tmp_path.glob("*.bak")) == copies
+        with Journal.open(database) as journal:
+            assert journal.reader().count("s1") == 1
+        with closing(sqlite3.connect(database)) as connection:
+            columns = [row[1] for row in connection.execute("PRAGMA table_info(event)")]
+        assert "mark" not in columns
+
+    def test_the_migrations_make_the_tables(self, migrated: Path) -> None:
+        """The declared tables are what the migrations lead to, and the known revisions are theirs."""
+        engine = create_engine(f"sqlite:///{migrated}")
+        with engine.connect() as connection:
+            context = MigrationContext.configure(connection, opts={"compare_type": True})
+            assert compare_metadata(context, JOURNAL) == []
+        engine.dispose()
+        config = Config()
+        config.set_main_option("script_location", str(MIGRATIONS))
+        scripts = list(ScriptDirectory.from_config(config).walk_revisions())
+        assert tuple(s.revision for s in reversed(scripts)) == CURRENT.known
+        assert CURRENT.newest == REVISION
+
+    def test_a_new_journal_is_a_migrated_one(self, migrated: Path, tmp_path: Path) -> None:
+        """Tables made at once are those of the migrations, to the last index and in the same order."""
+        at_once = tmp_path / "at_once.db"
+        Journal.open(at_once).close()
+        assert made(at_once) == made(migrated)
+
+    @pytest.mark.parametrize("new", [False, True])
+    def test_a_journal_opens_without_alembic(self, database: Path, new: bool) -> None:
+        """Migrations cost nothing where there are none to run: neither library is imported."""
+        code = (
+            "import sys; from interlock.engine.history.journal.journal import Journal; "
+            "Journal.open(sys.argv[1]).close(); "
+            "print({'alembic', 'sqlalchemy', 'sqlmodel'} & set(sys.modules))"
+        )
+        path = database.with_name("new.db") if new else database
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
+        )
+        assert done.stdout == "set()\n"
+
+
+def made(path: Path) -> list[tuple[object, ...]]:
+    """All that a journal has but for sessions; how a statement's words are spaced does not matter."""
+    with closing(sqlite3.connect(path)) as connection:
+        schema = connection.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master")
+        tables = [(*rest, re.sub(r"\s*([(),])\s*|\s+", r"\1 ", text or "")) for *rest, text in schema]
+        names = ("application_id", "user_version", "encoding", "page_size", "auto_vacuum", "journal_mode")
+        settings = [connection.execute(f"PRAGMA {name}").fetchone() for name in names]
+        rows = [("alembic_version", *row) for row in connection.execute("SELECT * FROM alembic_version")]
+        counts = connection.execute("SELECT * FROM sqlite_sequence").fetchall()
+        return [*tables, *settings, *rows, *counts]
+
+
+def with_revision(scripts: Path, upgrade: str) -> Schema:
+    """The packaged migrations and one more."""
+    shutil.copytree(MIGRATIONS, scripts)
+    (scripts / "versions" / "9998_more.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\n\n"
+        f"revision = '9998'\ndown_revision = '{CURRENT.newest}'\n\n\ndef upgrade():\n    {upgrade}\n"
+    )
+    return Schema(known=(*CURRENT.known, "9998"), scripts=scripts)
+
+
+class TestNewFiles:
+    def test_is_made_with_its_directory(self, tmp_path: Path) -> None:
+        """A new journal needs nothing prepared, also where the path has unusual characters."""
+        path = tmp_path / "50% off?" / "a #1.db"
+        with Journal.open(path) as journal:
+            journal.write("s1", opening())
+        assert open_reader(path).count("s1") == 1
+
+    def test_is_for_its_owner_only(self, database: Path) -> None:
+        """Inputs of tools are nobody else's business."""
+        assert database.stat().st_mode & 0o077 == 0
+
+    @pytest.mark.parametrize("empty", ["nothing", "no tables"])
+    def test_may_be_an_empty_file(self, tmp_path: Path, empty: str) -> None:
+        """A file without content, or an SQLite file without tables, becomes a journal."""
+        path = tmp_path / "journal.db"
+        path.touch()
+        if empty == "no tables":
+            sql(path, "CREATE TABLE t (x)", "DROP TABLE t")
+        with pytest.raises(JournalError, match="There is no journal"):
+            open_reader(path)
+        with Journal.open(path) as journal:
+            journal.write("s1", opening())
+        assert open_reader(path).count("s1") == 1
+
+    def test_there_is_nothing_to_read_yet(self, tmp_path: Path) -> None:
+        """A reader of a file that does not exist says what to do, and does not make one."""
+        with pytest.raises(JournalError, match=r"no journal at '.*absent\.db' yet\. Run an agent"):
+            open_reader(tmp_path / "absent.db")
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestOlder:
+    def test_decisions_of_an_older_version(self, tmp_path: Path) -> None:
+        """What a journal before schema 0006 lists is read and nothing of it is written."""
+        path = tmp_path / "j.db"
+        with Journal.open(path) as journal:
+            journal.write("s1", opening(approval("bash")))
+            journal.write("s1", call("c1", "bash", "echo hello"), LimitRaised(max_cost=5, by="ada"))
+        with closing(sqlite3.connect(path)) as connection:
+            before_changes(connection)
+        before = path.read_bytes()
+        reader = DecisionReader(path)
+        [part] = reader.scan(EVERYTHING).parts
+        [found] = reader.read(EVERYTHING, part)
+        assert (found.call_id, found.kind, found.off) == ("c1", "call", None)
+        assert reader.scan(DecisionFilter(kinds=("limit",))).parts == ()
+        assert reader.scan(DecisionFilter(people=("ada",), words=("hello",))).parts == ()
+        assert count_decisions(path, by="rule").total.count == 1
+        assert shadow_summary(path).calls == 0
+        assert path.read_bytes() == before
+
+
+class TestPermissions:
+    def test_a_directory_that_cannot_be_written(self, unprivileged: Path) -> None:
+        """No journal can be made there: the message names the file and where to look."""
+        unprivileged.chmod(0o500)
+        with pytest.raises(JournalError, match=r"Cannot write journal '.*j\.db'.*Permission denied"):
+            Journal.open(unprivileged / "j.db")
+        with pytest.raises(JournalError, match=r"Cannot make the directory of journal '.*j\.db'"):
+            Journal.open(unprivileged / "below" / "j.db")
+
+    def test_a_file_that_cannot_be_written(self, unprivileged: Path) -> None:
+        """A read-only journal can be read but not opened for writing, and says so before any event."""
+        path = unprivileged / "j.db"
+        with Journal.open(path) as journal:
+            journal.write("s1", opening())
+        path.chmod(0o400)
+        with pytest.raises(JournalError, match=r"Cannot write journal '.*j\.db': .*readonly database"):
+            Journal.open(path)
+        assert open_reader(path).count("s1") == 1
+
+    def test_a_file_that_cannot_be_read(self, unprivileged: Path) -> None:
+        """A journal of somebody else's is refused with the reason."""
+        path = unprivileged / "j.db"
+        path.write_bytes(b"SQLite format 3\x00")
+        path.chmod(0)
+        for opened in (Journal.open, open_reader):
+            with pytest.raises(JournalError, match=r"Cannot read journal '.*j\.db': Permission denied"):
+                opened(path)
+
+    def test_an_archive_in_a_read_only_directory(self, unprivileged: Path) -> None:
+        """A closed journal can be read where no file can be made beside it."""
+        path = unprivileged / "j.db"
+        with Journal.open(path) as journal:
+            journal.write("s1", opening())
+        path.chmod(0o400)
+        unprivileged.chmod(0o500)
+        assert [e.body for e in open_reader(path).events("s1")] == [opening()]
+
+
+class TestOneWriter:
+    def test_a_second_process_is_told_who_writes(self, database: Path) -> None:
+        """Another process gets the first one's number and command, and does not touch the file."""
+        with Journal.open(database) as journal:
+            code = (
+                "import sys; from interlock.engine.history.journal.journal import Journal; "
+                "Journal.open(sys.argv[1])"
+            )
+            done = subprocess.run(
+                [sys.executable, "-c", code, str(database)], capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 1
+            assert f"is being written by process {os.getpid()} (" in done.stderr
+            journal.write("s1", RUNNING)
+
+    def test_other_names_of_the_file_do_not_help(self, database: Path, tmp_path: Path) -> None:
+        """A symbolic link leads to the same lock, in the same process too."""
+        link = tmp_path / "link.db"
+        link.symlink_to(database)
+        with Journal.open(database), pytest.raises(JournalError, match="is being written by process"):
+            Journal.open(link)
+
+    def test_the_lock_ends_with_the_journal(self, database: Path) -> None:
+        """Closed, or refused on opening, a journal can be opened again at once."""
+        Journal.open(database).close()
+        sql(database, "UPDATE alembic_version SET version_num = '0099'")
+        with pytest.raises(JournalError, match="schema 0099"):
+            Journal.open(database)
+        sql(database, f"UPDATE alembic_version SET version_num = '{CURRENT.newest}'")
+        Journal.open(database).close()
+
+    def test_readers_need_no_lock(self, database: Path) -> None:
+        """Reading goes on beside the writer, in another process too."""
+        with Journal.open(database) as journal:
+            journal.write("s1", RUNNING)
+            code = (
+                "import sys; from interlock.engine.history.journal.reader import open_reader; "
+                "print(open_reader(sys.argv[1]).count('s1'))"
+            )
+            done = subprocess.run(
+                [sys.executable, "-c", code, str(database)], capture_output=True, text=True, check=True
+            )
+        assert done.stdout == "2\n"

@@ -1,0 +1,52 @@
+"""Many rows in few statements."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from interlock.engine.history.journal.insert import insert
+
+COUNTS = (0, 1, 31, 32, 33, 64, 100)
+
+
+@pytest.fixture
+def connection() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute(
+            "CREATE TABLE line (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, n INT)"
+        )
+        yield connection
+
+
+class TestInsert:
+    @pytest.mark.parametrize("count", COUNTS)
+    def test_all_in_order(self, connection: sqlite3.Connection, count: int) -> None:
+        """Every row is there once, in the order given, whether it goes alone or with others."""
+        rows = [(f"name {number}", number) for number in range(count)]
+        insert(connection, "INSERT INTO line (name, n) VALUES (?, ?)", rows)
+        assert connection.execute("SELECT name, n FROM line ORDER BY id").fetchall() == rows
+
+    @pytest.mark.parametrize("count", COUNTS)
+    def test_what_follows_the_values_holds_for_all(
+        self, connection: sqlite3.Connection, count: int
+    ) -> None:
+        """The last of those that share a key wins, as if each had been inserted alone."""
+        rows = [(f"name {number % 7}", number) for number in range(count)]
+        statement = (
+            "INSERT INTO line (name, n) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET n = excluded.n"
+        )
+        insert(connection, statement, rows)
+        assert dict(connection.execute("SELECT name, n FROM line").fetchall()) == dict(rows)
+
+    def test_one_that_cannot_be_inserted_fails_all(self, connection: sqlite3.Connection) -> None:
+        """What is left to the transaction around it can be taken back whole."""
+        rows = [(f"name {number}", number) for number in range(90)] + [("name 3", 1)]
+        connection.execute("BEGIN")
+        with pytest.raises(sqlite3.IntegrityError):
+            insert(connection, "INSERT INTO line (name, n) VALUES (?, ?)", rows)
+        connection.execute("ROLLBACK")
+        assert connection.execute("SELECT count(*) FROM line").fetchone() == (0,)

@@ -1,0 +1,68 @@
+"""Connections kept for a journal's own questions: one for each at a time, none after its end."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.journal import read_connections as kept
+from interlock.engine.history.journal.journal import Journal, JournalError
+from interlock.engine.history.journal.read_connections import Connections
+from interlock.engine.history.journal.reader import SessionNotFound
+
+from ..support.recording import opening
+
+
+class TestConnections:
+    def test_used_again(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Questions one after the other share a connection, those at one time do not."""
+        opened: list[Path] = []
+
+        def connect(path: Path) -> sqlite3.Connection:
+            opened.append(path)
+            return sqlite3.connect(path)
+
+        monkeypatch.setattr(kept, "connect_readonly", connect)
+        connections = Connections(tmp_path / "file.db")
+        for _ in range(3):
+            with connections.reading() as first:
+                first.execute("SELECT 1")
+        with connections.reading() as first, connections.reading() as second:
+            assert first is not second
+        assert len(opened) == 2
+        connections.close()
+
+    def test_failed(self, tmp_path: Path) -> None:
+        """A connection on which a question failed is not used again."""
+        path = tmp_path / "journal.db"
+        Journal.open(path).close()
+        connections = Connections(path)
+        with pytest.raises(JournalError, match=r"journal\.db"), connections.reading() as failed:
+            failed.execute("SELECT nothing")
+        with connections.reading() as another:
+            assert another is not failed
+            assert another.execute("SELECT 1").fetchone() == (1,)
+        connections.close()
+
+    def test_nothing_beside_a_closed_journal(self, tmp_path: Path) -> None:
+        """A journal that was asked leaves its file alone behind, and can still be read."""
+        journal = Journal.open(tmp_path / "journal.db")
+        journal.write("s1", opening())
+        assert journal.reader().session("s1").events == 1
+        journal.close()
+        assert not (tmp_path / "journal.db-wal").exists()
+        assert journal.reader().session("s1").events == 1
+
+
+class TestWhole:
+    def test_no_beginnings(self, tmp_path: Path) -> None:
+        """For a whole id no session is found whose id only begins so."""
+        with Journal.open(tmp_path / "journal.db") as journal:
+            journal.write("session-1", opening())
+            reader = journal.reader()
+            assert reader.session("session").id == "session-1"
+            assert reader.session("session-1", whole=True).id == "session-1"
+            with pytest.raises(SessionNotFound):
+                reader.session("session", whole=True)

@@ -1,0 +1,176 @@
+"""What follows from the events is made anew, and from nothing else."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.engine.history.audit.importing import import_session, read_export
+from interlock.engine.history.audit.verify import check_file
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.maintenance import Rebuilt, listed_otherwise, rebuild
+from interlock.engine.history.journal.rows import SESSION_COLUMNS
+
+from ..fold.test_laws import MOVES, Move, events_of
+from ..support.keeping import BODIES, DAY, NOW, contents, exported, recorded_at, saved, tamper, verdicts
+from ..support.recording import opening
+
+COLUMNS = SESSION_COLUMNS.split(", ")
+SOURCE = {"file": "agent.toml", "ä": [1.0, 1e100, 12345678901234567890, None, {"b": 1, "a": 2}]}
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    """A journal with two sessions, one of them the child of the other."""
+    path = tmp_path / "journal.db"
+    recorded_at(path, NOW, "s1", opening(source=SOURCE), *BODIES[1:2])
+    recorded_at(path, NOW + DAY, "s2")
+    recorded_at(path, NOW + DAY, "s3", opening(kind="child", parent="s1", parent_seq=2))
+    return path
+
+
+class TestMended:
+    @pytest.mark.parametrize("column", COLUMNS[1:-1])
+    @pytest.mark.parametrize("value", ["'other'", "7", "x'00'", "1.5"])
+    def test_each_column(self, database: Path, column: str, value: str) -> None:
+        """Whatever is written into a column of a session's line, it becomes what the events make."""
+        before = contents(database)
+        tamper(database, f"UPDATE session SET {column} = {value} WHERE id = 's1'")
+        assert contents(database) != before
+        assert list(listed_otherwise(database)) == ["s1"]
+        assert list(listed_otherwise(database, {"s1"})) == []
+        assert rebuild(database) == Rebuilt(3, ("s1",))
+        assert contents(database) == before
+        assert verdicts(database)["s1"].fault is None
+
+    @pytest.mark.parametrize("column", ["error", "parent", "parent_seq", "source"])
+    def test_nothing_where_something_was(self, database: Path, column: str) -> None:
+        """What is gone from a line comes back, and what should not be there goes."""
+        before = contents(database)
+        tamper(database, f"UPDATE session SET {column} = NULL, error = 'x'")
+        rebuild(database)
+        assert contents(database) == before
+
+    def test_a_missing_line(self, database: Path) -> None:
+        """A line that was removed is made again, and its session can be found again."""
+        before = contents(database)
+        tamper(database, "DELETE FROM session WHERE id = 's2'")
+        assert verdicts(database)["s2"].fault is not None
+        assert rebuild(database) == Rebuilt(3, ("s2",))
+        assert contents(database) == before
+        assert verdicts(database)["s2"].fault is None
+
+    def test_a_line_without_events(self, database: Path) -> None:
+        """A line whose events are gone stays, and verification goes on telling of them."""
+        tamper(database, "DELETE FROM event WHERE session = 's2'")
+        assert rebuild(database).mended == ()
+        fault = verdicts(database)["s2"].fault
+        assert fault is not None
+        assert fault.kind == "removed"
+
+    def test_lost_events_stay_lost(self, database: Path) -> None:
+        """A line that is mended to fewer events does not hide that the file has lost some."""
+        tamper(database, "DELETE FROM event WHERE session = 's2' AND seq > 8")
+        rebuild(database)
+        assert check_file(database).missing == 2
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "DELETE FROM decision",
+            "UPDATE decision SET verdict = 'block'",
+            'UPDATE decision SET "by" = NULL',
+            "UPDATE decision SET session = 's1'",
+            "INSERT INTO decision SELECT 99, session, 1, at, agent, call_id, tool, called, input, mode, "
+            'verdict, net, rule, place, "by", via, result, kind, "off" FROM decision',
+            "UPDATE decision SET session = 'gone'",
+        ],
+    )
+    def test_decisions(self, database: Path, change: str) -> None:
+        """The list of decisions is mended likewise."""
+        before = contents(database)
+        assert len(before["decision"]) == 1
+        tamper(database, change)
+        assert contents(database) != before
+        assert rebuild(database) == Rebuilt(3, (), decisions=True)
+        assert contents(database) == before
+
+
+class TestImported:
+    def test_stays_so(self, database: Path, tmp_path: Path) -> None:
+        """That a session is another journal's follows from no event, and is kept."""
+        source = tmp_path / "source.db"
+        recorded_at(source, NOW, "far")
+        import_session(
+            read_export(saved(tmp_path / "far.jsonl", exported(source, "far"))),
+            database,
+            database.with_suffix(".pem"),
+        )
+        before = contents(database)
+        assert rebuild(database) == Rebuilt(4, ())
+        assert contents(database) == before
+        tamper(database, "UPDATE session SET agent = 'x' WHERE id = 'far'")
+        assert rebuild(database).mended == ("far",)
+        assert contents(database) == before
+
+    def test_is_yes_or_no(self, database: Path) -> None:
+        """Any other value in its place becomes one of the two."""
+        tamper(database, "UPDATE session SET imported = 7 WHERE id = 's2'")
+        assert rebuild(database).mended == ("s2",)
+        assert {row[0]: row[-1] for row in contents(database)["session"]} == {"s1": 0, "s2": 1, "s3": 0}
+
+
+class TestRefused:
+    def test_an_event_that_cannot_be_read(self, database: Path) -> None:
+        """An event that makes no sense is named, and nothing is changed."""
+        tamper(
+            database,
+            "UPDATE session SET agent = 'x' WHERE id = 's1'",
+            "UPDATE event SET body = '{}' WHERE session = 's2' AND seq = 4",
+        )
+        before = contents(database)
+        with pytest.raises(JournalError, match="event 4 of session 's2' cannot be read"):
+            rebuild(database)
+        assert contents(database) == before
+
+    def test_no_beginning(self, database: Path) -> None:
+        """A session that does not begin with its opening makes no line."""
+        tamper(database, "DELETE FROM event WHERE session = 's2' AND seq = 1")
+        before = contents(database)
+        with pytest.raises(JournalError, match=r"'s2' .* cannot be followed.*Nothing was changed"):
+            rebuild(database)
+        assert contents(database) == before
+
+    def test_while_a_console_runs(self, database: Path) -> None:
+        """The process that writes the journal is named."""
+        with Journal.open(database), pytest.raises(JournalError, match="is being written by process"):
+            rebuild(database)
+
+
+class TestUntouched:
+    def test_nothing_changes(self, tmp_path_factory: pytest.TempPathFactory) -> None:
+        """LAW: in a journal that nobody wrote into, every line is what its events make."""
+        path = tmp_path_factory.mktemp("law") / "journal.db"
+        numbers = itertools.count()
+
+        @settings(max_examples=40, deadline=None)
+        @given(
+            MOVES,
+            st.none() | st.dictionaries(st.text(max_size=4), st.integers() | st.floats() | st.text()),
+        )
+        def law(moves: list[Move], source: dict[str, object] | None) -> None:
+            opened, *rest = (event.body for event in events_of(moves))
+            with Journal.open(path) as journal:
+                journal.write(f"s{next(numbers)}", opened.model_copy(update={"source": source}), *rest)
+            before = contents(path)
+            assert list(listed_otherwise(path)) == []
+            done = rebuild(path)
+            assert (done.mended, done.decisions) == ((), False)
+            assert contents(path) == before
+
+        law()

@@ -1,0 +1,42 @@
+"""Rows as events: what reads them quickly reads what the definition of events reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.journal.rows import event_of
+from interlock.engine.history.model.events import EventBody, event_body
+
+from .test_encoding import BODIES
+
+FILE = Path("j.db")
+AT = 1_790_000_000_123
+
+
+class TestEventOf:
+    @given(BODIES)
+    def test_is_what_was_written(self, body: EventBody) -> None:
+        """Whatever a body holds, its row is read as the union of all kinds reads it."""
+        text = body.model_dump_json()
+        event = event_of((1, "s1", 2, AT, body.type, text), FILE)
+        assert repr(event.body) == repr(event_body.validate_json(text))
+        assert event.body.model_fields_set == event_body.validate_json(text).model_fields_set
+
+    @pytest.mark.parametrize(
+        ("kind", "text"),
+        [
+            ("session.status", '{"status":"idle"}'),
+            ("session.status", '{"type":"mode.changed","mode":"shadow","by":"maria"}'),
+            ("session.status", '{"type":"session.status","status":"asleep"}'),
+            ("session.paused", '{"type":"session.paused"}'),
+            ("session.status", '{"type":"session.status"'),
+        ],
+    )
+    def test_what_is_no_event_is_refused(self, kind: str, text: str) -> None:
+        """A body without its type, or of another than its row says, is none; the file is named."""
+        with pytest.raises(JournalError, match=r"'j.db': event 2 of session 's1' cannot be read"):
+            event_of((1, "s1", 2, AT, kind, text), FILE)

@@ -1,0 +1,71 @@
+"""Events as they may be shown, masked when they are looked at; models made without a check."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from interlock.engine.history.model.events import JournalEvent, MessageAdded
+from interlock.engine.history.model.fast_models import made, updated
+from interlock.engine.history.model.state import CallState
+from interlock.engine.history.redaction.masked_events import MaskedEvents
+from interlock.engine.history.redaction.redaction import Redaction
+from interlock.engine.history.redaction.spans import holds_mask
+
+from ..support.recording import decided, opening, recorded
+
+SECRET = "password: correct-horse-battery"
+EVENTS = recorded(
+    opening(), MessageAdded(role="user", text=SECRET), decided("c1", "ls"), MessageAdded(role="user")
+)
+AT = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+class TestMaskedEvents:
+    """A sequence like a list of them."""
+
+    def test_every_way_to_an_event(self) -> None:
+        """By index, from the end, by slice and in a loop they are those that masking gives at once."""
+        redaction = Redaction()
+        shown = MaskedEvents(iter(EVENTS), redaction)
+        at_once = [redaction.event(event) for event in EVENTS]
+        assert list(shown) == [shown[n] for n in range(4)] == shown[:] == at_once
+        assert (shown[-1], shown[1:3], len(shown)) == (at_once[-1], at_once[1:3], 4)
+        assert holds_mask(str(shown[1].body))
+        assert list(shown.unmasked) == EVENTS
+        with pytest.raises(IndexError):
+            _ = shown[4]
+
+    def test_masked_once(self) -> None:
+        """Looked at again it is the same object."""
+        shown = MaskedEvents(EVENTS, Redaction())
+        assert shown[1] is shown[1]
+        assert shown[2] is EVENTS[2]
+
+
+class TestQuick:
+    """The same as pydantic makes."""
+
+    def test_updated(self) -> None:
+        """As `model_copy`: in value, in what is set, in JSON; the original stays."""
+        call = CallState(call_id="c1", tool="bash", input={"command": "ls"}, at=AT)
+        update = {"status": "done", "output": "ok", "seconds": 1.5}
+        quick, slow = updated(call, update), call.model_copy(update=update)
+        assert quick == slow
+        assert quick.model_fields_set == slow.model_fields_set
+        assert quick.model_dump_json() == slow.model_dump_json()
+        assert quick.model_copy(deep=True) == slow
+        assert (call.status, call.output) == ("proposed", None)
+
+    def test_made(self) -> None:
+        """As the model's own constructor."""
+        [event, *_] = EVENTS
+        fields = {name: getattr(event, name) for name in JournalEvent.model_fields}
+        quick = made(JournalEvent, fields)
+        fields["seq"] = 7
+        assert quick == event
+        assert repr(quick) == repr(event)
+        assert JournalEvent.model_validate_json(quick.model_dump_json()) == event
+        with pytest.raises(ValueError, match="frozen"):
+            quick.seq = 2  # pyright: ignore[reportAttributeAccessIssue]

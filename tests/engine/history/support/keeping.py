@@ -1,0 +1,95 @@
+"""Journals with a few sessions that have secrets in them, and what is done to such files."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from interlock.engine.history.audit.export import Mask, as_jsonl, linked_events
+from interlock.engine.history.audit.verify import ChainCheck, verify_journal
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import EventBody, MessageAdded, SessionStatus
+from interlock.engine.history.redaction.redaction import Redaction
+
+from .recording import answer, approval, asks, decided, opening, request, result, step
+
+DAY = timedelta(days=1)
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+SECRET = "correct-horse-battery-9"
+NET = approval("deploy")
+MASK: Mask = Redaction().body
+
+BODIES: tuple[EventBody, ...] = (
+    opening(NET),
+    SessionStatus(status="running"),
+    MessageAdded(role="user", text="Ship it.", by="maria"),
+    MessageAdded(role="user", text=f"The password is in here: PASSWORD={SECRET}", by="maria"),
+    asks(("c1", "deploy")),
+    request("a1", "c1", "deploy"),
+    answer("a1", "c1"),
+    decided(
+        "c1", "deploy", step(NET, "approve", "deploy"), approved_by=("maria",), input={"token": SECRET}
+    ),
+    result("c1", "deploy"),
+    SessionStatus(status="done"),
+)
+"""Ten events; of the fourth and the eighth some content is secret."""
+
+MASKED = (4, 8)
+
+
+def recorded_at(path: Path, when: datetime, session: str, *bodies: EventBody) -> None:
+    """Record a session at one time into the journal at `path`."""
+    with Journal.open(path, clock=lambda: when) as journal:
+        journal.write(session, *(bodies or BODIES))
+
+
+def exported(path: Path, session: str = "s1", mask: Mask | None = MASK) -> list[str]:
+    """The lines of a session's export."""
+    return list(as_jsonl(session, linked_events(path, session), mask))
+
+
+def saved(path: Path, lines: Iterable[str]) -> Path:
+    """A file of these lines."""
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def tamper(path: Path, *statements: str) -> None:
+    """Change a journal as somebody would who has the file."""
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def rows(path: Path, select: str) -> list[tuple[object, ...]]:
+    """What a database has."""
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(select).fetchall()
+
+
+def contents(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """All that a journal has, table by table."""
+    tables = ("session", "event", "decision", "pruned", "sqlite_sequence")
+    return {table: rows(path, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in tables[:-1]} | {
+        tables[-1]: rows(path, "SELECT name, seq FROM sqlite_sequence")
+    }
+
+
+def files(path: Path) -> Iterator[bytes]:
+    """The bytes of a journal's file and of what SQLite keeps beside it."""
+    yield path.read_bytes()
+    for beside in ("-wal", "-shm"):
+        other = path.with_name(path.name + beside)
+        if other.exists():
+            yield other.read_bytes()
+
+
+def verdicts(path: Path) -> dict[str, ChainCheck]:
+    """What verification says of each session."""
+    return {check.session: check for check in verify_journal(path)}

@@ -1,0 +1,212 @@
+"""Tokens that age, and what fires when they are old enough."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine.net.net import (
+    Marking,
+    NetError,
+    Since,
+    SkillNet,
+    Transition,
+    define_skill_net,
+    fire,
+    initial_state,
+    is_enabled,
+)
+from interlock.engine.net.timed import aged, arrivals, next_due, timed_places
+from interlock.rules import compile_rules
+
+HOUR = 3600.0
+
+
+def limit(count: int) -> SkillNet:
+    (net,) = compile_rules(f"limit a to {count} per 1h")
+    return net
+
+
+def used(net: SkillNet, times: list[float]) -> tuple[Marking, Since]:
+    """Where a limit stands after calls at these times, as if none came back between them."""
+    marking, since = initial_state(net).marking, {}
+    use = next(t for t in net.transitions if t.tools)
+    for time in times:
+        if is_enabled(marking, use):
+            after = fire(marking, use)
+            since = arrivals(net, since, marking, after, time)
+            marking = after
+    return marking, since
+
+
+class TestSlidingLimit:
+    """`limit A to N per 1h`: each use comes back an hour after it was made."""
+
+    def test_comes_back_one_by_one(self) -> None:
+        """Three uses, ten minutes apart, come back ten minutes apart."""
+        net = limit(3)
+        marking, since = used(net, [0, 600, 1200])
+        assert (marking["budget"], marking["spent"]) == (0, 3)
+        for now, left in [(3599.9, 0), (3600, 1), (4199, 1), (4200, 2), (4800, 3), (1e9, 3)]:
+            assert aged(net, marking, since, now).marking["budget"] == left
+
+    def test_says_when(self) -> None:
+        """What fires next, and when; nothing where nothing was used."""
+        net = limit(3)
+        recover = net.timed[0]
+        marking, since = used(net, [100, 600])
+        assert next_due(net, marking, since, 700) == (3700, recover)
+        assert next_due(net, marking, since, 1e6) == (3700, recover)
+        later = aged(net, marking, since, 3700)
+        assert later.fired == (recover,)
+        assert next_due(net, later.marking, later.since, 3700) == (4200, recover)
+        assert next_due(net, *used(net, []), 0) is None
+
+    def test_keeps_no_more_than_it_needs(self) -> None:
+        """Only places that a timed transition empties have their arrivals kept, one for each token."""
+        net = limit(3)
+        assert list(timed_places(net)) == ["spent"]
+        marking, since = used(net, [1, 2])
+        assert since == {"spent": (1, 2)}
+        assert aged(net, marking, since, HOUR + 1).since == {"spent": (2,)}
+
+    def test_takes_a_token_nobody_noted_for_new(self) -> None:
+        """A token whose arrival is not known counts from now on."""
+        net = limit(2)
+        marking = {"idle": 0, "ready": 1, "budget": 0, "spent": 2}
+        assert next_due(net, marking, {}, 50) == (50 + HOUR, net.timed[0])
+        assert aged(net, marking, {"spent": (0,)}, HOUR).fired == (net.timed[0],)
+
+    def test_of_very_many(self) -> None:
+        """A hundred thousand uses come back at once without being gone through again for each."""
+        net = limit(100_000)
+        marking = {"idle": 0, "ready": 1, "budget": 0, "spent": 100_000}
+        found = aged(net, marking, {"spent": tuple(float(n) for n in range(100_000))}, HOUR + 99_998)
+        assert len(found.fired) == 99_999
+        assert found.since == {"spent": (99_999.0,)}
+
+    @given(
+        st.integers(1, 5),
+        st.lists(st.floats(0, 1e5), max_size=8).map(sorted),
+        st.floats(0, 2e5),
+        st.floats(0, 2e5),
+    )
+    def test_law_of_two_looks(self, count: int, times: list[float], one: float, other: float) -> None:
+        """Looking at the clock twice comes to the same as looking once."""
+        net = limit(count)
+        marking, since = used(net, times)
+        first, second = sorted((one, other))
+        halfway = aged(net, marking, since, first)
+        after = aged(net, halfway.marking, halfway.since, second)
+        at_once = aged(net, marking, since, second)
+        assert (*halfway.fired, *after.fired) == at_once.fired
+        assert (after.marking, after.since) == (at_once.marking, at_once.since)
+
+    @given(st.integers(1, 5), st.lists(st.floats(0, 1e5), max_size=8).map(sorted), st.floats(0, 3e5))
+    def test_law_of_conservation(self, count: int, times: list[float], now: float) -> None:
+        """Budget and spent are always N together, and each spent token has its time."""
+        net = limit(count)
+        marking, since = used(net, times)
+        found = aged(net, marking, since, now)
+        assert found.marking["budget"] + found.marking["spent"] == count
+        assert len(found.since.get("spent", ())) == found.marking["spent"]
+        assert all(then > now - HOUR for then in found.since.get("spent", ()))
+
+    @given(st.integers(1, 4), st.lists(st.floats(0, 5 * HOUR), max_size=25).map(sorted))
+    def test_law_of_the_window(self, count: int, times: list[float]) -> None:
+        """No hour has more than N calls, wherever it begins, and only one too many is refused."""
+        net = limit(count)
+        use = next(t for t in net.transitions if t.tools)
+        marking, since = initial_state(net).marking, {}
+        allowed: list[float] = []
+        for time in times:
+            now = aged(net, marking, since, time)
+            marking, since = now.marking, now.since
+            if is_enabled(marking, use):
+                after = fire(marking, use)
+                since = arrivals(net, since, marking, after, time)
+                marking = after
+                allowed.append(time)
+            else:
+                assert sum(time - HOUR < then for then in allowed) == count
+        for first, last in zip(allowed, allowed[count:], strict=False):
+            assert last >= first + HOUR
+
+
+def chain(**marking: int) -> SkillNet:
+    """Tokens go from `a` to `b` after 10 s, and from there to `c` after 5 s."""
+    return define_skill_net(
+        "chain",
+        places=["a", "b", "c"],
+        transitions=[
+            Transition("go", ["a"], ["b"], after=10),
+            Transition("on", ["b"], ["c"], after=5),
+            Transition("touch", ["a"], ["a"], ["touch"]),
+        ],
+        initial_marking=marking,
+    )
+
+
+class TestChains:
+    """Hand-built nets with several timed transitions."""
+
+    def test_a_token_put_back_keeps_its_age(self) -> None:
+        """A call that takes a token and puts it back has not moved it."""
+        net = chain(a=2)
+        since = arrivals(net, {}, {"a": 0}, net.initial_marking, 3)
+        touch = next(t for t in net.transitions if t.name == "touch")
+        after = fire(net.initial_marking, touch)
+        assert arrivals(net, since, net.initial_marking, after, 9)["a"] == since["a"] == (3, 3)
+
+    def test_each_fires_at_its_own_time(self) -> None:
+        """What fires late has fired when it was due: the next counts from there."""
+        net = chain(a=2)
+        start = dict(net.initial_marking)
+        found = aged(net, start, {"a": (0, 7)}, 1000)
+        assert [t.name for t in found.fired] == ["go", "on", "go", "on"]
+        assert found.marking == {"a": 0, "b": 0, "c": 2}
+        assert aged(net, start, {"a": (0, 7)}, 14.9).marking == {"a": 1, "b": 1, "c": 0}
+        assert aged(net, start, {"a": (0, 7)}, 15).marking == {"a": 1, "b": 0, "c": 1}
+
+    def test_the_oldest_goes_first(self) -> None:
+        """A token that comes late to an earlier time stands in its order."""
+        net = chain(a=1, b=1)
+        found = aged(net, dict(net.initial_marking), {"a": (0,), "b": (12,)}, 12)
+        assert found.since == {"a": (), "b": (10, 12)}
+
+    def test_that_never_rest_are_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A net whose timed transitions go round for years is named, not waited for."""
+        monkeypatch.setattr("interlock.engine.net.timed.MOST_FIRINGS", 1000)
+        net = define_skill_net(
+            "spins",
+            places=["a", "b"],
+            transitions=[
+                Transition("to", ["a"], ["b"], after=1e-3),
+                Transition("fro", ["b"], ["a"], after=1e-3),
+            ],
+            initial_marking={"a": 1},
+        )
+        with pytest.raises(NetError, match="'spins': timed transitions do not come to rest"):
+            aged(net, {"a": 1, "b": 0}, {"a": (0,)}, 1e9)
+
+    @given(
+        st.lists(st.floats(0, 100), max_size=5).map(sorted),
+        st.lists(st.floats(0, 100), max_size=5).map(sorted),
+        st.lists(st.floats(100, 200), min_size=1, max_size=4).map(sorted),
+    )
+    def test_law_of_two_looks(self, a: list[float], b: list[float], looks: list[float]) -> None:
+        """However often one looks, what has fired and what is left are the same."""
+        net = chain(a=len(a), b=len(b))
+        marking, since = dict(net.initial_marking), {"a": tuple(a), "b": tuple(b)}
+        at_once = aged(net, marking, since, looks[-1])
+        fired: tuple[Transition, ...] = ()
+        for now in looks:
+            step = aged(net, marking, since, now)
+            marking, since = step.marking, step.since
+            fired += step.fired
+        assert (fired, marking, since) == (at_once.fired, at_once.marking, at_once.since)
+        assert sum(marking.values()) == len(a) + len(b)
+        assert all(first <= then for place in since.values() for first, then in pairwise(place))

@@ -1,0 +1,104 @@
+"""What a host that died left open, and how a resumed session ends it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import T
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import (
+    CallDecided,
+    CallResult,
+    EventBody,
+    MessageAdded,
+    SessionStatus,
+)
+from interlock.engine.history.model.records import StepRecord
+from interlock.engine.hub.hub import DIED, Hub
+
+from ...history.support.recording import asks, opening, registry, sequence, step
+from ...support.shop import Shop, bodies, bot, check, prompt
+
+UNKNOWN = "Outcome unknown: the session ended before a result was recorded"
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+FIRST = sequence("test", "deploy")
+DO_TEST = step(FIRST, "do-test", "test", deferred=True)
+
+
+class TestLeftOpen:
+    """What a host that died left behind, written event by event."""
+
+    async def resumed(self, path: Path, shop: Shop, *left: EventBody) -> tuple[Hub, list[str]]:
+        """The hub after a session with these events was resumed, and what its model read."""
+        with Journal.open(path) as journal:
+            said = MessageAdded(role="user", text="go")
+            journal.write("s1", opening(FIRST), SessionStatus(status="running"), said, *left)
+        hub = Hub.open(path)
+        agent = bot(shop, T("I see"))
+        await hub.resume_session("s1", agent, registry=registry(FIRST))
+        await check(hub, "s1")
+        await hub.send("s1", "go on")
+        await hub.wait("s1")
+        await check(hub, "s1")
+        return hub, prompt(agent)
+
+    def allowed(self, call_id: str, *steps: StepRecord) -> CallDecided:
+        return CallDecided(
+            call_id=call_id,
+            tool="test",
+            input={},
+            names=("test",),
+            outcome="allow",
+            mode="enforce",
+            steps=steps,
+        )
+
+    async def test_running(self, tmp_path: Path, shop: Shop) -> None:
+        """A call that was running has an unknown outcome; what waited for its success is dropped."""
+        left = asks(("c1", "test")), self.allowed("c1", DO_TEST)
+        hub, read = await self.resumed(tmp_path / "a.db", shop, *left)
+        assert read == ["user: go", "assistant: ", f"tool: {UNKNOWN}", "user: go on"]
+        state = await hub.session("s1")
+        assert (state.calls["c1"].status, state.calls["c1"].output) == ("unknown", UNKNOWN)
+        assert (state.pending, state.nets[FIRST.name].marking["gate"]) == ([], 0)
+        [result] = bodies(hub, "s1", CallResult)
+        assert (result.unknown, result.is_error, result.dropped) == (True, True, (DO_TEST,))
+        assert shop.ran == []
+        await hub.close()
+
+    async def test_told_before_the_model_knew(self, tmp_path: Path, shop: Shop) -> None:
+        """A result that was recorded reaches the model as it was, beside a call that has none."""
+        ok = CallResult(call_id="c1", tool="test", output="12 passed", is_error=False, fired=(DO_TEST,))
+        both = asks(("c1", "test"), ("c2", "test"))
+        left = both, self.allowed("c1", DO_TEST), self.allowed("c2"), ok
+        hub, read = await self.resumed(tmp_path / "a.db", shop, *left)
+        assert read[2:4] == ["tool: 12 passed", f"tool: {UNKNOWN}"]
+        state = await hub.session("s1")
+        assert [c.status for c in state.calls.values()] == ["done", "unknown"]
+        assert state.nets[FIRST.name].marking["gate"] == 1
+        await hub.close()
+
+    async def test_blocked(self, tmp_path: Path, shop: Shop) -> None:
+        """A call that was blocked is told so, with its reason."""
+        no = self.allowed("c1").model_copy(update={"outcome": "block", "reason": "not on Friday"})
+        hub, read = await self.resumed(tmp_path / "a.db", shop, asks(("c1", "test")), no)
+        assert read[2] == "tool: not on Friday"
+        assert (await hub.session("s1")).calls["c1"].status == "blocked"
+        await hub.close()
+
+    async def test_lists_are_honest(self, tmp_path: Path) -> None:
+        """Opening the journal ends what a dead host left; a failed session stays resumable."""
+        with Journal.open(tmp_path / "a.db") as journal:
+            journal.write("s1", opening(FIRST), SessionStatus(status="running"))
+        hub = Hub.open(tmp_path / "a.db")
+        [line] = await hub.history()
+        assert (line.status, line.error) == ("failed", DIED)
+        await hub.close()

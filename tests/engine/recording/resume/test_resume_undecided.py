@@ -1,0 +1,312 @@
+"""Which calls of a record are put to the gate again when its session is resumed, and which are not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import T
+from interlock.engine.history.fold.event_text import changes, headline
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import (
+    ApprovalExpired,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    CallDecided,
+    EventBody,
+    MessageAdded,
+    SessionResumed,
+    SessionStatus,
+)
+from interlock.engine.history.model.records import CallRecord
+from interlock.engine.hub.hub import DIED, Hub
+from interlock.engine.recording.resume import HOST_GONE, NOT_DECIDED, REFUSED
+
+from ...history.support.recording import (
+    answer,
+    approval,
+    asks,
+    decided,
+    limit,
+    opening,
+    registry,
+    request,
+    step,
+)
+from ...support.shop import Shop, bodies, bot, check, prompt, until
+
+ASK, TWICE = approval("deploy"), limit("test", 2)
+SPENT = step(TWICE, "do-test", "test")
+UNKNOWN = "Outcome unknown: the session ended before a result was recorded"
+WAITING = (asks(("c1", "deploy")), request("a1", "c1", "deploy"))
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+@asynccontextmanager
+async def left(path: Path, *bodies: EventBody) -> AsyncIterator[Hub]:
+    """A hub on the record of a session that its host left after these events."""
+    with Journal.open(path / "a.db") as journal:
+        said = MessageAdded(role="user", text="go")
+        journal.write("s1", opening(ASK, TWICE), SessionStatus(status="running"), said, *bodies)
+    hub = Hub.open(path / "a.db")
+    yield hub
+    await hub.close()
+
+
+async def resume(hub: Hub, shop: Shop) -> Callable[[], list[str]]:
+    """Resume it; gives what its model then reads."""
+    agent = bot(shop, T("I see"))
+    await hub.resume_session("s1", agent, registry=registry(ASK, TWICE), by="ben")
+    return lambda: prompt(agent)
+
+
+async def asked(hub: Hub, shop: Shop) -> tuple[str, Callable[[], list[str]]]:
+    """Resume it and wait for the question; its id, and what the model reads afterwards."""
+    events = hub.subscribe()
+    read = await resume(hub, shop)
+    event = await until(events, ApprovalRequested)
+    events.close()
+    assert isinstance(event.body, ApprovalRequested)
+    await check(hub, "s1")
+    return event.body.approval_id, read
+
+
+async def rest(hub: Hub) -> None:
+    """Wait until it rests; a question that nobody answers is an error here."""
+    async with asyncio.timeout(10):
+        await hub.wait("s1")
+
+
+class TestAskedAgain:
+    async def test_waited(self, tmp_path: Path, shop: Shop) -> None:
+        """G-63: a question comes back as a new one, attached to its call; approving it runs the tool."""
+        async with left(tmp_path, *WAITING) as hub:
+            approval_id, read = await asked(hub, shop)
+            [waiting] = await hub.approvals()
+            assert (waiting.id, waiting.call_id) == (approval_id, "c1")
+            assert approval_id != "a1"
+            state = await hub.session("s1")
+            assert [e.call.status for e in state.transcript if e.call] == ["waiting"]
+            assert state.status == "waiting"
+            await hub.decide(approval_id, approved=True, by="ben")
+            await rest(hub)
+            assert shop.ran == ["deploy staging"]
+            assert read() == ["user: go", "assistant: ", "tool: deploy staging ok"]
+            state = await hub.session("s1")
+            assert [e.call.status for e in state.transcript if e.call] == ["done"]
+            assert state.calls["c1"].approved_by == ("ben",)
+            await check(hub, "s1")
+
+    async def test_record_says_so(self, tmp_path: Path, shop: Shop) -> None:
+        """Who resumes sees which calls are asked again, in the record and in the transcript."""
+        async with left(tmp_path, *WAITING) as hub:
+            await asked(hub, shop)
+            events = await hub.recorded("s1")
+            at = next(n for n, e in enumerate(events) if isinstance(e.body, SessionResumed))
+            assert events[at].body.asked_again == ("c1",)
+            assert isinstance(events[at + 1].body, SessionStatus)
+            assert headline(events[at]).endswith("asked again: c1  (by ben)")
+            told = changes(fold(events[:at]), events[at], fold(events[: at + 1]))
+            assert "asked again: deploy (call c1)" in told
+            notes = [e.text for e in (await hub.session("s1")).transcript if e.kind == "note"]
+            assert "resumed by ben; 1 call is asked again" in notes
+
+    async def test_never_offered(self, tmp_path: Path, shop: Shop) -> None:
+        """A call that the gate had not seen yet is decided as if nothing had happened."""
+        async with left(tmp_path, asks(("c1", "test"))) as hub:
+            read = await resume(hub, shop)
+            await rest(hub)
+            assert shop.ran == ["test"]
+            assert read()[-1] == "tool: test ok"
+            await check(hub, "s1")
+            assert (await hub.session("s1")).nets[TWICE.name].marking["budget"] == 1
+
+    async def test_malformed(self, tmp_path: Path, shop: Shop) -> None:
+        """A-49: a call that cannot run at all is refused for what is wrong with it, and kept."""
+        broken = CallRecord(call_id="c1", tool="test", input={}, malformed="{oops")
+        async with left(tmp_path, MessageAdded(role="assistant", calls=(broken,))) as hub:
+            read = await resume(hub, shop)
+            await rest(hub)
+            refused = "Invalid arguments for test: expected a JSON object, got '{oops'"
+            assert read()[-1] == f"tool: {refused}"
+            hosted, _ = hub._live.get("s1")
+            [call] = (await hosted.load("s1"))[1].tool_calls
+            assert call.malformed == "{oops"
+            assert (await hub.session("s1")).calls["c1"].output == refused
+            await check(hub, "s1")
+
+    async def test_blocked_now(self, tmp_path: Path, shop: Shop) -> None:
+        """G-63: what was spent before the host died is not there for what is asked again."""
+        spent = (asks(("c0", "test")), decided("c0", "test", SPENT, SPENT))
+        told = MessageAdded(role="tool", call_id="c0", tool="test", text="?", is_error=True)
+        async with left(tmp_path, *spent, told, asks(("c1", "test"))) as hub:
+            read = await resume(hub, shop)
+            await rest(hub)
+            assert shop.ran == []
+            assert read()[-1] == "tool: Tool 'test' is not available in the current state."
+
+    async def test_rejected_by_a_person(self, tmp_path: Path, shop: Shop) -> None:
+        """G-15: a no that was recorded just before the host died holds; nobody is asked again."""
+        no = answer("a1", "c1", approved=False).model_copy(update={"reason": "not on Friday"})
+        both = asks(("c1", "deploy"), ("c2", "test"))
+        async with left(tmp_path, both, request("a1", "c1", "deploy"), no) as hub:
+            read = await resume(hub, shop)
+            await rest(hub)
+            assert read()[2:] == [
+                "tool: deploy was rejected by human review: not on Friday",
+                "tool: test ok",
+            ]
+            assert shop.ran == ["test"]
+            state = await hub.session("s1")
+            assert state.calls["c1"].status == "blocked"
+            assert [d.outcome for d in bodies(hub, "s1", CallDecided)] == ["block", "allow"]
+            await check(hub, "s1")
+
+    async def test_denied_by_the_time(self, tmp_path: Path, shop: Shop) -> None:
+        """G-15: a request that had expired just before the host died is denied; nobody is asked again."""
+        over = ApprovalExpired(approval_id="a1", call_id="c1", reason="nobody decided within 15 min")
+        both = asks(("c1", "deploy"), ("c2", "test"))
+        async with left(tmp_path, both, request("a1", "c1", "deploy"), over) as hub:
+            read = await resume(hub, shop)
+            await rest(hub)
+            assert read()[2:] == [
+                "tool: deploy was rejected by human review: nobody decided within 15 min",
+                "tool: test ok",
+            ]
+            assert (await hub.approvals(), shop.ran) == ([], ["test"])
+            await check(hub, "s1")
+
+    async def test_approved_by_a_person(self, tmp_path: Path, shop: Shop) -> None:
+        """Of a yes that no decision followed nothing ran: it is asked again, and runs once."""
+        async with left(tmp_path, *WAITING, answer("a1", "c1")) as hub:
+            approval_id, _ = await asked(hub, shop)
+            assert shop.ran == []
+            await hub.decide(approval_id, approved=True, by="ben")
+            await rest(hub)
+            assert shop.ran == ["deploy staging"]
+
+    async def test_several_states(self, tmp_path: Path, shop: Shop) -> None:
+        """A-56, A-77: answered, refused, unknown, blocked, waiting: one message each, in call order."""
+        calls = asks(("c1", "test"), ("c2", "rm"), ("c3", "test"), ("c4", "rm"), ("c5", "deploy"))
+        broken = CallRecord(call_id="c6", tool="test", input={}, malformed="{oops")
+        calls = calls.model_copy(update={"calls": (*calls.calls, broken)})
+        first = MessageAdded(role="tool", call_id="c1", tool="test", text="sure", is_error=True)
+        blocked = decided("c4", "rm", outcome="block", reason="no rm")
+        before = (calls, first, decided("c3", "test", SPENT), blocked)
+        async with left(tmp_path, *before, request("a1", "c5", "deploy")) as hub:
+            approval_id, read = await asked(hub, shop)
+            [resumed] = bodies(hub, "s1", SessionResumed)
+            assert resumed.asked_again == ("c5", "c6")
+            await hub.decide(approval_id, approved=True, by="ben")
+            await rest(hub)
+            assert read()[2:] == [
+                "tool: sure",
+                f"tool: {REFUSED}",
+                f"tool: {UNKNOWN}",
+                "tool: no rm",
+                "tool: deploy staging ok",
+                "tool: Invalid arguments for test: expected a JSON object, got '{oops'",
+            ]
+            assert shop.ran == ["deploy staging"]
+            hosted, live = hub._live.get("s1")
+            said = await hosted.load("s1")
+            assert said == list(live.messages)
+            assert [m.call_id for m in said if m.role == "tool"] == [f"c{n}" for n in range(1, 7)]
+            await check(hub, "s1")
+
+    async def test_closed_while_it_is_asked(self, tmp_path: Path, shop: Shop) -> None:
+        """A session that is closed while its question is open again does not ask a third time."""
+        async with left(tmp_path, *WAITING) as hub:
+            await asked(hub, shop)
+            await hub.close_session("s1", by="ben")
+            assert await hub.approvals() == []
+            await resume(hub, shop)
+            assert bodies(hub, "s1", SessionResumed)[1].asked_again == ()
+            assert (await hub.session("s1")).status == "idle"
+            assert shop.ran == []
+
+    async def test_no_place_for_its_run(self, tmp_path: Path, shop: Shop) -> None:
+        """A session whose run cannot be started is recorded as failed, and is not left live."""
+        async with left(tmp_path, *WAITING) as hub:
+
+            def full(run: object, session_id: str) -> object:
+                raise RuntimeError("no more workers")
+
+            hub.spawn = full
+            with pytest.raises(RuntimeError, match="no more workers"):
+                await resume(hub, shop)
+            assert await hub.sessions() == []
+            [line] = await hub.history()
+            assert (line.status, line.error) == ("failed", "RuntimeError: no more workers")
+
+
+DIED_ = SessionStatus(status="failed", error=DIED)
+INTERRUPTED = ApprovalWithdrawn(approval_id="a1", call_id="c1", reason="the agent was interrupted")
+NOT_AGAIN: dict[str, tuple[EventBody, ...]] = {
+    "closed by an operator": (*WAITING, INTERRUPTED, SessionStatus(status="done", by="maria")),
+    "ended": (*WAITING, SessionStatus(status="done")),
+    "failed by itself": (*WAITING, INTERRUPTED, SessionStatus(status="failed", error="OSError: full")),
+    "interrupted, then its host died": (*WAITING, INTERRUPTED),
+    "interrupted, then its host died twice": (
+        *WAITING,
+        INTERRUPTED,
+        DIED_,
+        SessionResumed(agent="bot", model="m", mode="enforce", active=(ASK.name, TWICE.name), by="maria"),
+    ),
+}
+
+
+class TestNotAskedAgain:
+    @pytest.mark.parametrize("how", NOT_AGAIN)
+    async def test_stays_stopped(self, tmp_path: Path, shop: Shop, how: str) -> None:
+        """A session that somebody or something stopped does not start by itself when it is resumed."""
+        async with left(tmp_path, *NOT_AGAIN[how]) as hub:
+            read = await resume(hub, shop)
+            [*_, resumed] = bodies(hub, "s1", SessionResumed)
+            assert resumed.asked_again == ()
+            assert (await hub.session("s1")).status == "idle"
+            assert await hub.approvals() == []
+            await hub.send("s1", "go on")
+            await rest(hub)
+            assert read()[2:] == [f"tool: {NOT_DECIDED}", "user: go on"]
+            assert shop.ran == []
+            await check(hub, "s1")
+
+    async def test_host_died_twice(self, tmp_path: Path, shop: Shop) -> None:
+        """Two hosts that died withdrew the question, not a person: it is asked once more."""
+        gone = ApprovalWithdrawn(approval_id="a1", call_id="c1", reason=HOST_GONE)
+        back = SessionResumed(
+            agent="bot",
+            model="m",
+            mode="enforce",
+            active=(ASK.name, TWICE.name),
+            asked_again=("c1",),
+        )
+        running = SessionStatus(status="running")
+        again = request("a2", "c1", "deploy")
+        async with left(tmp_path, *WAITING, gone, DIED_, back, running, again) as hub:
+            approval_id, _ = await asked(hub, shop)
+            assert [w.approval_id for w in bodies(hub, "s1", ApprovalWithdrawn)] == ["a1", "a2"]
+            await hub.decide(approval_id, approved=False, by="ben")
+            await rest(hub)
+            state = await hub.session("s1")
+            assert [e.call.status for e in state.transcript if e.call] == ["blocked"]
+
+    async def test_steered_away(self, tmp_path: Path, shop: Shop) -> None:
+        """A-78: a message takes the question back, and the model reads it behind the call's answer."""
+        async with left(tmp_path, *WAITING) as hub:
+            _, read = await asked(hub, shop)
+            await hub.send("s1", "rather not", by="ben")
+            await rest(hub)
+            assert read()[2:] == ["tool: Skipped: user sent a new message", "user: rather not"]
+            assert (await hub.approvals(), shop.ran) == ([], [])
+            await check(hub, "s1")

@@ -1,0 +1,283 @@
+"""G-67: calls that waited for a person when their host died wait again, whatever else has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.engine.agents import C, T
+from interlock.engine.gate.types import GrantTerms
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import (
+    ApprovalDecided,
+    ApprovalExpired,
+    ApprovalRequested,
+    CallDecided,
+)
+from interlock.engine.hub.hub import CallAnswer, Hub, OutsideAgent, ResumeError
+from interlock.engine.recording.session_end import end_left_open
+from interlock.rules import compile_rules
+
+from ...support.shop import Shop, bodies, bot, check, until
+
+RULES = (
+    "map deploy.env prod as prod_deploy\nrequire 2 human-approvals before prod_deploy risk high no grants"
+)
+OTHER = "map deploy.env prod as prod_deploy\nrequire human-approval before prod_deploy"
+WITHIN = "map deploy.env prod as prod_deploy\nrequire 2 human-approvals before prod_deploy within 10m"
+ROBIN = OutsideAgent(name="robin", tools=("deploy",))
+START = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
+NET = "approve-before-prod_deploy"
+PROD = {"env": "prod"}
+CHANGES: dict[str, dict[str, Any]] = {
+    "no net active": {"active": ()},
+    "shadow mode": {"mode": "shadow"},
+    "no rules": {"registry": {}, "nets": "changed"},
+    "weaker rules": {"registry": compile_rules(OTHER).registry, "nets": "changed"},
+}
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    hub = Hub.open(tmp_path / "hub.db")
+    yield hub
+    await hub.close()
+
+
+def copied(hub: Hub, copy: Path) -> None:
+    """What is in the record now, as a `kill -9` leaves it."""
+    with closing(sqlite3.connect(hub.database)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+
+
+def killed(hub: Hub, copy: Path) -> Hub:
+    """Another host of what is in the record now, as after a `kill -9`."""
+    copied(hub, copy)
+    return Hub.open(copy)
+
+
+async def approve(hub: Hub, name: str) -> str:
+    [request] = await hub.approvals()
+    return (await hub.decide(request.id, approved=True, by=name, digest=request.digest)).message
+
+
+async def turned_off(hub: Hub, session: str) -> None:
+    """Two others turn the rule off for good: only then does the session go on without it."""
+    events = hub.subscribe()
+    for name in ("ada", "ben"):
+        assert (await hub.toggle_net(session, NET, False, by=name, reason="a test")).ok
+    await until(events, ApprovalRequested)
+
+
+class TestHostedHere:
+    @pytest.mark.parametrize("how", CHANGES)
+    async def test_two_people_are_asked_again(
+        self, hub: Hub, shop: Shop, tmp_path: Path, how: str
+    ) -> None:
+        """Resumed without its rule, with a weaker one or in shadow mode, the call still needs two."""
+        terms = {"registry": compile_rules(RULES).registry, **CHANGES[how]}
+        events = hub.subscribe()
+        await hub.open_session(
+            bot(shop, C(deploy=PROD), T("done")),
+            registry=compile_rules(RULES).registry,
+            session_id="s1",
+            by="carl",
+        )
+        await hub.send("s1", "ship it", by="carl")
+        await until(events, ApprovalRequested)
+        await turned_off(hub, "s1")
+        await approve(hub, "ada")
+        assert shop.ran == []
+        after = killed(hub, tmp_path / "after.db")
+        try:
+            events = after.subscribe()
+            await after.resume_session("s1", bot(shop, T("done")), by="carl", reason="x", **terms)
+            await until(events, ApprovalRequested)
+            [request] = await after.approvals()
+            assert (request.people, request.risk, request.may_grant) == (2, "high", False)
+            assert (request.net, request.tool) == (NET, "prod_deploy")
+            assert shop.ran == []
+            await approve(after, "ada")
+            assert shop.ran == []
+            await approve(after, "ben")
+            await after.wait("s1")
+            assert shop.ran == ["deploy prod"]
+            [decided] = bodies(after, "s1", CallDecided)
+            assert {"ada", "ben"} <= set(decided.approved_by)
+            await check(after, "s1")
+        finally:
+            await after.close()
+
+    async def test_a_later_call_is_judged_by_what_is_in_force(
+        self, hub: Hub, shop: Shop, tmp_path: Path
+    ) -> None:
+        """What waited is decided by people; what is called afterwards meets the new rules alone."""
+        events = hub.subscribe()
+        await hub.open_session(
+            bot(shop, C(deploy=PROD), T("done")),
+            registry=compile_rules(RULES).registry,
+            session_id="s1",
+        )
+        await hub.send("s1", "ship it")
+        await until(events, ApprovalRequested)
+        await turned_off(hub, "s1")
+        after = killed(hub, tmp_path / "after.db")
+        try:
+            events = after.subscribe()
+            agent = bot(shop, C(deploy=PROD), T("done"))
+            await after.resume_session("s1", agent, registry={}, nets="changed")
+            await until(events, ApprovalRequested)
+            [request] = await after.approvals()
+            await after.decide(request.id, approved=False, by="ada")
+            await after.wait("s1")
+            assert shop.ran == ["deploy prod"]
+            assert [d.outcome for d in bodies(after, "s1", CallDecided)] == ["block", "allow"]
+        finally:
+            await after.close()
+
+
+class TestElsewhere:
+    @pytest.mark.parametrize("how", CHANGES)
+    async def test_a_call_that_is_made_again_waits(self, hub: Hub, tmp_path: Path, how: str) -> None:
+        """An agent that comes back under other rules and repeats its call is not let pass."""
+        terms = {"registry": compile_rules(RULES).registry, **CHANGES[how]}
+        agent = OutsideAgent(name="robin", tools=("deploy",))
+        await hub.open_outside(agent, registry=compile_rules(RULES).registry, by="carl", session_id="r1")
+        events = hub.subscribe()
+        first = asyncio.ensure_future(hub.call("r1", "d1", "deploy", PROD))
+        await until(events, ApprovalRequested)
+        alone = killed(hub, tmp_path / "alone.db")
+        with pytest.raises(ResumeError, match="one person alone"):
+            await alone.resume_outside("r1", agent, by="carl", **terms)
+        await alone.close()
+        await turned_off(hub, "r1")
+        after = killed(hub, tmp_path / "after.db")
+        first.cancel()
+        try:
+            await after.resume_outside("r1", agent, by="carl", **terms)
+            events = after.subscribe()
+            again = asyncio.ensure_future(after.call("r1", "d1", "deploy", PROD))
+            await until(events, ApprovalRequested)
+            assert not again.done()
+            await approve(after, "ada")
+            assert not again.done()
+            [request] = await after.approvals()
+            assert (request.people, len(request.given)) == (2, 1)
+            await after.decide(request.id, approved=False, by="ben", reason="no")
+            assert (await again).outcome == "block"
+        finally:
+            await after.close()
+
+
+class TestDeadline:
+    """G-67: a request that is asked anew after a restart has the time it had, and no more."""
+
+    async def waiting(self, path: Path, now: list[datetime], copy: Path, *, here: bool = True) -> Hub:
+        """A host of a session whose deploy waited for ten minutes at most where another died."""
+        hub = Hub(Journal.open(path, clock=lambda: now[0]))
+        registry = compile_rules(WITHIN).registry
+        events = hub.subscribe()
+        if here:
+            agent = bot(Shop(), C(deploy=PROD), T("done"))
+            await hub.open_session(agent, registry=registry, session_id="s1", by="carl")
+            await hub.send("s1", "ship it", by="carl")
+        else:
+            await hub.open_outside(ROBIN, registry=registry, session_id="s1", by="carl")
+            call = asyncio.ensure_future(hub.call("s1", "d1", "deploy", PROD))
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        assert request.expires == START + timedelta(minutes=10)
+        copied(hub, copy)
+        await hub.close()
+        if not here:
+            await asyncio.wait([call])
+        journal = Journal.open(copy, clock=lambda: now[0])
+        end_left_open(journal)
+        return Hub(journal)
+
+    @pytest.mark.parametrize("here", [True, False])
+    async def test_the_time_it_was_down_counts(self, tmp_path: Path, here: bool) -> None:
+        """Asked anew with the deadline it had; one person lengthens it as little as before."""
+        now, shop = [START], Shop()
+        hub = await self.waiting(tmp_path / "a.db", now, tmp_path / "b.db", here=here)
+        now[0] += timedelta(minutes=6)
+        events = hub.subscribe()
+        call = await self.resumed(hub, shop, here)
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        assert request.expires == START + timedelta(minutes=10)
+        longer = await hub.extend(request.id, seconds=600, by="ada")
+        assert "a second person must lengthen it" in longer.message
+        now[0] = START + timedelta(minutes=10)
+        late = await hub.decide(request.id, approved=True, by="ada", digest=request.digest)
+        assert late.message == "Too late: nobody decided within 10 min (<rules>:2)"
+        await hub.close()
+        if call is not None:
+            await asyncio.wait([call])
+
+    @pytest.mark.parametrize("here", [True, False])
+    async def test_denied_at_once(self, tmp_path: Path, here: bool) -> None:
+        """What nobody decided in time is denied when its session goes on, and never runs."""
+        now, shop = [START], Shop()
+        hub = await self.waiting(tmp_path / "a.db", now, tmp_path / "b.db", here=here)
+        now[0] += timedelta(hours=3)
+        call = await self.resumed(hub, shop, here)
+        if call is None:
+            await hub.wait("s1")
+        else:
+            answer = await asyncio.wait_for(call, 10)
+            assert (answer.outcome, "nobody decided within 10 min" in str(answer.reason)) == (
+                "block",
+                True,
+            )
+        assert (shop.ran, await hub.approvals()) == ([], [])
+        [expired] = bodies(hub, "s1", ApprovalExpired)
+        assert expired.reason == "nobody decided within 10 min (<rules>:2)"
+        [decided] = bodies(hub, "s1", CallDecided)
+        assert decided.outcome == "block"
+        assert fold(await hub.recorded("s1")) == await hub.session("s1")
+        await hub.close()
+
+    async def resumed(self, hub: Hub, shop: Shop, here: bool) -> asyncio.Task[CallAnswer] | None:
+        """Have the session go on; one of an agent elsewhere makes its call again."""
+        registry = compile_rules(WITHIN).registry
+        if here:
+            await hub.resume_session("s1", bot(shop, T("done")), registry=registry, by="carl")
+            return None
+        await hub.resume_outside("s1", ROBIN, registry=registry, by="carl")
+        return asyncio.ensure_future(hub.call("s1", "d1", "deploy", PROD))
+
+
+class TestGrantsElsewhere:
+    async def test_a_grant_does_not_release_what_waits(self, hub: Hub, shop: Shop) -> None:
+        """A grant that came about for another call answers no request that waits, also asked anew."""
+        rules = compile_rules("require human-approval before deploy\nblock rm").registry
+        events = hub.subscribe()
+        await hub.open_outside(OutsideAgent(name="robin"), registry=rules, session_id="r1")
+        first = asyncio.ensure_future(hub.call("r1", "d1", "deploy", PROD))
+        await until(events, ApprovalRequested)
+        second = asyncio.ensure_future(hub.call("r1", "d2", "deploy", PROD))
+        await until(events, ApprovalRequested)
+        waits, granted = sorted(await hub.approvals(), key=lambda a: a.call_id)
+        terms = GrantTerms("names")
+        assert (await hub.decide(granted.id, approved=True, by="ada", grant=terms, reason="often")).ok
+        assert (await second).outcome == "allow"
+        await hub.toggle_net("r1", "block-rm", False, by="ada", reason="a test")
+        await until(events, ApprovalRequested)
+        assert [a.id for a in await hub.approvals()] != [waits.id]
+        assert not first.done()
+        assert [d.call_id for d in bodies(hub, "r1", ApprovalDecided)] == ["d2"]
+        first.cancel()

@@ -1,0 +1,241 @@
+"""A new session that begins in the middle of another."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import Agent, C, Reply, ScriptedModel, T
+from interlock.engine.history.fold.event_text import changes, headline
+from interlock.engine.history.fold.fold import FoldError, fold
+from interlock.engine.history.journal.session_index import project
+from interlock.engine.history.model.events import (
+    ApprovalRequested,
+    CallDecided,
+    CallResult,
+    MessageAdded,
+    SessionOpened,
+    StepEnded,
+)
+from interlock.engine.hub.hub import BranchError, Hub, ResumeError
+from interlock.rules import compile_rules
+
+from ..history.support.recording import limit, opening, recorded, registry, sequence
+from ..support.shop import RULES, Shop, bodies, start, until
+
+REGISTRY = compile_rules(RULES).registry
+NETS = registry(sequence("test", "deploy"), limit("deploy", 2))
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    """A hub on a fresh journal."""
+    hub = Hub.open(tmp_path / "hub.db")
+    yield hub
+    await hub.close()
+
+
+def bot(shop: Shop, *replies: Reply) -> Agent:
+    return Agent(ScriptedModel(list(replies)), name="bot", tools=shop.tools())
+
+
+async def worked(hub: Hub, shop: Shop) -> str:
+    """A session that tested, deployed twice, and was refused a third time."""
+    agent = bot(shop, C(test={}), C(deploy={}), C(test={}), C(deploy={}), C(deploy={}), T("done"))
+    session = await hub.open_session(agent, registry=NETS, by="maria")
+    await hub.send(session, "ship it", by="maria")
+    await hub.wait(session)
+    return session
+
+
+async def after(hub: Hub, session: str, kind: type, number: int) -> int:
+    """The number of the event after the `number`-th body of `kind` where its tool message is."""
+    events = await hub.recorded(session)
+    found = [e.seq for e in events if isinstance(e.body, kind)][number]
+    return next(
+        e.seq
+        for e in events
+        if e.seq >= found and isinstance(e.body, MessageAdded) and e.body.role == "tool"
+    )
+
+
+class TestBranch:
+    async def test_begins_where_the_other_was(self, hub: Hub, shop: Shop) -> None:
+        """A branch has the conversation and the markings of its moment, and goes its own way."""
+        session = await worked(hub, shop)
+        at = await after(hub, session, CallResult, 1)
+        then = fold((await hub.recorded(session))[:at])
+        assert then.nets["limit-deploy-2"].marking["budget"] == 1
+        agent = bot(shop, C(test={}), T("enough"))
+        branch = await hub.branch_session(session, at, agent, registry=NETS, by="ben")
+        state = await hub.session(branch)
+        assert {k: n.marking for k, n in state.nets.items()} == {
+            k: n.marking for k, n in then.nets.items()
+        }
+        assert (state.kind, state.parent, state.parent_seq) == ("branch", session, at)
+        await hub.send(branch, "only test", by="ben")
+        await hub.wait(branch)
+        assert isinstance(agent.model, ScriptedModel)
+        read = [(m.role, m.text) for m in agent.model.requests[0].messages]
+        assert read == [
+            ("user", "ship it"),
+            ("assistant", ""),
+            ("tool", "test ok"),
+            ("assistant", ""),
+            ("tool", "deploy staging ok"),
+            ("user", "only test"),
+        ]
+        assert shop.ran[-1] == "test"
+
+    async def test_is_complete_on_its_own(self, hub: Hub, shop: Shop) -> None:
+        """The branch's own events fold to its state; no decision or result is claimed a second time."""
+        session = await worked(hub, shop)
+        at = (await hub.recorded(session))[-2].seq
+        branch = await hub.branch_session(session, at, bot(shop), registry=NETS)
+        state = fold(await hub.recorded(branch))
+        assert state == await hub.session(branch)
+        parent = await hub.session(session)
+        assert {i: (c.status, c.output) for i, c in state.calls.items()} == {
+            i: (c.status, c.output or c.reason) for i, c in parent.calls.items()
+        }
+        assert [c.status for c in state.calls.values()] == ["done", "done", "done", "done", "blocked"]
+        for kind in (CallDecided, CallResult, StepEnded):
+            assert bodies(hub, branch, kind) == []
+        assert (state.input_tokens, state.pending) == (0, [])
+        line = next(s for s in await hub.history() if s.id == branch)
+        assert line == project(await hub.recorded(branch))
+        assert (line.kind, line.parent, line.parent_seq, line.calls) == ("branch", session, at, 0)
+
+    async def test_gate_stands_there(self, hub: Hub, shop: Shop) -> None:
+        """G-63: the live gate of a branch has the budget that was left at its moment, not more."""
+        session = await worked(hub, shop)
+        at = await after(hub, session, CallResult, 1)
+        agent = bot(shop, C(deploy={}), C(test={}), C(deploy={}), C(test={}), C(deploy={}), T("done"))
+        branch = await hub.branch_session(session, at, agent, registry=NETS)
+        await hub.send(branch, "go on")
+        await hub.wait(branch)
+        outcomes = [(d.tool, d.outcome) for d in bodies(hub, branch, CallDecided)]
+        assert outcomes == [
+            ("deploy", "block"),
+            ("test", "allow"),
+            ("deploy", "allow"),
+            ("test", "allow"),
+            ("deploy", "block"),
+        ]
+        assert fold(await hub.recorded(branch)) == await hub.session(branch)
+
+    async def test_of_a_branch(self, hub: Hub, shop: Shop) -> None:
+        """A branch can be branched and resumed like any session."""
+        session = await worked(hub, shop)
+        at = await after(hub, session, CallResult, 1)
+        branch = await hub.branch_session(session, at, bot(shop, T("x")), registry=NETS, branch_id="b1")
+        twig = await hub.branch_session(branch, 4, bot(shop), registry=NETS, branch_id="b2")
+        assert (await hub.session(twig)).parent == "b1"
+        await hub.close_session(branch, by="maria")
+        agent = bot(shop, T("on"))
+        await hub.resume_session(branch, agent, registry=NETS)
+        await hub.send(branch, "go")
+        await hub.wait(branch)
+        assert (await hub.session(branch)).kind == "branch"
+        assert fold(await hub.recorded(branch)) == await hub.session(branch)
+
+    async def test_switches(self, hub: Hub, shop: Shop) -> None:
+        """Active nets and mode are those of the moment, not the latest."""
+        session = await hub.open_session(bot(shop), registry=NETS, mode="shadow")
+        await hub.toggle_net(session, "limit-deploy-2", False, by="maria", reason="a test")
+        await hub.set_mode(session, "enforce", by="maria")
+        branch = await hub.branch_session(session, 1, bot(shop), registry=NETS)
+        state = await hub.session(branch)
+        assert (state.active, state.mode) == (list(NETS), "shadow")
+        later = await hub.session(await hub.branch_session(session, 2, bot(shop), registry=NETS))
+        assert (later.active, later.mode) == (["require-test-before-deploy"], "shadow")
+        assert (await hub.session(session)).mode == "enforce"
+
+    async def test_nets_must_fit(self, hub: Hub, shop: Shop) -> None:
+        """Other nets than the record's are refused unless they may have changed."""
+        session = await worked(hub, shop)
+        at = await after(hub, session, CallResult, 0)
+        others = {"limit-deploy-2": limit("deploy", 2)}
+        with pytest.raises(ResumeError, match="'require-test-before-deploy' is missing"):
+            await hub.branch_session(session, at, bot(shop), registry=others)
+        others_only = {"registry": others, "nets": "changed"}
+        with pytest.raises(ResumeError, match=r"is missing\. Say why"):
+            await hub.branch_session(session, at, bot(shop), **others_only)
+        branch = await hub.branch_session(session, at, bot(shop), **others_only, reason="other rules")
+        [opened] = bodies(hub, branch, SessionOpened)
+        assert opened.reason == "other rules"
+        assert list((await hub.session(branch)).nets) == ["limit-deploy-2"]
+
+
+class TestPoints:
+    async def test_open_call(self, hub: Hub, shop: Shop) -> None:
+        """Where a call has no result the error names the calls and the nearest events that will do."""
+        session = await worked(hub, shop)
+        events = await hub.recorded(session)
+        proposed = next(e for e in events if isinstance(e.body, MessageAdded) and e.body.calls)
+        answered = await after(hub, session, CallResult, 0)
+        call = proposed.body.calls[0].call_id
+        for at in range(proposed.seq, answered):
+            with pytest.raises(BranchError) as caught:
+                await hub.branch_session(session, at, bot(shop), registry=NETS)
+            assert caught.value.nearest == (proposed.seq - 1, answered)
+            assert str(caught.value) == (
+                f"Session '{session}' cannot be branched at event {at}: no result there yet of "
+                f"test (call {call}). The nearest events where it can be are "
+                f"{proposed.seq - 1} and {answered}."
+            )
+
+    async def test_waiting_call(self, hub: Hub, shop: Shop) -> None:
+        """While a person is asked, the moments before can be branched; the question stays where it is."""
+        events = hub.subscribe()
+        session = await start(hub, shop, C(test={}), C(deploy={}), T("done"))
+        shown = await until(events, ApprovalRequested)
+        with pytest.raises(BranchError) as caught:
+            await hub.branch_session(session, shown.seq, bot(shop), registry=REGISTRY)
+        [before] = caught.value.nearest
+        branch = await hub.branch_session(session, before, bot(shop), registry=REGISTRY)
+        assert [a.session for a in await hub.approvals()] == [session]
+        assert (await hub.session(branch)).nets["require-test-before-deploy"].marking["gate"] == 1
+
+    @pytest.mark.parametrize("at", [-1, 0, 10_000])
+    async def test_no_such_event(self, hub: Hub, shop: Shop, at: int) -> None:
+        """A number that the session does not have is answered with those it has."""
+        session = await hub.open_session(bot(shop), registry={})
+        with pytest.raises(BranchError, match=f"has events 1 to 1, not {at}") as caught:
+            await hub.branch_session(session, at, bot(shop), registry={})
+        assert caught.value.nearest == (1,)
+
+
+class TestWords:
+    def test_origin(self) -> None:
+        """Where a branch comes from is in its headline, its changes and its transcript."""
+        net = limit("deploy", 2)
+        spent = {net.name: {"idle": 0, "ready": 1, "budget": 1}}
+        body = opening(net, kind="branch", parent="s0", parent_seq=7, markings=spent)
+        [event] = recorded(body)
+        state = fold([event])
+        assert "branch of s0 at event 7" in headline(event)
+        before = state.model_copy(update={"seq": 0, "nets": {}})
+        assert changes(before, event, state) == [
+            "opened: release-bot on a-model, enforce mode",
+            "branch of s0 at event 7",
+            "limit-deploy-2: ready:1, budget:1",
+        ]
+        assert [e.text for e in state.transcript] == ["branch of s0 at event 7"]
+
+    @pytest.mark.parametrize(
+        "markings", [{"limit-deploy-2": {"ready": 1}}, {"other": {}}], ids=["places", "net"]
+    )
+    def test_marking_that_does_not_fit(self, markings: dict[str, dict[str, int]]) -> None:
+        """A marking of other places, or of a net that is not there, cannot be folded."""
+        body = opening(limit("deploy", 2), markings=markings)
+        assert isinstance(body, SessionOpened)
+        with pytest.raises(FoldError, match=r"the marking of net '.*' does not fit it"):
+            fold(recorded(body))

@@ -1,0 +1,129 @@
+"""Call ids that an agent elsewhere uses again (G-76)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.model.events import CallDecided, CallResult
+from interlock.engine.hub.hub import CallIdUsed, Hub
+
+from ..gateway.served import served, until
+from ..support.external_agent import opened, resumed
+
+ONCE = "limit push to 1 per session"
+ASK = "require human-approval before deploy"
+ID = "robin-1"
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    hub = Hub.open(tmp_path / "hub.db")
+    yield hub
+    await hub.close()
+
+
+async def decided(hub: Hub) -> list[tuple[str, str]]:
+    """The recorded decisions on calls: id and outcome."""
+    bodies = [event.body for event in await hub.recorded(ID)]
+    return [(body.call_id, body.outcome) for body in bodies if isinstance(body, CallDecided)]
+
+
+class TestSameId:
+    async def test_while_it_has_no_result(self, hub: Hub) -> None:
+        """The recorded answer is repeated, and nothing is used up."""
+        await opened(hub, ONCE)
+        assert (await hub.call(ID, "c7", "push", {})).outcome == "allow"
+        again = await hub.call(ID, "c7", "push", {})
+        assert (again.outcome, again.repeated) == ("allow", True)
+        assert await decided(hub) == [("c7", "allow")]
+
+    async def test_once_it_has_one(self, hub: Hub) -> None:
+        """It is judged as another call: the use of a limit serves one run."""
+        await opened(hub, ONCE)
+        await hub.call(ID, "c7", "push", {})
+        await hub.result(ID, "c7", output="done", is_error=False)
+        again = await hub.call(ID, "c7", "push", {})
+        assert (again.outcome, again.repeated) == ("block", False)
+        assert await decided(hub) == [("c7", "allow"), ("c7#2", "block")]
+        state = await hub.session(ID)
+        assert (state.calls["c7"].status, state.calls["c7#2"].status) == ("done", "blocked")
+
+    async def test_another_call_under_it(self, hub: Hub) -> None:
+        """Who numbers calls anew may use the id for another tool and input, once it is free."""
+        await opened(hub, ONCE)
+        await hub.call(ID, "c1", "push", {})
+        with pytest.raises(CallIdUsed):
+            await hub.call(ID, "c1", "test", {})
+        await hub.result(ID, "c1", output="done", is_error=True)
+        assert (await hub.call(ID, "c1", "test", {"n": 1})).outcome == "allow"
+        await hub.result(ID, "c1", output="three", is_error=False)
+        assert (await hub.call(ID, "c1", "test", {})).outcome == "allow"
+        outputs = {i: call.output for i, call in (await hub.session(ID)).calls.items()}
+        assert outputs == {"c1": "done", "c1#2": "three", "c1#3": None}
+
+    async def test_after_the_turn(self, hub: Hub) -> None:
+        """A call whose turn ended without a result is over, too."""
+        await opened(hub, ONCE)
+        await hub.call(ID, "c7", "push", {})
+        await hub.rest(ID)
+        assert (await hub.call(ID, "c7", "push", {})).outcome == "block"
+
+    async def test_through_a_restart(self, hub: Hub) -> None:
+        """The record keeps both calls apart, for whoever goes on with it."""
+        await opened(hub, ONCE)
+        await hub.call(ID, "c7", "test", {})
+        await hub.result(ID, "c7", output="one", is_error=False)
+        await hub.call(ID, "c7", "test", {})
+        await hub.close_session(ID, by="ada")
+        await resumed(hub, rules=ONCE)
+        again = await hub.call(ID, "c7", "test", {})
+        assert (again.outcome, again.repeated) == ("allow", True)
+        await hub.result(ID, "c7", output="two", is_error=False)
+        assert (await hub.call(ID, "c7", "test", {})).repeated is False
+        assert [i for i, _ in await decided(hub)] == ["c7", "c7#2", "c7#3"]
+
+    async def test_an_id_that_was_made_up_here(self, hub: Hub) -> None:
+        """An agent that calls under `c7#2` itself gets no answer that was for another call."""
+        await opened(hub, ONCE)
+        await hub.call(ID, "c7", "push", {})
+        await hub.result(ID, "c7", output="one", is_error=False)
+        await hub.call(ID, "c7", "test", {})
+        answer = await hub.call(ID, "c7#2", "test", {})
+        assert answer.repeated is False
+        assert [i for i, _ in await decided(hub)] == ["c7", "c7#2", "c7#2#2"]
+
+    async def test_a_result_that_is_being_recorded(self, hub: Hub) -> None:
+        """Whoever sends a result and the next call at once gets no second use of the first answer."""
+        await opened(hub, ONCE)
+        await hub.call(ID, "c7", "push", {})
+        _, again = await asyncio.gather(
+            hub.result(ID, "c7", output="done", is_error=False), hub.call(ID, "c7", "push", {})
+        )
+        assert again.outcome == "block"
+
+
+class TestOverSockets:
+    async def test_one_approval_serves_one_run(self, tmp_path: Path) -> None:
+        """The second call under an approved id is in front of a person again, with its own id."""
+        async with (
+            served(tmp_path, rules=ASK) as server,
+            server.agent_client() as client,
+            server.console() as console,
+        ):
+            gate = await client.open("bot")
+            for approved in (True, False):
+                call = asyncio.ensure_future(gate.call("deploy", {}, call_id="c1"))
+                [asked] = await until(console.approvals)
+                await console.decide(asked.id, approved=approved, digest=asked.digest)
+                answer = await asyncio.wait_for(call, 10)
+                assert answer.outcome == ("allow" if approved else "block")
+                if approved:
+                    await gate.result("c1", "done")
+            [state] = await server.hub.sessions()
+            assert set(state.calls) == {"c1", "c1#2"}
+            events = await server.hub.recorded(state.id)
+            assert [e.body.call_id for e in events if isinstance(e.body, CallResult)] == ["c1"]

@@ -1,0 +1,124 @@
+"""Grants that are over stay over, whatever the clock says after a restart (G-74)."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.gate.conditions import Timekeeper
+from interlock.engine.gate.types import GrantTerms
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import CallDecided, JournalEvent, MessageAdded
+from interlock.engine.hub.hub import Hub
+from interlock.engine.recording.resume import latest_time
+
+from ..gateway.served import until
+from ..support.external_agent import opened, resumed
+
+ASK = "require human-approval before deploy"
+NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = NOON
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+async def asks(hub: Hub, session: str, call_id: str, *, grant: GrantTerms | None = None) -> bool:
+    """Make a call; tell whether a person was asked, who then approves, with a grant if there is one."""
+    call = asyncio.ensure_future(hub.call(session, call_id, "deploy", {"env": "prod"}))
+    asked = asyncio.ensure_future(until(hub.approvals))
+    await asyncio.wait((call, asked), return_when=asyncio.FIRST_COMPLETED)
+    asked.cancel()
+    requests = await hub.approvals()
+    for request in requests:
+        how = {} if grant is None else {"grant": grant, "reason": "often"}
+        outcome = await hub.decide(request.id, approved=True, by="jo", digest=request.digest, **how)  # type: ignore[arg-type]
+        assert outcome.ok, outcome.message
+    assert (await asyncio.wait_for(call, 10)).outcome == "allow"
+    return bool(requests)
+
+
+class TestClockSetBack:
+    @pytest.mark.parametrize("asked_after", [True, False])
+    async def test_after_a_restart(self, tmp_path: Path, asked_after: bool) -> None:
+        """A grant of a minute does not answer again once the record is over its minute."""
+        clock = Clock()
+        hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
+        session = await opened(hub, ASK)
+        assert await asks(hub, session, "c1", grant=GrantTerms("names", seconds=60.0))
+        clock.now += timedelta(seconds=30)
+        assert not await asks(hub, session, "c2")
+        clock.now += timedelta(seconds=120)
+        if asked_after:
+            assert await asks(hub, session, "c3")
+        await hub.close_session(session, by="jo")
+        await hub.close()
+        for back in (timedelta(seconds=20), timedelta(seconds=-86_400)):
+            clock.now = NOON + back
+            hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
+            await resumed(hub, session, ASK)
+            assert await asks(hub, session, f"at {back}")
+            await hub.close_session(session, by="jo")
+            await hub.close()
+
+    async def test_while_it_holds(self, tmp_path: Path) -> None:
+        """Within its time it goes on after a restart; a clock that was set back gives it no more time."""
+        clock = Clock()
+        hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
+        session = await opened(hub, ASK)
+        assert await asks(hub, session, "c1", grant=GrantTerms("names", seconds=60.0))
+        clock.now += timedelta(seconds=50)
+        assert not await asks(hub, session, "c2")
+        await hub.close_session(session, by="jo")
+        await hub.close()
+        clock.now = NOON
+        hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
+        await resumed(hub, session, ASK)
+        assert not await asks(hub, session, "c3")
+        clock.now = NOON + timedelta(seconds=61)
+        assert await asks(hub, session, "c4")
+        await hub.close()
+
+
+class TestLatestTime:
+    def test_events_and_their_clocks(self) -> None:
+        """Whatever is later of when an event was written and of the time that a gate judged by."""
+
+        def event(seq: int, at: datetime, clock: float | None = None) -> JournalEvent:
+            body = CallDecided(
+                call_id="c",
+                tool="t",
+                input={},
+                names=("t",),
+                outcome="allow",
+                mode="enforce",
+                clock=clock,
+            )
+            shown = body if clock is not None else MessageAdded(role="user", text="x")
+            return JournalEvent(cursor=seq, session="s", seq=seq, at=at, body=shown)
+
+        noon = NOON.timestamp()
+        assert latest_time([]) == -inf
+        assert latest_time([event(1, NOON), event(2, NOON - timedelta(hours=1))]) == noon
+        assert latest_time([event(1, NOON, noon + 5), event(2, NOON)]) == noon + 5
+        assert latest_time([event(1, NOON, noon - 5)]) == noon
+
+    def test_time_begins_there(self) -> None:
+        """A timekeeper says no time before the one that another record had come to."""
+        times = iter([10.0, 30.0, 20.0])
+        keeper = Timekeeper(lambda: next(times))
+        keeper.begin_at(25.0)
+        assert [keeper.read() for _ in range(3)] == [25.0, 30.0, 30.0]
+        keeper.begin_at(5.0)
+        times = iter([7.0])
+        assert keeper.read() == 7.0

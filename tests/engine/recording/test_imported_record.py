@@ -1,0 +1,203 @@
+"""An imported session goes on: its conversation and its nets, and nothing that people did there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from interlock.engine import CostLimitError
+from interlock.engine.agents import C, T, Usage
+from interlock.engine.gate.types import GrantTerms
+from interlock.engine.history.audit.export import as_jsonl, linked_events
+from interlock.engine.history.audit.importing import import_session, read_export
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import (
+    ApprovalRequested,
+    CallDecided,
+    ChangeDropped,
+    ChangeProposed,
+    EventBody,
+    MessageAdded,
+    MessageQueued,
+    ModeChanged,
+    NetToggled,
+    SessionOpened,
+    SessionResumed,
+    SessionStatus,
+    StepEnded,
+)
+from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.recovery import _Family
+from interlock.rules import compile_rules
+
+from ..history.support.keeping import NOW, saved
+from ..history.support.recording import asks, opening
+from ..support.shop import RULES, Shop, bodies, bot, check, prompt, start, until
+
+REGISTRY = compile_rules(RULES).registry
+WRITTEN: tuple[EventBody, ...] = (
+    NetToggled(net="block-rm", active=False, by="boss", message="block-rm off", reason="so"),
+    ModeChanged(mode="shadow", by="boss", reason="so"),
+    ChangeProposed(
+        change_id="x1",
+        net="require-test-before-deploy",
+        by="boss",
+        reason="so",
+        people=2,
+        expires=NOW + timedelta(days=9_999),
+        counts=True,
+    ),
+    StepEnded(finish_reason="stop", input_tokens=1, output_tokens=1, cost=-1_000.0),
+    MessageAdded(role="user", text="ship it", by="boss"),
+)
+"""What a forger adds: rules off, shadow mode, half of what turns a guarded one off, money back, words."""
+
+
+async def forged(tmp_path: Path, shop: Shop) -> str:
+    """A session of another journal in `mine.db`, whose people granted every deploy; its id."""
+    hub = Hub.open(tmp_path / "theirs.db")
+    events = hub.subscribe()
+    session = await start(hub, shop, C(test={}), C(deploy={}), T("done"))
+    asked = (await until(events, ApprovalRequested)).body
+    assert isinstance(asked, ApprovalRequested)
+    [request] = await hub.approvals()
+    outcome = await hub.decide(
+        request.id,
+        approved=True,
+        by="boss",
+        digest=request.digest,
+        grant=GrantTerms("names", uses=9),
+        reason="so",
+    )
+    assert outcome.ok, outcome.message
+    await hub.wait(session)
+    await hub.close()
+    with Journal.open(tmp_path / "theirs.db") as journal:
+        journal.write(session, *WRITTEN)
+    shop.ran.clear()
+    taken_in(tmp_path, session)
+    return session
+
+
+def taken_in(tmp_path: Path, session: str) -> None:
+    """Import a session of `theirs.db` into `mine.db`."""
+    lines = as_jsonl(session, linked_events(tmp_path / "theirs.db", session), None)
+    import_session(
+        read_export(saved(tmp_path / "theirs.jsonl", lines)), tmp_path / "mine.db", tmp_path / "key.pem"
+    )
+
+
+class TestGoesOn:
+    async def test_under_nothing_that_people_did_there(self, tmp_path: Path) -> None:
+        """Enforce mode, all nets active, no grant, and nothing agreed to."""
+        shop = Shop()
+        session = await forged(tmp_path, shop)
+        hub = Hub.open(tmp_path / "mine.db")
+        agent = bot(shop, C(rm={}, test={}), C(deploy={}), T("done"))
+        await hub.resume_session(session, agent, registry=REGISTRY, by="ben")
+        state = await hub.session(session)
+        assert (state.mode, set(state.active), state.changes) == ("enforce", set(REGISTRY), {})
+        assert (state.off, state.shadowed) == ({}, None)
+        [dropped] = bodies(hub, session, ChangeDropped)
+        [resumed] = bodies(hub, session, SessionResumed)
+        assert (dropped.change_id, resumed.ended_grants) == ("x1", tuple(state.grants))
+        events = hub.subscribe()
+        await hub.send(session, "go on", by="ben")
+        await until(events, ApprovalRequested)
+        assert shop.ran == ["test"]
+        [request] = await hub.approvals()
+        await hub.decide(request.id, approved=False, by="ben")
+        await hub.wait(session)
+        assert [d.outcome for d in bodies(hub, session, CallDecided)][-3:] == [
+            "block",
+            "allow",
+            "block",
+        ]
+        assert prompt(agent)[:3] == ["user: go", "assistant: ", "tool: test ok"]
+        await check(hub, session)
+        await hub.close()
+
+    async def test_runs_no_call_that_it_left_open(self, tmp_path: Path) -> None:
+        """A call that no model here has asked for is not run, and a message that waits is nobody's."""
+        with Journal.open(tmp_path / "theirs.db") as journal:
+            journal.write(
+                "left-1",
+                opening(*REGISTRY.values()),
+                SessionStatus(status="running"),
+                MessageAdded(role="user", text="go", by="boss"),
+                asks(("c1", "test")),
+                MessageQueued(message_id="m1", mode="queue", text="hurry", by="boss"),
+            )
+        taken_in(tmp_path, "left-1")
+        shop, hub = Shop(), Hub.open(tmp_path / "mine.db")
+        agent = bot(shop, T("done"), T("more"))
+        await hub.resume_session("left-1", agent, registry=REGISTRY, by="ben")
+        await hub.send("left-1", "go on", by="ben")
+        await hub.wait("left-1")
+        assert shop.ran == []
+        said = [(m.text, m.by) for m in bodies(hub, "left-1", MessageAdded) if m.role == "user"]
+        assert said == [("go", "boss"), ("go on", "ben")]
+        assert "tool: Tool call not executed" in prompt(agent)[2]
+        await check(hub, "left-1")
+        await hub.close()
+
+    async def test_gives_no_money_back(self, tmp_path: Path) -> None:
+        """A cost below nothing, which only a forger records, makes no limit a higher one."""
+        shop = Shop()
+        session = await forged(tmp_path, shop)
+        hub = Hub.open(tmp_path / "mine.db")
+        dear = replace(C(test={}), usage=Usage(input=10, output=5, cost=1.2))
+        agent = bot(shop, dear, T("never")).replaced(max_cost=1.0)
+        await hub.resume_session(session, agent, registry=REGISTRY, by="ben")
+        await hub.send(session, "go on", by="ben")
+        with pytest.raises(CostLimitError):
+            await hub.wait(session)
+        await hub.close()
+
+    async def test_in_a_branch(self, tmp_path: Path) -> None:
+        """A new session from a moment of it has no less, and is this journal's own."""
+        shop = Shop()
+        session = await forged(tmp_path, shop)
+        hub = Hub.open(tmp_path / "mine.db")
+        last = open_reader(hub.database).count(session)
+        branch = await hub.branch_session(session, last, bot(shop, T("")), registry=REGISTRY, by="ben")
+        state = await hub.session(branch)
+        assert (state.mode, set(state.active), state.grants) == ("enforce", set(REGISTRY), {})
+        assert not (await hub.started_from(branch)).imported
+        # What the record says that people said is no word of theirs in the journal here.
+        said = [m for m in bodies(hub, branch, MessageAdded) if m.role == "user"]
+        assert said[-1].text == "ship it"
+        assert {(m.by, m.reported_by) for m in said} == {(None, "an imported record")}
+        await hub.close()
+
+    async def test_in_the_mode_that_is_named(self, tmp_path: Path) -> None:
+        """Whoever resumes it may say mode and active nets."""
+        shop = Shop()
+        session = await forged(tmp_path, shop)
+        hub = Hub.open(tmp_path / "mine.db")
+        terms = {"mode": "shadow", "active": ["block-rm"], "reason": "to look at it"}
+        await hub.resume_session(session, bot(shop, T("")), registry=REGISTRY, **terms)  # type: ignore[arg-type]
+        state = await hub.session(session)
+        assert (state.mode, state.active) == ("shadow", ["block-rm"])
+        await hub.close()
+
+
+class TestSubagents:
+    def test_an_imported_one_is_nobodys(self, tmp_path: Path) -> None:
+        """A file does not put a subagent's session below a call of one's own."""
+        child = opening(kind="child", parent="own-1", parent_call="c1", parent_seq=1)
+        assert isinstance(child, SessionOpened)
+        for name in ("theirs", "mine"):
+            with Journal.open(tmp_path / f"{name}.db") as journal:
+                journal.write("child-1" if name == "theirs" else "child-2", child)
+        taken_in(tmp_path, "child-1")
+        reader = open_reader(tmp_path / "mine.db")
+        assert {line.id: line.imported for line in reader.sessions()} == {
+            "child-1": True,
+            "child-2": False,
+        }
+        assert _Family(reader, [], frozenset()).children == {("own-1", "c1"): ["child-2"]}

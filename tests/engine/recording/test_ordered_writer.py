@@ -1,0 +1,206 @@
+"""Between a commit that fails and the moment in which its session hears of it nothing is recorded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import C, T
+from interlock.engine.history.journal.journal import JournalError
+from interlock.engine.history.model.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    CallDecided,
+    EventBody,
+    MessageAdded,
+    NetToggled,
+    SessionStatus,
+)
+from interlock.engine.hub.hub import Hub
+from interlock.engine.net.net import ToolCall
+from interlock.engine.sessions.hosted import HostedSession
+from interlock.rules import compile_rules
+
+from ..support.approval_world import turns
+from ..support.shop import Shop, bodies, bot, check, start, until
+from ..support.stepwise import Clock, StepwiseJournal
+
+RM = ToolCall("c1", "rm", {})
+NOTE = SessionStatus(status="idle")
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+@pytest.fixture
+async def journal(tmp_path: Path) -> StepwiseJournal:
+    return StepwiseJournal.open(tmp_path / "hub.db", clock=Clock()).quick([0])
+
+
+@pytest.fixture
+async def hub(journal: StepwiseJournal) -> AsyncIterator[Hub]:
+    hub = Hub(journal)
+    yield hub
+    journal.refuse = 0
+    async with asyncio.timeout(20):
+        await hub.close()
+
+
+async def idle(hub: Hub, shop: Shop) -> tuple[str, HostedSession]:
+    """A session that was told nothing yet, in which `rm` is blocked, and its host."""
+    session = await hub.open_session(bot(shop, T("hello")), registry=compile_rules("block rm").registry)
+    return session, hub._live.get(session)[0]
+
+
+async def loses(journal: StepwiseJournal) -> None:
+    """The next commit has failed, and nobody hears of that for the next turns."""
+    await turns(4)
+    assert (journal.refuse, journal.waiting) == (0, True)
+
+
+def handed(hosted: HostedSession, journal: StepwiseJournal, *lost: EventBody) -> asyncio.Future[None]:
+    """Hand over what will be lost, so that this is heard late."""
+    journal.refuse = 1
+    journal.quick([0], [30, 0])
+    return hosted.hand_over(*lost)
+
+
+class TestDecisions:
+    async def test_nothing_runs_on_a_switch_that_was_lost(
+        self, hub: Hub, shop: Shop, journal: StepwiseJournal
+    ) -> None:
+        """G-15, G-63: a call decided after the record of a switch was lost and before anybody heard of it
+        is blocked and not recorded; afterwards the gate is where it was, and the next attempt works.
+        """
+        session, hosted = await idle(hub, shop)
+        journal.refuse = 1
+        journal.quick([0], [30, 0])
+        switching = asyncio.ensure_future(
+            hub.toggle_net(session, "block-rm", False, by="ada", reason="a test")
+        )
+        await loses(journal)
+        decision = await hosted.decide(RM)
+        assert decision.block
+        assert decision.reason is not None
+        assert "nothing that rests on it was recorded" in decision.reason
+        assert not (await switching).ok
+        assert bodies(hub, session, CallDecided) == bodies(hub, session, NetToggled) == []
+        blocked = await hosted.decide(RM)
+        assert (blocked.outcome, blocked.net) == ("block", "block-rm")
+        await check(hub, session)
+        assert (await hub.toggle_net(session, "block-rm", False, by="ada", reason="a test")).ok
+        assert (await hosted.decide(ToolCall("c2", "rm", {}))).outcome == "allow"
+        await check(hub, session)
+
+    async def test_a_gate_set_back_has_what_was_under_way(
+        self, hub: Hub, shop: Shop, journal: StepwiseJournal
+    ) -> None:
+        """G-63: where a decision cannot be recorded while a switch is being written, the gate is set back
+        to where the journal is once it has the switch.
+        """
+        session, hosted = await idle(hub, shop)
+        await hub.toggle_net(session, "block-rm", False, by="ada", reason="a test")
+        journal.quick([20])
+        switching = asyncio.ensure_future(hub.toggle_net(session, "block-rm", True, by="ada"))
+        await turns(3)
+        unwritable = await hosted.decide(ToolCall("c1", "deploy", {"env": "\ud800"}))
+        assert unwritable.block
+        blocked = await hosted.decide(RM)
+        assert (blocked.outcome, blocked.net) == ("block", "block-rm")
+        assert (await switching).ok
+        await check(hub, session)
+
+
+class TestPeople:
+    async def test_an_answer(self, hub: Hub, shop: Shop, journal: StepwiseJournal) -> None:
+        """G-15: an answer in between does not count, and whoever gave it is told; the request stays open,
+        and the next answer counts.
+        """
+        events = hub.subscribe()
+        rules = "require human-approval before deploy"
+        session = await start(hub, shop, C(deploy={}), T("done"), rules=rules)
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        lost = handed(hub._live.get(session)[0], journal, NOTE)
+        await loses(journal)
+        refused = await hub.decide(request.id, approved=True, by="ada")
+        assert not refused.ok
+        assert "Try again" in refused.message
+        with pytest.raises(JournalError, match="disk is full"):
+            await lost
+        assert [asked.id for asked in await hub.approvals()] == [request.id]
+        assert shop.ran == bodies(hub, session, ApprovalDecided) == []
+        assert (await hub.decide(request.id, approved=True, by="ada")).ok
+        await hub.wait(session)
+        assert shop.ran == ["deploy staging"]
+        await check(hub, session)
+
+    async def test_a_message(self, hub: Hub, shop: Shop, journal: StepwiseJournal) -> None:
+        """A-63: what is said in between is refused; said again afterwards it is heard."""
+        session, hosted = await idle(hub, shop)
+        lost = handed(hosted, journal, NOTE)
+        await loses(journal)
+        with pytest.raises(JournalError, match="rests on it"):
+            await hub.send(session, "go", by="ada")
+        with pytest.raises(JournalError, match="disk is full"):
+            await lost
+        await hub.send(session, "go", by="ada")
+        await hub.wait(session)
+        assert [m.text for m in bodies(hub, session, MessageAdded)] == ["go", "hello"]
+        await check(hub, session)
+
+    async def test_closing(self, hub: Hub, shop: Shop, journal: StepwiseJournal) -> None:
+        """A-63: a session that is closed in between waits for what becomes of its record, and ends."""
+        session, hosted = await idle(hub, shop)
+        lost = handed(hosted, journal, NOTE)
+        await loses(journal)
+        async with asyncio.timeout(20):
+            await hub.close_session(session, by="ada")
+        assert isinstance(lost.exception(), JournalError)
+        assert [status.status for status in bodies(hub, session, SessionStatus)] == ["done"]
+        assert await hub.sessions() == []
+
+    async def test_others_go_on(self, hub: Hub, shop: Shop, journal: StepwiseJournal) -> None:
+        """G-63: another session, of which nothing was lost, is decided and recorded in between."""
+        _, hosted = await idle(hub, shop)
+        other, neighbour = await idle(hub, shop)
+        lost = handed(hosted, journal, NOTE)
+        await loses(journal)
+        assert (await neighbour.decide(RM)).net == "block-rm"
+        assert isinstance(lost.exception(), JournalError)
+        assert [decided.net for decided in bodies(hub, other, CallDecided)] == ["block-rm"]
+
+
+class TestHearing:
+    async def test_everybody_hears_before_anybody_goes_on(
+        self, hub: Hub, shop: Shop, journal: StepwiseJournal
+    ) -> None:
+        """G-63: who waits for the first of two events that were lost goes on when both are known lost."""
+        _, hosted = await idle(hub, shop)
+        heard: list[object] = []
+        journal.refuse = 1
+        first = hosted.hand_over(NOTE, then=heard.append)
+        second = hosted.hand_over(NOTE, then=heard.append)
+        first.add_done_callback(lambda _: heard.append("goes on"))
+        await asyncio.wait([first, second])
+        assert heard == [False, False, "goes on"]
+        assert isinstance(first.exception(), JournalError)
+        assert isinstance(second.exception(), JournalError)
+        await hosted.record(NOTE)
+
+    async def test_cancelling_changes_nothing(
+        self, hub: Hub, shop: Shop, journal: StepwiseJournal
+    ) -> None:
+        """G-63: what was handed over is recorded and known, also when nobody waits for it any more."""
+        session, hosted = await idle(hub, shop)
+        heard: list[bool] = []
+        hosted.hand_over(NOTE, then=heard.append).cancel()
+        await hosted.record()
+        assert heard == [True]
+        assert bodies(hub, session, SessionStatus) == [NOTE]
+        await check(hub, session)

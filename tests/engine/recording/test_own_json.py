@@ -1,0 +1,89 @@
+"""Inputs that become one's own."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from interlock.engine.core.json_equality import same_json
+from interlock.engine.recording.records import copied, json_input, own_input
+
+VALUES: st.SearchStrategy[JsonValue] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+INPUTS = st.dictionaries(st.text(), VALUES, max_size=5)
+
+
+def _spoil(value: object) -> None:
+    """Change whatever of a value can be changed."""
+    if isinstance(value, dict):
+        for item in value.values():
+            _spoil(item)
+        value.clear()
+        value["spoilt"] = True
+    elif isinstance(value, list):
+        for item in value:
+            _spoil(item)
+        value.append("spoilt")
+
+
+class TestOwnInput:
+    """What a stranger gave, as JSON that is ours."""
+
+    @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+    @pytest.mark.parametrize("made", [dict, OrderedDict])
+    def test_what_is_no_number_of_json_is_refused(self, made: type[dict], number: float) -> None:
+        """It would be equal to nothing, and no screen could show what it is."""
+        with pytest.raises(ValueError, match="JSON"):
+            own_input(made(deep=[{"n": number}]))
+
+    @given(INPUTS)
+    def test_is_what_a_careful_look_gives(self, given: dict[str, JsonValue]) -> None:
+        """The quick way and the careful one give the same, and a copy gives it again."""
+        found = own_input(given)
+        assert same_json(found, json_input(given))
+        assert same_json(copied(found), given)
+
+    @given(INPUTS)
+    def test_shares_nothing(self, given: dict[str, JsonValue]) -> None:
+        """Nobody changes what was judged by changing what was given, or what was answered."""
+        before = json.dumps(given)
+        found = own_input(given)
+        copy = copied(found)
+        _spoil(given)
+        assert json.dumps(found) == before
+        _spoil(copy)
+        assert json.dumps(found) == before
+
+    def test_of_other_kinds(self) -> None:
+        """What merely behaves like JSON is looked at closely, and becomes plain."""
+        nested = OrderedDict(a=[1, OrderedDict(b=2)])
+        found = own_input(MappingProxyType({"x": nested}))
+        assert found == {"x": {"a": [1, {"b": 2}]}}
+        assert type(found["x"]) is dict
+
+    def test_of_many_levels(self) -> None:
+        """Deep nesting is left to the careful look as well."""
+        deep: JsonValue = 1
+        for _ in range(100):
+            deep = [deep]
+        assert own_input({"x": deep}) == {"x": deep}
+
+    @pytest.mark.parametrize("value", [{1, 2}, (1, 2), object(), {1: "x"}, b"x"])
+    def test_refuses_what_is_none(self, value: object) -> None:
+        """What JSON cannot hold is refused at any level."""
+        for wrong in ({"x": value}, {"x": [value]}, {"x": {"y": value}}):
+            with pytest.raises(ValueError, match="validation error"):
+                own_input(wrong)

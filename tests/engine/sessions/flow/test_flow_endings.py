@@ -1,0 +1,116 @@
+"""How runs of flows end that somebody stops or closes: as what they are, and they can go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from interlock.engine.agents import Agent, C, ScriptedModel
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import ApprovalWithdrawn, SessionStatus
+from interlock.engine.hub.hub import BranchError, Hub, ResumeError
+
+from ...support.flow_hosts import asked, begin, bodies, checked, ended, go_on, hubs
+from ...support.full_disk import Disk, disk
+from ...support.release import Release, Short, ran
+
+__all__ = ["disk", "hubs"]
+
+ASK = "require human-approval before deploy\n"
+SUBMIT = C(submit={"text": "notes"})
+SIGNED = {"by": "ada"}
+
+
+def last(hub: Hub, session: str) -> SessionStatus:
+    """How the record says that the run has ended."""
+    return bodies(hub, session, SessionStatus)[-1]
+
+
+class TestClosed:
+    async def test_one_that_waits(self, hubs: Callable[[], Hub]) -> None:
+        """P-94: a run that is closed while it waits is not done: it says where it stands, and goes on."""
+        hub = hubs()
+        session = await begin(hub, Release, SUBMIT)
+        await asked(hub)
+        await hub.close_session(session, by="maria")
+        left = f"left after step 3; `interlock flow resume {session}` goes on with it"
+        assert last(hub, session) == SessionStatus(status="failed", error=left, by="maria")
+        [recorded] = open_reader(hub.database).sessions()
+        assert (recorded.status, recorded.error) == ("failed", left)
+        await go_on(hub, session, Release)
+        await hub.decide((await asked(hub)).id, approved=True, by="ada", input=SIGNED)
+        assert (await ended(hub, session)).status == "done"
+        await checked(hub, session)
+
+    async def test_one_that_has_failed(self, hubs: Callable[[], Hub]) -> None:
+        """P-56: a run whose step failed still says why once it is closed."""
+        hub = hubs()
+        session = await begin(hub, Short)
+        state = await ended(hub, session)
+        await hub.close_session(session, by="maria")
+        assert last(hub, session) == SessionStatus(status="failed", error=state.error, by="maria")
+        assert "agent 'Draft'" in (state.error or "")
+
+    async def test_one_that_is_done(self, hubs: Callable[[], Hub]) -> None:
+        """P-53: a run that has its output is done, whoever closes it."""
+        hub = hubs()
+        session = await begin(hub, Short, SUBMIT)
+        await ended(hub, session)
+        await hub.close_session(session, by="maria")
+        assert last(hub, session) == SessionStatus(status="done", by="maria")
+
+    async def test_with_its_hub(self, hubs: Callable[[], Hub]) -> None:
+        """A hub that ends leaves its runs so, once and with their questions withdrawn."""
+        hub = hubs()
+        session = await begin(hub, Release, SUBMIT)
+        request = await asked(hub)
+        await hub.close()
+        ends = [status.status for status in bodies(hub, session, SessionStatus)]
+        assert ends == ["running", "failed"]
+        assert "left after step 3" in (last(hub, session).error or "")
+        [gone] = bodies(hub, session, ApprovalWithdrawn)
+        assert gone.approval_id == request.id
+
+    async def test_where_that_is_not_recorded(self, hubs: Callable[[], Hub], disk: Disk) -> None:
+        """A close that the journal refuses raises; closed again, the run says where it stands."""
+        hub = hubs()
+        session = await begin(hub, Release, SUBMIT)
+        await asked(hub)
+        disk.full_for(SessionStatus)
+        with pytest.raises(JournalError):
+            await hub.close_session(session, by="maria")
+        assert (await hub.session(session)).status == "failed"
+        disk.full_for(None)
+        await hub.close_session(session, by="maria")
+        assert "left after step 3" in (last(hub, session).error or "")
+
+
+class TestBranched:
+    async def test_at_no_moment(self, hubs: Callable[[], Hub]) -> None:
+        """A run of a flow has no moment to branch off at, so none is named as the nearest."""
+        hub = hubs()
+        session = await begin(hub, Short, C(test={}), SUBMIT)
+        last = (await ended(hub, session)).seq
+        agent = Agent(ScriptedModel([]))
+        for at in (1, last // 2, last, last + 1):
+            with pytest.raises(ResumeError, match="is a run of flow 'Short'") as caught:
+                await hub.branch_session(session, at, agent, registry={})
+            assert not isinstance(caught.value, BranchError)
+
+
+class TestWithdrawn:
+    @pytest.mark.parametrize("rules", [ASK, ""], ids=["an approval", "a typed answer"])
+    async def test_the_run_was_stopped(self, hubs: Callable[[], Hub], rules: str) -> None:
+        """P-81, P-82: what waited for a person says that its run was stopped; there may be no agent."""
+        hub = hubs()
+        replies = (C(deploy={}),) if rules else (SUBMIT,)
+        session = await begin(hub, Release, *replies, rules=rules)
+        await asked(hub)
+        await hub.abort(session, "not today", by="ada")
+        [gone] = bodies(hub, session, ApprovalWithdrawn)
+        assert gone.reason == "the run was stopped: stopped by ada: not today"
+        state = await hub.session(session)
+        assert state.error == "the run was stopped: stopped by ada: not today"
+        assert ran == ["collect"]

@@ -1,0 +1,353 @@
+"""Flows under the hub when things go wrong: steps that break, ids that come again, late answers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import types
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel, ConfigDict
+
+from interlock.engine.agents import C, Reply, ScriptedModel
+from interlock.engine.agents.models.scripted import ScriptedCall
+from interlock.engine.flows import AgentConfig, AgentNode, Context, Flow, FlowBuilder, RunLimits
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.writer import Writer, Written
+from interlock.engine.history.model.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    CallDecided,
+    CallResult,
+    JournalEvent,
+    SessionStatus,
+)
+from interlock.engine.history.model.records import FlowStepped
+from interlock.engine.hub.hub import ApprovalPolicy, Hub
+from interlock.rules import compile_rules
+
+from ...support.flow_hosts import asked, begin, bodies, checked, ended, go_on, hubs, killed
+from ...support.full_disk import Disk, disk
+from ...support.release import Commit, Draft, Notes, Release, Short, deploy, ran, run_tests
+
+__all__ = ["disk", "hubs"]
+
+ASK = "require human-approval before deploy\n"
+SUBMIT = C(submit={"text": "notes"})
+SIGNED = {"by": "ada"}
+
+
+class Signing(BaseModel):
+    by: str
+
+
+class Login(BaseModel):
+    password: str
+
+
+class Due(BaseModel):
+    model_config = ConfigDict(strict=True)
+    on: date
+
+
+def made(
+    takes: type[BaseModel], gives: type[BaseModel], nodes: Callable[[FlowBuilder], FlowBuilder]
+) -> type[Flow]:
+    """A flow of these nodes."""
+    body = {"build": classmethod(lambda _, g: nodes(g))}
+    return types.new_class("Made", (Flow[takes, gives],), exec_body=lambda space: space.update(body))
+
+
+def calls(*named: tuple[str, str]) -> Reply:
+    """A reply that calls tools without arguments under these ids."""
+    return Reply(
+        calls=tuple(
+            ScriptedCall(name, {"about": "?"} if name == "consult" else {}, call_id)
+            for call_id, name in named
+        )
+    )
+
+
+class TestIds:
+    async def test_two_agents_may_use_the_same_ids(self, hubs: Callable[[], Hub]) -> None:
+        """A model's ids are its own: two conversations never share a decision or a result."""
+        hub = hubs()
+        one = ScriptedModel([calls(("c1", "test")), SUBMIT])
+        two = ScriptedModel([calls(("c1", "deploy")), C(submit={"by": "robin"})])
+        registry = compile_rules("block test\n").registry
+        session = await hub.open_flow(two_agents(one, two), Commit(sha="a"), registry=registry)
+        assert (await ended(hub, session)).status == "done"
+        assert ran == ["deploy staging"]
+        decided = [(d.call_id, d.outcome) for d in bodies(hub, session, CallDecided)]
+        assert decided == [("1.c1", "block"), ("2.c1", "allow")]
+
+    @pytest.mark.parametrize("call_id", ["c?", "?1.c", "Notes#3", "2:1.c"])
+    async def test_a_model_cannot_forge_them(self, hubs: Callable[[], Hub], call_id: str) -> None:
+        """Whatever a model calls its calls, each is asked about once, and runs once."""
+        hub = hubs()
+        session = await begin(
+            hub, Release, calls(("c", "consult"), (call_id, "deploy")), SUBMIT, rules=ASK
+        )
+        first = await asked(hub)
+        assert first.tool == "Draft::consult"
+        await hub.decide(first.id, approved=True, by="ada", input={"answer": "yes"})
+        second = await asked(hub)
+        assert second.tool == "deploy"
+        await hub.decide(second.id, approved=True, by="ada", input={"env": "test"})
+        third = await asked(hub)
+        assert third.tool == "Notes"
+        await hub.decide(third.id, approved=True, by="ada", input=SIGNED)
+        assert (await ended(hub, session)).status == "done"
+        assert ran == ["collect", "consult", "deploy test", "publish"]
+
+
+def two_agents(one: ScriptedModel, two: ScriptedModel) -> type[Flow]:
+    """Agents one after the other, each with a model of its own."""
+
+    class First(AgentNode[Commit, Notes]):
+        config = AgentConfig("Write.", one, (run_tests,))
+
+    class Second(AgentNode[Notes, Signing]):
+        config = AgentConfig("Sign.", two, (deploy,))
+
+    return made(Commit, Signing, lambda g: g.agent(First).agent(Second))
+
+
+class TestSteps:
+    @pytest.mark.parametrize(
+        ("raised", "said"), [(SystemExit(3), "SystemExit: 3"), (asyncio.CancelledError(), "cancelled")]
+    )
+    async def test_a_function_that_gives_up(
+        self, hubs: Callable[[], Hub], raised: BaseException, said: str
+    ) -> None:
+        """A function that exits or cancels itself fails its step; hub and record know of it."""
+
+        async def gives_up(commit: Commit, ctx: Context) -> Notes:
+            raise raised
+
+        hub = hubs()
+        session = await begin(hub, made(Commit, Notes, lambda g: g.work(gives_up)))
+        state = await ended(hub, session)
+        assert state.status == "failed"
+        assert said in (state.error or "")
+        await checked(hub, session)
+
+    async def test_one_that_will_not_be_stopped(self, hubs: Callable[[], Hub]) -> None:
+        """What a step did that outlives its stop is in the record, and no other step follows."""
+        began, go = asyncio.Event(), asyncio.Event()
+
+        async def stubborn(commit: Commit, ctx: Context) -> Draft:
+            began.set()
+            while not go.is_set():
+                try:
+                    await go.wait()
+                except asyncio.CancelledError:
+                    go.set()
+            return Draft(sha=commit.sha)
+
+        async def after(draft: Draft, ctx: Context) -> Notes:
+            ran.append("after")
+            return Notes(text="")
+
+        hub = hubs()
+        flow = made(Commit, Notes, lambda g: g.work(stubborn).work(after))
+        session = await begin(hub, flow)
+        await began.wait()
+        await hub.abort(session, "enough")
+        state = await ended(hub, session)
+        assert (state.status, ran) == ("failed", [])
+        assert [s.step for s in bodies(hub, session, FlowStepped)] == [0, 1]
+        await hub.close_session(session, by="maria")
+        await go_on(hub, session, flow)
+        assert (await ended(hub, session)).status == "done"
+        assert ran == ["after"]
+
+    async def test_a_stop_after_the_end(self, hubs: Callable[[], Hub], disk: Disk) -> None:
+        """A run that has come to its end is done, whoever stops it in that moment."""
+        hub = hubs()
+        session = await begin(hub, Short, SUBMIT)
+        run = hub._live.hosted(session).run
+        async with asyncio.timeout(10):
+            while not run.over:  # noqa: ASYNC110 - what is waited for is another's state
+                await asyncio.sleep(0)
+        await hub.abort(session, "too late")
+        assert (await ended(hub, session)).status == "done"
+        assert [s.status for s in bodies(hub, session, SessionStatus)] == ["running", "done"]
+
+    async def test_no_limit_holds_the_end_back(self, hubs: Callable[[], Hub]) -> None:
+        """A flow that has its output when its time is over has ended."""
+        hub = hubs()
+
+        async def slow(commit: Commit, ctx: Context) -> Notes:
+            hub._live.hosted(session).run._began -= 100
+            return Notes(text="late")
+
+        flow = made(Commit, Notes, lambda g: g.work(slow))
+        session = await hub.open_flow(
+            flow, Commit(sha="a"), registry={}, limits=RunLimits(max_seconds=50), session_id="slow"
+        )
+        assert (await ended(hub, session)).status == "done"
+
+
+class TestAnswers:
+    async def test_a_denial_counts_once_given(self, hubs: Callable[[], Hub]) -> None:
+        """A tool whose question was denied is not asked for again after its host died."""
+        hub = hubs()
+        session = await begin(hub, Short, C(consult={"about": "?"}))
+        request = await asked(hub)
+        hub._live.hosted(session).run._filled_in = None  # the host dies before it hears of it
+        await hub.decide(request.id, approved=False, by="ada", reason="not now")
+        await killed(hub, session)
+        hub = hubs()
+        await go_on(hub, session, Short, SUBMIT)
+        assert (await ended(hub, session)).status == "done"
+        assert len(bodies(hub, session, ApprovalRequested)) == 1
+        [result] = bodies(hub, session, CallResult)
+        assert '"approved":false' in result.output
+        assert "denied by ada: not now" in result.output
+        await checked(hub, session)
+
+    async def test_a_denied_call_stays_denied(self, hubs: Callable[[], Hub], disk: Disk) -> None:
+        """P-82: what a person said no to is not asked again where its run could not record it."""
+        hub = hubs()
+        session = await begin(hub, Short, C(deploy={}), rules=ASK)
+        request = await asked(hub)
+        disk.full_for(CallDecided)
+        assert (await hub.decide(request.id, approved=False, by="ada", reason="no")).ok
+        assert (await ended(hub, session)).status == "failed"
+        assert disk.refused
+        disk.full_for(None)
+        await hub.close_session(session, by="maria")
+        await go_on(hub, session, Short, SUBMIT, rules=ASK)
+        assert (await ended(hub, session)).status == "done"
+        assert ran == ["collect"]
+        assert len(bodies(hub, session, ApprovalRequested)) == 1
+        await checked(hub, session)
+
+    async def test_an_answer_in_the_moment_of_a_stop(
+        self, hubs: Callable[[], Hub], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A run that is stopped while an answer is being recorded stands, and its call has not run."""
+        reached, let_go = threading.Event(), threading.Event()
+        commit = Writer.commit
+
+        def held(writer: Writer, batch: list[Written]) -> None:
+            if any(isinstance(each.event.body, ApprovalDecided) for each in batch):
+                reached.set()
+                assert let_go.wait(20)
+            commit(writer, batch)
+
+        monkeypatch.setattr(Writer, "commit", held)
+        hub = hubs()
+        session = await begin(hub, Short, C(deploy={}), rules=ASK)
+        request = await asked(hub)
+        answering = asyncio.create_task(hub.decide(request.id, approved=True, by="ada"))
+        assert await asyncio.to_thread(reached.wait, 20)
+        stopping = asyncio.create_task(hub.abort(session, "now"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        let_go.set()
+        await asyncio.gather(stopping, answering)
+        assert (await ended(hub, session)).status == "failed"
+        assert (await hub.approvals(), ran) == ([], ["collect"])
+        await hub.close_session(session, by="maria")
+        await go_on(hub, session, Short, SUBMIT, rules=ASK)
+        again = await asked(hub)
+        await hub.decide(again.id, approved=True, by="ada")
+        assert (await ended(hub, session)).status == "done"
+        assert ran == ["collect", "deploy staging"]
+
+    async def test_the_same_question_is_asked_again(self, hubs: Callable[[], Hub]) -> None:
+        """P-94: a step that waited for a person waits again, for the same call, as often as hosts die."""
+        hub = hubs()
+        session = await begin(hub, Release, SUBMIT)
+        waited = (await asked(hub)).call_id
+        for _ in range(2):
+            await killed(hub, session)
+            hub = hubs()
+            await go_on(hub, session, Release)
+            request = await asked(hub)
+            assert request.call_id == waited
+        await hub.decide(request.id, approved=True, by="ada", input=SIGNED)
+        assert (await ended(hub, session)).status == "done"
+        await checked(hub, session)
+
+    async def test_nothing_waits_for_a_call_that_is_never_repeated(self, hubs: Callable[[], Hub]) -> None:
+        """A net that waited for the result of an approved call hears that nobody knows it."""
+        rules = "require human-approval before test\nrequire test before deploy\n"
+        hub = hubs()
+        session = await begin(hub, Short, C(test={}), rules=rules)
+        request = await asked(hub)
+        hosted, tested = hub._live.hosted(session), asyncio.Event()
+
+        async def dies(*_: object) -> None:
+            tested.set()
+            await asyncio.Event().wait()
+
+        hosted.result = dies
+        await hub.decide(request.id, approved=True, by="ada")
+        async with asyncio.timeout(10):
+            await tested.wait()
+        await killed(hub, session)
+        hub = hubs()
+        await go_on(hub, session, Short, C(deploy={}), SUBMIT, rules=rules)
+        state = await ended(hub, session)
+        assert (state.status, state.pending) == ("done", [])
+        assert ran == ["collect", "test"]
+        await checked(hub, session)
+
+    async def test_strict_models(self, hubs: Callable[[], Hub]) -> None:
+        """P-81: an answer is judged as JSON, as the flow will take it."""
+
+        hub = hubs()
+        session = await begin(hub, made(Commit, Due, lambda g: g.suspend(Commit, Due)))
+        request = await asked(hub)
+        outcome = await hub.decide(request.id, approved=True, by="ada", input={"on": "2025-01-02"})
+        assert outcome.ok, outcome.message
+        assert (await ended(hub, session)).status == "done"
+
+    async def test_time_is_over(self, tmp_path: Path) -> None:
+        """A step that nobody takes in time ends the run; of a tool's question its model reads that."""
+        ran.clear()
+        journal = Journal.open(tmp_path / "hub.db")
+        hub = Hub(journal, policy=ApprovalPolicy(expire=0.05))
+        try:
+            session = await begin(hub, Release, C(consult={"about": "?"}), SUBMIT)
+            state = await ended(hub, session)
+            assert state.status == "failed"
+            assert "Notes was denied" in (state.error or "")
+            [result] = bodies(hub, session, CallResult)
+            assert '"approved":false' in result.output
+            await checked(hub, session)
+        finally:
+            await hub.close()
+
+
+class TestSecrets:
+    async def test_no_console_sees_them(self, hubs: Callable[[], Hub]) -> None:
+        """What a step leaves behind is shown masked, in every event; the record has it, to go on from."""
+
+        async def login(commit: Commit, ctx: Context) -> Login:
+            return Login(password="hunter22hunter")
+
+        async def use(login: Login, ctx: Context) -> Notes:
+            return Notes(text=f"used {len(login.password)}")
+
+        hub = hubs()
+        seen: list[str] = []
+        events = hub.subscribe()
+        flow = made(Commit, Notes, lambda g: g.work(login).work(use))
+        session = await begin(hub, flow)
+        async with asyncio.timeout(10):
+            async for event in events:
+                if isinstance(event, JournalEvent):
+                    seen.append(event.model_dump_json())
+                    if isinstance(event.body, SessionStatus) and event.body.status == "done":
+                        break
+        assert not [text for text in seen if "hunter22" in text]
+        assert "hunter22" in str(bodies(hub, session, FlowStepped)[1].output)
+        state = await ended(hub, session)
+        assert "used 14" in (state.transcript[-1].text or "")

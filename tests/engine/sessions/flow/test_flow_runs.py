@@ -1,0 +1,386 @@
+"""Flows under the hub: each step in the record, what waits in the queue, gone on with after any death."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from pydantic import BaseModel
+
+from interlock.engine.agents import C, Reply
+from interlock.engine.agents.events import Usage
+from interlock.engine.flows import Context, Flow, FlowBuilder, SnapLoadError, Traced
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    CallDecided,
+    CallResult,
+    SessionOpened,
+    SessionStatus,
+)
+from interlock.engine.history.model.records import FlowStepped
+from interlock.engine.hub.hub import Hub
+from interlock.rules import compile_rules
+
+from ...support.flow_hosts import asked, begin, bodies, checked, ended, go_on, hubs, killed
+from ...support.release import Commit, Notes, Release, Script, Short, ran
+
+__all__ = ["hubs"]
+
+ASK = "require human-approval before deploy\n"
+SUBMIT = C(submit={"text": "notes"})
+
+
+class TestRun:
+    async def test_each_step_is_recorded(self, hubs: Callable[[], Hub]) -> None:
+        """P-50, P-90: every step has its event: the states it led to, and a snapshot to go on from."""
+        hub = hubs()
+        session = await begin(hub, Short, C(test={}), SUBMIT)
+        state = await ended(hub, session)
+        assert (state.kind, state.status, state.agent) == ("flow", "done", "Short")
+        steps = bodies(hub, session, FlowStepped)
+        assert [(s.step, s.node, s.live, s.done) for s in steps] == [
+            (0, None, ("Commit",), False),
+            (1, "Commit", ("Draft",), False),
+            (2, "Draft", ("Draft",), False),
+            (3, "Draft", ("Notes",), True),
+        ]
+        assert all(step.output["snapshot"] for step in steps)
+        assert [len(step.output["history"]) for step in steps] == [0, 0, 3, 2]
+        assert ran == ["collect", "test"]
+        assert '"notes"' in (state.transcript[-1].text or "")
+
+    async def test_the_record_is_of_a_flow(self, hubs: Callable[[], Hub]) -> None:
+        """Whoever has the record alone knows the graph, and where in it the run stands."""
+        hub = hubs()
+        session = await begin(hub, Short, SUBMIT)
+        await ended(hub, session)
+        [opened] = bodies(hub, session, SessionOpened)
+        assert opened.flow.net.places == ("Commit", "Draft", "Notes")
+        state = fold(open_reader(hub.database).events(session))
+        assert state.flow.marking == {"Commit": 0, "Draft": 0, "Notes": 1}
+
+    async def test_a_failed_step_can_be_taken_again(self, hubs: Callable[[], Hub]) -> None:
+        """P-56: the run stands where it stood, says why, and goes on from there."""
+        hub = hubs()
+        session = await begin(hub, Short)
+        state = await ended(hub, session)
+        assert state.status == "failed"
+        assert "agent 'Draft'" in (state.error or "")
+        assert [s.step for s in bodies(hub, session, FlowStepped)] == [0, 1]
+        await hub.close_session(session, by="maria")
+        assert await go_on(hub, session, Short, SUBMIT) == session
+        assert (await ended(hub, session)).status == "done"
+        assert ran == ["collect"]
+
+    async def test_what_models_used_adds_up(self, hubs: Callable[[], Hub]) -> None:
+        """Tokens and cost of a run are those of all its model calls, also of a step that failed."""
+        hub = hubs()
+        usage = Usage(input=100, output=7, cost=0.25)
+        bad = Reply(calls=C(nope={}).calls * 2, usage=usage)
+        session = await begin(hub, Short, Reply(calls=C(test={}).calls, usage=usage), bad)
+        state = await ended(hub, session)
+        assert (state.input_tokens, state.output_tokens, state.cost) == (200, 14, 0.5)
+
+
+class TestTraced:
+    async def test_while_it_happens(self, hubs: Callable[[], Hub]) -> None:
+        """Section 12: who watches a hosted run hears of steps, model calls and tools."""
+        hub, traced = hubs(), list[Traced]()
+        session = await hub.open_flow(
+            Short,
+            Commit(sha="a"),
+            registry={},
+            factory=Script([C(test={}), SUBMIT]),
+            trace=traced.append,
+        )
+        await ended(hub, session)
+        assert [type(each).__name__ for each in traced] == [
+            *("StepBegan", "StepEnded"),
+            *("StepBegan", "ModelCalled", "ToolRan", "StepEnded"),
+            *("StepBegan", "ModelCalled", "StepEnded"),
+        ]
+
+
+class TestDeps:
+    async def test_the_flows_own(self, hubs: Callable[[], Hub]) -> None:
+        """P-159: without a context of its own a run requires what its flow gives."""
+
+        async def count(commit: Commit, ctx: Context) -> Notes:
+            return Notes(text=f"{ctx.require(list)[0]} files")
+
+        class Counted(Flow[Commit, Notes]):
+            @classmethod
+            def build(cls, g: FlowBuilder) -> FlowBuilder:
+                return g.work(count)
+
+            @classmethod
+            def deps(cls) -> dict[type, object]:
+                return {list: ["twelve"]}
+
+        hub = hubs()
+        state = await ended(hub, await begin(hub, Counted))
+        assert "twelve files" in (state.transcript[-1].text or "")
+        bare = await hub.open_flow(
+            Counted, Commit(sha="a"), registry={}, context=Context(), session_id="bare"
+        )
+        error = (await ended(hub, bare)).error or ""
+        assert "the context has no list; give it in the flow's deps()" in error
+        assert error.endswith("(in work 'Commit')")
+
+
+class TestGate:
+    async def test_rules_hold(self, hubs: Callable[[], Hub]) -> None:
+        """Calls of an agent node pass the nets, which hear how they ended."""
+        hub = hubs()
+        replies = C(deploy={}), C(test={}), C(deploy={}), SUBMIT
+        session = await begin(hub, Short, *replies, rules="require test before deploy\n")
+        await ended(hub, session)
+        assert ran == ["collect", "test", "deploy staging"]
+        decided = bodies(hub, session, CallDecided)
+        assert [(d.tool, d.outcome) for d in decided] == [
+            ("deploy", "block"),
+            ("test", "allow"),
+            ("deploy", "allow"),
+        ]
+        assert [r.output for r in bodies(hub, session, CallResult)] == ["all pass", "deployed to staging"]
+
+    async def test_approved_in_the_queue(self, hubs: Callable[[], Hub]) -> None:
+        """P-82: a call that the nets want approved waits in the queue, and runs once it is."""
+        hub = hubs()
+        session = await begin(hub, Short, C(deploy={"env": "prod"}), SUBMIT, rules=ASK)
+        request = await asked(hub)
+        assert (request.tool, request.input, request.wants) == ("deploy", {"env": "prod"}, None)
+        assert ran == ["collect"]
+        [*_, last] = bodies(hub, session, FlowStepped)
+        assert last.waits == request.call_id
+        assert (await hub.decide(request.id, approved=True, by="ada")).ok
+        assert (await ended(hub, session)).status == "done"
+        assert ran == ["collect", "deploy prod"]
+
+    async def test_edited(self, hubs: Callable[[], Hub]) -> None:
+        """P-82: what a person changed is what runs, and the model is told."""
+        hub = hubs()
+        session = await begin(hub, Short, C(deploy={"env": "prod"}), SUBMIT, rules=ASK)
+        request = await asked(hub)
+        assert (await hub.decide(request.id, approved=True, by="ada", input={"env": "test"})).ok
+        await ended(hub, session)
+        assert ran == ["collect", "deploy test"]
+
+    async def test_denied(self, hubs: Callable[[], Hub]) -> None:
+        """P-82: the reason is the call's result, and the agent goes on."""
+        hub = hubs()
+        session = await begin(hub, Short, C(deploy={}), SUBMIT, rules=ASK)
+        request = await asked(hub)
+        assert (await hub.decide(request.id, approved=False, by="ada", reason="not on Friday")).ok
+        assert (await ended(hub, session)).status == "done"
+        assert ran == ["collect"]
+        said = bodies(hub, session, FlowStepped)[-2].output["history"]
+        assert "not on Friday" in str(said)
+
+    async def test_shadow_asks_nobody_for_calls(self, hubs: Callable[[], Hub]) -> None:
+        """In shadow mode calls run, and what would have been asked is recorded; people's steps wait."""
+        hub = hubs()
+        session = await begin(hub, Release, C(deploy={}), SUBMIT, rules=ASK, mode="shadow")
+        request = await asked(hub)
+        assert request.tool == "Notes"
+        assert ran == ["collect", "deploy staging"]
+        assert bodies(hub, session, CallDecided)[0].outcome == "ask"
+
+
+class TestPeople:
+    async def test_typed_answer(self, hubs: Callable[[], Hub]) -> None:
+        """P-81: a suspend node waits in the queue, with the schema of what it wants."""
+        hub = hubs()
+        session = await begin(hub, Release, SUBMIT)
+        request = await asked(hub)
+        assert (request.tool, request.input) == ("Notes", {"text": "notes"})
+        assert request.wants["required"] == ["by"]
+        assert not request.may_grant
+        assert (await hub.decide(request.id, approved=True, by="ada", input={"by": "ada"})).ok
+        state = await ended(hub, session)
+        assert state.status == "done"
+        assert "signed by ada" in (state.transcript[-1].text or "")
+        [decided] = bodies(hub, session, CallDecided)
+        assert (decided.tool, decided.outcome, decided.approved_by) == ("Notes", "allow", ("ada",))
+        [result] = bodies(hub, session, CallResult)
+        assert result.output == '{"by":"ada"}'
+
+    @pytest.mark.parametrize(
+        ("answer", "problem"),
+        [
+            (None, "fill it in"),
+            ({}, "by"),
+            ({"by": "ada", "severity": "very"}, "severity"),
+        ],
+    )
+    async def test_an_answer_that_does_not_fit_is_refused(
+        self, hubs: Callable[[], Hub], answer: dict | None, problem: str
+    ) -> None:
+        """P-81: it names the field, nothing is recorded, and the request stays."""
+        hub = hubs()
+        session = await begin(hub, Release, SUBMIT)
+        request = await asked(hub)
+        outcome = await hub.decide(request.id, approved=True, by="ada", input=answer)
+        assert not outcome.ok
+        assert problem in outcome.message
+        assert bodies(hub, session, ApprovalDecided) == []
+        assert [a.id for a in await hub.approvals()] == [request.id]
+
+    async def test_denied_step_ends_the_run(self, hubs: Callable[[], Hub]) -> None:
+        """The run stands, says who would not, and asks anew when it is resumed."""
+        hub = hubs()
+        session = await begin(hub, Release, SUBMIT)
+        request = await asked(hub)
+        await hub.decide(request.id, approved=False, by="ada", reason="too early")
+        state = await ended(hub, session)
+        assert (state.status, state.error) == ("failed", "Notes was denied by ada: too early")
+        await hub.close_session(session, by="maria")
+        await go_on(hub, session, Release)
+        again = await asked(hub)
+        assert again.call_id != request.call_id
+        await hub.decide(again.id, approved=True, by="ada", input={"by": "ada"})
+        assert (await ended(hub, session)).status == "done"
+
+    async def test_a_tool_that_asks(self, hubs: Callable[[], Hub]) -> None:
+        """P-70, P-72: what a person says is the tool's result; the tool does not run again."""
+        hub = hubs()
+        session = await begin(hub, Short, C(consult={"about": "the name?"}), SUBMIT)
+        request = await asked(hub)
+        assert (request.tool, request.message) == ("Draft::consult", "the name?")
+        await hub.decide(request.id, approved=True, by="ada", input={"answer": "Iris"})
+        assert (await ended(hub, session)).status == "done"
+        assert ran == ["collect", "consult"]
+        outputs = [(r.tool, r.output) for r in bodies(hub, session, CallResult)]
+        said = '{"approved":true,"by":"ada","answer":"Iris"}'
+        assert outputs == [("Draft::consult", said), ("consult", said)]
+
+    async def test_a_tool_that_asks_is_denied(self, hubs: Callable[[], Hub]) -> None:
+        """A denial is an answer too: the model reads it."""
+        hub = hubs()
+        session = await begin(hub, Short, C(consult={"about": "?"}), SUBMIT)
+        request = await asked(hub)
+        await hub.decide(request.id, approved=False, by="ada", reason="no")
+        assert (await ended(hub, session)).status == "done"
+        [result] = bodies(hub, session, CallResult)
+        assert '"approved":false' in result.output
+        assert "no" in result.output
+
+
+class TestDeath:
+    async def test_what_was_asked_is_asked_again(self, hubs: Callable[[], Hub]) -> None:
+        """P-94: a run that waited for an approval waits for it again, and the call runs once."""
+        hub = hubs()
+        session = await begin(hub, Short, C(deploy={}), rules=ASK)
+        first = await asked(hub)
+        await killed(hub, session)
+        hub = hubs()
+        await go_on(hub, session, Short, SUBMIT, rules=ASK)
+        again = await asked(hub)
+        assert (again.call_id, again.id != first.id) == (first.call_id, True)
+        await hub.decide(again.id, approved=True, by="ada")
+        assert (await ended(hub, session)).status == "done"
+        assert ran == ["collect", "deploy staging"]
+
+    async def test_a_typed_answer_counts_once_given(self, hubs: Callable[[], Hub]) -> None:
+        """An answer that the record has is not asked for again."""
+        hub = hubs()
+        session = await begin(hub, Release, SUBMIT)
+        request = await asked(hub)
+        hosted = hub._live.hosted(session)
+        hosted.run._filled_in = None  # the host dies before it does anything with the answer
+        await hub.decide(request.id, approved=True, by="ada", input={"by": "ada"})
+        await killed(hub, session)
+        hub = hubs()
+        await go_on(hub, session, Release)
+        assert (await ended(hub, session)).status == "done"
+        assert len(bodies(hub, session, ApprovalRequested)) == 1
+        assert len(bodies(hub, session, CallResult)) == 1
+
+    async def test_an_approved_call_never_runs_twice(self, hubs: Callable[[], Hub]) -> None:
+        """An approved call that runs when its host dies has an unknown outcome, and never runs again."""
+        hub = hubs()
+        session = await begin(hub, Short, C(deploy={}), rules=ASK)
+        request = await asked(hub)
+        hosted = hub._live.hosted(session)
+
+        deployed = asyncio.Event()
+
+        async def dies(*_: object) -> None:
+            deployed.set()
+            await asyncio.Event().wait()
+
+        hosted.result = dies
+        await hub.decide(request.id, approved=True, by="ada")
+        async with asyncio.timeout(10):
+            await deployed.wait()
+        await killed(hub, session)
+        hub = hubs()
+        await go_on(hub, session, Short, SUBMIT, rules=ASK)
+        assert (await ended(hub, session)).status == "done"
+        assert ran == ["collect", "deploy staging"]
+        assert "unknown" in str(bodies(hub, session, FlowStepped)[-2].output["history"])
+
+    async def test_amid_a_list(self, hubs: Callable[[], Hub]) -> None:
+        """Section 12: a flow that works on each item of a list goes on with the item it stood at."""
+
+        class Commits(BaseModel):
+            all: list[Commit]
+
+        class Written(BaseModel):
+            notes: list[Notes]
+
+        class Every(Flow[Commits, Written]):
+            @classmethod
+            def build(cls, g: FlowBuilder) -> FlowBuilder:
+                return g.each(Commits, Short, Written)
+
+        hub = hubs()
+        value = Commits(all=[Commit(sha="a"), Commit(sha="b")])
+        script = [SUBMIT, C(deploy={})]
+        session = await hub.open_flow(
+            Every, value, registry=compile_rules(ASK).registry, factory=Script(script)
+        )
+        waited = await asked(hub)
+        assert bodies(hub, session, FlowStepped)[-1].live == ("Commits::left", "Commits::Draft")
+        await killed(hub, session)
+        hub = hubs()
+        await go_on(hub, session, Every, SUBMIT, rules=ASK)
+        request = await asked(hub)
+        assert request.call_id == waited.call_id
+        await hub.decide(request.id, approved=True, by="ada")
+        state = await ended(hub, session)
+        assert (state.status, ran) == ("done", ["collect", "collect", "deploy staging"])
+        assert (state.transcript[-1].text or "").count('"notes"') == 3
+        await checked(hub, session)
+
+    async def test_another_flow_is_refused(self, hubs: Callable[[], Hub]) -> None:
+        """P-97: a run goes on with the graph it was begun with, or not at all."""
+        hub = hubs()
+        session = await begin(hub, Short)
+        await ended(hub, session)
+        await hub.close_session(session, by="maria")
+        with pytest.raises(SnapLoadError, match="fingerprint"):
+            await go_on(hub, session, Release)
+
+
+class TestStop:
+    async def test_a_stopped_run_can_go_on(self, hubs: Callable[[], Hub]) -> None:
+        """What waited leaves the queue; resumed, it is asked anew."""
+        hub = hubs()
+        session = await begin(hub, Short, C(deploy={}), rules=ASK)
+        await asked(hub)
+        await hub.abort(session, "by ada")
+        assert await hub.approvals() == []
+        state = await hub.session(session)
+        assert (state.status, state.error) == ("failed", "the run was stopped: by ada")
+        await hub.close_session(session, by="ada")
+        await go_on(hub, session, Short, SUBMIT, rules=ASK)
+        request = await asked(hub)
+        await hub.decide(request.id, approved=True, by="ada")
+        assert (await ended(hub, session)).status == "done"
+        assert ran == ["collect", "deploy staging"]
+        assert [s.status for s in bodies(hub, session, SessionStatus)][-1] == "done"

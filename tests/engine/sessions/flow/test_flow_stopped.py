@@ -1,0 +1,58 @@
+"""Which runs of flows only stand: those that somebody stopped or left, or whose host died."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from interlock.app.terminal.symbols import session_look
+from interlock.engine.agents import C
+from interlock.engine.history.fold.flow_steps import is_stopped
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.state import SessionState, SessionSummary
+from interlock.engine.hub.hub import DIED, Hub
+
+from ...support.flow_hosts import asked, begin, ended, hubs
+from ...support.release import Release, Short
+
+__all__ = ["hubs"]
+
+SUBMIT = C(submit={"text": "notes"})
+
+
+def line(hub: Hub, session: str) -> SessionSummary:
+    """The run in a list of recorded sessions."""
+    return open_reader(hub.database).session(session)
+
+
+class TestStopped:
+    async def test_by_somebody(self, hubs: Callable[[], Hub]) -> None:
+        """P-94: a run that was stopped stands and has not failed, live and in the history."""
+        hub = hubs()
+        session = await begin(hub, Release, SUBMIT)
+        await asked(hub)
+        await hub.abort(session, "by ada")
+        state = await hub.session(session)
+        assert is_stopped(state)
+        assert session_look(state).word == "stopped"
+        assert is_stopped(line(hub, session))
+
+    async def test_with_its_host(self, hubs: Callable[[], Hub]) -> None:
+        """P-94: nor has one whose console was quit."""
+        hub = hubs()
+        session = await begin(hub, Release, SUBMIT)
+        await asked(hub)
+        await hub.close()
+        assert is_stopped(line(hub, session))
+        assert session_look(line(hub, session)).word == "stopped"
+
+    async def test_a_step_that_failed(self, hubs: Callable[[], Hub]) -> None:
+        """P-56: one whose step failed has, and so has an agent's session whose host died."""
+        hub = hubs()
+        session = await begin(hub, Short)
+        state = await ended(hub, session)
+        assert not is_stopped(state)
+        assert session_look(line(hub, session)).word == "failed"
+        died = SessionState(id="s", status="failed", phase="failed", error=DIED)
+        assert not is_stopped(died)
+        assert is_stopped(died.model_copy(update={"kind": "flow"}))
+        assert not is_stopped(died.model_copy(update={"kind": "flow", "status": "done"}))

@@ -1,0 +1,214 @@
+"""Tools that want to be approved, in flows: asked about, also where only a run shows which they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from interlock.engine.agents import C, ScriptedModel, Tool, tool
+from interlock.engine.flows import AgentConfig, AgentNode, Context, Flow, FlowBuilder
+from interlock.engine.history.model.events import (
+    ApprovalRequested,
+    CallDecided,
+    SessionOpened,
+    SessionResumed,
+)
+from interlock.engine.hub.hub import Hub
+from interlock.engine.net.net import NetError
+from interlock.rules import compile_rules
+
+from ...support.flow_hosts import asked, begin, bodies, checked, ended, go_on, hubs, killed
+from ...support.release import URL, Commit, Notes, Released, deploy, ran
+
+__all__ = ["hubs"]
+
+ASK = "require human-approval before deploy\n"
+SUBMIT = C(submit={"text": "notes"})
+KEY = "approve-when-a-tool-asks"
+
+
+def erasing(wishes: bool | Callable[[Mapping[str, object]], bool]) -> Tool:
+    """A tool with these wishes."""
+
+    @tool(name="erase", needs_approval=wishes)
+    async def erase(files: int = 1) -> str:
+        """Remove everything."""
+        ran.append(f"erase {files}")
+        return "gone"
+
+    return erase
+
+
+def flow_of(*tools: Tool, known: Sequence[Tool] = ()) -> type[Flow]:
+    """An agent that gets `tools` only in the run, of which nobody but `known` knows."""
+
+    class Write(AgentNode[Commit, Notes]):
+        config = AgentConfig("Write.", URL, known) if known else None
+
+        def configure(self, value: Commit, ctx: Context) -> AgentConfig:
+            return AgentConfig(f"Write about {value.sha}.", URL, tools)
+
+    class Short(Flow[Commit, Notes]):
+        @classmethod
+        def build(cls, g: FlowBuilder) -> FlowBuilder:
+            return g.agent(Write)
+
+    return Short
+
+
+class TestChosenInTheRun:
+    @pytest.mark.parametrize("approved", [True, False])
+    async def test_asks_without_any_rule(self, hubs: Callable[[], Hub], approved: bool) -> None:
+        """P-82: a tool of which only `configure` knows does not run before somebody has approved it."""
+        hub = hubs()
+        session = await begin(hub, flow_of(erasing(True)), C(erase={}), SUBMIT)
+        request = await asked(hub)
+        assert (request.called, request.net, ran) == ("erase", KEY, [])
+        await hub.decide(request.id, approved=approved, by="ada", reason="so")
+        assert (await ended(hub, session)).status == "done"
+        assert ran == (["erase 1"] if approved else [])
+        [opened] = bodies(hub, session, SessionOpened)
+        assert (KEY in [net.key for net in opened.nets], opened.active) == (True, (KEY,))
+        await checked(hub, session)
+
+    async def test_depends_on_the_input(self, hubs: Callable[[], Hub]) -> None:
+        """P-82: a wish that is a function counts where it holds, one that breaks always."""
+        hub = hubs()
+        flow = flow_of(erasing(lambda args: args["files"] > 1))
+        calls = C(erase={"files": 1}), C(erase={}), C(erase={"files": 2})
+        session = await begin(hub, flow, *calls, SUBMIT)
+        for _ in range(2):
+            await hub.decide((await asked(hub)).id, approved=False, by="ada")
+        assert (await ended(hub, session)).status == "done"
+        assert ran == ["erase 1"]
+        assert [call.input for call in bodies(hub, session, ApprovalRequested)] == [{}, {"files": 2}]
+
+    async def test_others_run_unasked(self, hubs: Callable[[], Hub]) -> None:
+        """A tool without wishes is not asked about beside one that has some."""
+        hub = hubs()
+        session = await begin(hub, flow_of(erasing(True), deploy), C(deploy={}), SUBMIT)
+        assert (await ended(hub, session)).status == "done"
+        assert (ran, bodies(hub, session, ApprovalRequested)) == (["deploy staging"], [])
+
+    async def test_a_rule_suffices(self, hubs: Callable[[], Hub]) -> None:
+        """Where a rule asks for the tool already, one question is asked, and it is the rule's."""
+        hub = hubs()
+        rules = "require human-approval before erase\n"
+        session = await begin(hub, flow_of(erasing(True)), C(erase={}), SUBMIT, rules=rules)
+        request = await asked(hub)
+        assert request.rule is not None
+        await hub.decide(request.id, approved=True, by="ada")
+        assert (await ended(hub, session)).status == "done"
+        assert len(bodies(hub, session, ApprovalRequested)) == 1
+
+    @pytest.mark.parametrize("known", [True, False])
+    async def test_a_rule_for_some_calls(self, hubs: Callable[[], Hub], known: bool) -> None:
+        """Calls that the rule is not about are asked about as the tool wishes, and each only once."""
+        hub = hubs()
+        erase = erasing(True)
+        flow = flow_of(erase, known=[erase] if known else ())
+        rules = "require human-approval before erase when input.files > 1\n"
+        calls = C(erase={"files": 1}), C(erase={"files": 2})
+        session = await begin(hub, flow, *calls, SUBMIT, rules=rules)
+        by_wish = await asked(hub)
+        assert by_wish.net == ("approve-before-erase#2" if known else KEY)
+        await hub.decide(by_wish.id, approved=True, by="ada")
+        by_rule = await asked(hub)
+        assert (by_rule.net, ran) == ("approve-before-erase", ["erase 1"])
+        await hub.decide(by_rule.id, approved=False, by="ada")
+        assert (await ended(hub, session)).status == "done"
+        assert (ran, len(bodies(hub, session, ApprovalRequested))) == (["erase 1"], 2)
+        await checked(hub, session)
+
+    async def test_another_of_the_same_name(self, hubs: Callable[[], Hub]) -> None:
+        """A tool that `configure` puts in the place of one that is known is asked about as it wishes."""
+        hub = hubs()
+        flow = flow_of(erasing(True), known=[erasing(lambda args: False)])
+        session = await begin(hub, flow, C(erase={}), SUBMIT)
+        request = await asked(hub)
+        assert request.net == KEY
+        await hub.decide(request.id, approved=False, by="ada")
+        await ended(hub, session)
+        assert ran == []
+
+    async def test_after_a_restart(self, hubs: Callable[[], Hub]) -> None:
+        """P-94: a host that goes on asks once more what was open, and not what nobody wished for."""
+        flow = flow_of(erasing(True), deploy)
+        hub = hubs()
+        session = await begin(hub, flow, C(erase={}), rules=ASK)
+        waited = await asked(hub)
+        await killed(hub, session)
+        hub = hubs()
+        await go_on(hub, session, flow, C(deploy={}), rules=ASK)
+        again = await asked(hub)
+        assert (again.call_id, again.net) == (waited.call_id, KEY)
+        await hub.decide(again.id, approved=True, by="ada")
+        waited = await asked(hub)
+        assert waited.net == "approve-before-deploy"
+        await killed(hub, session)
+        hub = hubs()
+        await go_on(hub, session, flow, SUBMIT, rules=ASK)
+        await hub.decide((await asked(hub)).id, approved=True, by="ada")
+        assert (await ended(hub, session)).status == "done"
+        assert ran == ["erase 1", "deploy staging"]
+        assert len(bodies(hub, session, ApprovalRequested)) == 4
+        await checked(hub, session)
+
+    async def test_a_run_begun_without(self, hubs: Callable[[], Hub]) -> None:
+        """G-63: a run whose agent has learnt to configure itself since goes on with the net."""
+        hub = hubs()
+
+        class Write(AgentNode[Commit, Notes]):
+            config = AgentConfig("Write.", URL, [deploy])
+
+        class Short(Flow[Commit, Notes]):
+            @classmethod
+            def build(cls, g: FlowBuilder) -> FlowBuilder:
+                return g.agent(Write)
+
+        session = await begin(hub, Short)
+        await ended(hub, session)
+        await hub.close_session(session, by="maria")
+        await go_on(hub, session, flow_of(erasing(True)), C(erase={}), SUBMIT)
+        await hub.decide((await asked(hub)).id, approved=False, by="ada")
+        await ended(hub, session)
+        assert ran == []
+        [resumed] = bodies(hub, session, SessionResumed)
+        assert (KEY in [net.key for net in resumed.nets], resumed.active) == (True, (KEY,))
+
+    async def test_in_shadow(self, hubs: Callable[[], Hub]) -> None:
+        """In shadow mode nobody is asked, and the record says that somebody would have been."""
+        hub = hubs()
+        session = await begin(hub, flow_of(erasing(True)), C(erase={}), SUBMIT, mode="shadow")
+        assert (await ended(hub, session)).status == "done"
+        [decided] = bodies(hub, session, CallDecided)
+        assert (decided.outcome, ran) == ("ask", ["erase 1"])
+
+
+class TestKnown:
+    async def test_two_tools_of_one_name(self, hubs: Callable[[], Hub]) -> None:
+        """Of tools of one name that two agents have, each is asked about as it wishes itself."""
+
+        class First(AgentNode[Commit, Notes]):
+            config = AgentConfig("", ScriptedModel([C(erase={}), SUBMIT]), [erasing(lambda args: False)])
+
+        class Second(AgentNode[Notes, Released]):
+            config = AgentConfig("", ScriptedModel([C(erase={"files": 2}), SUBMIT]), [erasing(True)])
+
+        class Both(Flow[Commit, Released]):
+            @classmethod
+            def build(cls, g: FlowBuilder) -> FlowBuilder:
+                return g.agent(First).agent(Second)
+
+        hub = hubs()
+        session = await hub.open_flow(Both, Commit(sha="a"), registry={})
+        await hub.decide((await asked(hub)).id, approved=False, by="ada")
+        assert (await ended(hub, session)).status == "done"
+        assert ran == ["erase 1"]
+
+    async def test_a_rule_of_this_name(self, hubs: Callable[[], Hub]) -> None:
+        """A net that rules bring does not stand in for the wishes: its name is refused."""
+        registry = {KEY: compile_rules(ASK).registry["approve-before-deploy"]}
+        with pytest.raises(NetError, match=KEY):
+            await hubs().open_flow(flow_of(erasing(True)), Commit(sha="a"), registry=registry)

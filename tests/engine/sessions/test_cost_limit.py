@@ -1,0 +1,231 @@
+"""A limit on costs under the hub: counted over the whole record, subagents' included, and recorded."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from interlock.engine import Agent, CostLimitError, ScriptedModel, task_tool, tool
+from interlock.engine.agents import C, Reply, T, Usage
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.journal.writer import Writer
+from interlock.engine.history.model.events import LimitRaised, SessionOpened, StepEnded
+from interlock.engine.hub.hub import Hub, ResumeError, UnknownSessionError
+from interlock.rules import compile_rules
+
+REGISTRY = compile_rules("limit note to 9 per session").registry
+TASK = C(task_helper={"prompt": "x"})
+NOTE = C(note={})
+
+
+@tool
+async def note() -> str:
+    """Note."""
+    return "noted"
+
+
+def paid(reply: Reply, cost: float) -> Reply:
+    return replace(reply, usage=Usage(input=10, output=5, cost=cost))
+
+
+def agent(*replies: Reply, max_cost: float | None = 1.0) -> Agent:
+    return Agent(ScriptedModel(list(replies)), name="bot", tools=[note], max_cost=max_cost)
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    hub = Hub.open(tmp_path / "hub.db")
+    yield hub
+    await hub.close()
+
+
+async def asked(hub: Hub, session: str, text: str) -> None:
+    await hub.send(session, text, by="maria")
+    await hub.wait(session)
+
+
+class TestReached:
+    async def test_is_said_in_the_transcript(self, hub: Hub) -> None:
+        """Limits: the turn ends in an error that names the limit and how to go on; words are kept."""
+        session = await hub.open_session(agent(paid(NOTE, 1.2), T("never")), registry=REGISTRY)
+        with pytest.raises(CostLimitError):
+            await asked(hub, session, "go")
+        state = await hub.session(session)
+        assert (state.status, state.cost, state.max_cost) == ("failed", 1.2, 1.0)
+        said = [e.text for e in state.transcript if e.kind == "note" and e.text][-1]
+        assert "this session of bot has cost $1.20 of at most $1.00 (max_cost)" in said
+        assert "To go on, resume it with a higher limit" in said
+        with pytest.raises(CostLimitError):
+            await asked(hub, session, "please")
+        said = [e.text for e in (await hub.session(session)).transcript if e.kind == "user"]
+        assert said == ["go", "please"]
+        assert fold(await hub.recorded(session)) == await hub.session(session)
+
+    async def test_a_subagents_cost(self, hub: Hub) -> None:
+        """Limits: the parent's record has what its subagents used, and whose it was."""
+        child = Agent(ScriptedModel([paid(NOTE, 0.2), paid(T("done"), 0.3)]), name="helper", tools=[note])
+        boss = Agent(
+            ScriptedModel([paid(TASK, 0.4), paid(T("fine"), 0.05)]),
+            name="boss",
+            tools=[task_tool(child)],
+            max_cost=1.0,
+        )
+        session = await hub.open_session(boss, registry=REGISTRY)
+        await asked(hub, session, "go")
+        state = await hub.session(session)
+        [below] = [s for s in await hub.sessions() if s.parent == session]
+        assert (state.cost, state.input_tokens, below.cost) == (pytest.approx(0.95), 40, 0.5)
+        steps = [e.body for e in await hub.recorded(session) if isinstance(e.body, StepEnded)]
+        assert [step.via for step in steps] == [None, below.id, below.id, None]
+        assert fold(await hub.recorded(session)) == state
+
+    async def test_of_every_level(self, hub: Hub) -> None:
+        """Limits: what is spent two levels down counts at the top, once."""
+        low = Agent(ScriptedModel([paid(T("l"), 0.5)]), name="low")
+        mid = Agent(
+            ScriptedModel([C(task_low={"prompt": "x"}), T("m")]), name="mid", tools=[task_tool(low)]
+        )
+        top = Agent(
+            ScriptedModel([C(task_mid={"prompt": "x"}), T("never")]),
+            name="top",
+            tools=[task_tool(mid)],
+            max_cost=0.5,
+        )
+        session = await hub.open_session(top, registry=REGISTRY)
+        with pytest.raises(CostLimitError):
+            await asked(hub, session, "go")
+        states = {s.agent: s for s in await hub.sessions()}
+        assert [states[name].cost for name in ("top", "mid", "low")] == [0.5, 0.5, 0.5]
+        assert {s.max_cost for s in (states["mid"], states["low"])} == {None}
+
+
+class TestGoingOn:
+    async def test_the_whole_record_counts(self, hub: Hub) -> None:
+        """Limits: a session that is resumed has spent what its record says, subagents' included."""
+        child = Agent(ScriptedModel([paid(T("done"), 0.7)]), name="helper")
+        boss = Agent(
+            ScriptedModel([paid(TASK, 0.1), paid(T("a"), 0.1)]), tools=[task_tool(child)], max_cost=1.0
+        )
+        session = await hub.open_session(boss, registry=REGISTRY)
+        await asked(hub, session, "go")
+        await hub.close_session(session, by="maria")
+        model = ScriptedModel([paid(T("b"), 0.2), T("never")])
+        await hub.resume_session(session, boss.replaced(model=model), registry=REGISTRY)
+        await asked(hub, session, "on")
+        with pytest.raises(CostLimitError, match=r"has cost \$1\.10 of at most \$1\.00"):
+            await asked(hub, session, "on")
+        assert len(model.requests) == 1
+
+    async def test_with_a_higher_limit(self, hub: Hub) -> None:
+        """Limits: the new limit is in the record, and holds from there on."""
+        bot = agent(paid(T("a"), 1.0))
+        session = await hub.open_session(bot, registry=REGISTRY)
+        await asked(hub, session, "go")
+        await hub.close_session(session, by="maria")
+        higher = bot.replaced(model=ScriptedModel([T("b")]), max_cost=3.0)
+        with pytest.raises(ResumeError, match=r"a cost limit of \$3.00. Say why"):
+            await hub.resume_session(session, higher, registry=REGISTRY)
+        await hub.resume_session(session, higher, registry=REGISTRY, reason="it is worth it")
+        await asked(hub, session, "on")
+        state = await hub.session(session)
+        assert (state.max_cost, state.cost, state.status) == (3.0, 1.0, "idle")
+
+    async def test_a_branch_begins_anew(self, hub: Hub) -> None:
+        """Limits: what was used stays with the session that used it."""
+        bot = agent(paid(T("a"), 1.0))
+        session = await hub.open_session(bot, registry=REGISTRY)
+        await asked(hub, session, "go")
+        last = len(await hub.recorded(session))
+        branch = await hub.branch_session(
+            session, last, bot.replaced(model=ScriptedModel([T("b")])), registry=REGISTRY
+        )
+        await asked(hub, branch, "on")
+        assert (await hub.session(branch)).cost == 0
+
+
+class TestRaising:
+    async def test_without_closing_it(self, hub: Hub) -> None:
+        """Limits: an operator raises the limit of a live session, and it goes on with what is said."""
+        session = await hub.open_session(agent(paid(NOTE, 1.2), paid(T("done"), 0.1)), registry=REGISTRY)
+        with pytest.raises(CostLimitError):
+            await asked(hub, session, "go")
+        outcome = await hub.raise_limit(session, 2.5, by="maria", reason="a test")
+        assert (outcome.ok, outcome.message) == (True, f"{session} may now cost $2.50")
+        await asked(hub, session, "go on")
+        state = await hub.session(session)
+        assert (state.status, state.max_cost, state.cost) == ("idle", 2.5, pytest.approx(1.3))
+        events = await hub.recorded(session)
+        assert [(e.body.max_cost, e.body.by) for e in events if isinstance(e.body, LimitRaised)] == [
+            (2.5, "maria")
+        ]
+        assert fold(events).max_cost == 2.5
+        assert "cost limit: $2.50 (by maria: a test)" in [e.text for e in state.transcript]
+
+    async def test_refused(self, hub: Hub) -> None:
+        """Limits: what is no higher limit is not recorded, and the answer says why."""
+        for max_cost, why in ((1.0, "max_cost is $1.00 already"), (None, "has no cost limit to raise")):
+            session = await hub.open_session(agent(max_cost=max_cost), registry=REGISTRY)
+            outcome = await hub.raise_limit(session, 1.0, by="maria", reason="a test")
+            assert not outcome.ok
+            assert why in outcome.message
+            assert not [e for e in await hub.recorded(session) if isinstance(e.body, LimitRaised)]
+        with pytest.raises(UnknownSessionError):
+            await hub.raise_limit("nobody", 1.0, by="maria", reason="a test")
+
+    async def test_unrecorded(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Limits: a limit whose raise the journal refuses stays what it was."""
+        session = await hub.open_session(agent(paid(NOTE, 1.2), T("never")), registry=REGISTRY)
+        with pytest.raises(CostLimitError):
+            await asked(hub, session, "go")
+
+        def refuse(*_: object, **__: object) -> NoReturn:
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Writer, "commit", refuse)
+            outcome = await hub.raise_limit(session, 2.5, by="maria", reason="a test")
+        assert not outcome.ok
+        assert outcome.message.startswith("Not raised, the journal refused it: ")
+        with pytest.raises(CostLimitError):
+            await asked(hub, session, "go on")
+
+
+class TestLabels:
+    async def test_are_recorded(self, hub: Hub) -> None:
+        """Section 9: consoles elsewhere know the tools' names for people; only of tools that have one."""
+
+        @tool(label="  Take a\ud800 note ")
+        async def labelled() -> str:
+            """Note."""
+            return ""
+
+        @tool(label="same")
+        async def same() -> str:
+            """Has its own name for a label."""
+            return ""
+
+        class Odd:
+            name, description, parameters, label = "odd", "", {}, 7
+
+            async def execute(self, args: object, ctx: object) -> str:
+                return ""
+
+        bot = Agent(ScriptedModel([T("a")]), name="bot", tools=[note, labelled, same, Odd()])
+        session = await hub.open_session(bot, registry=REGISTRY)
+        state = await hub.session(session)
+        assert state.labels == {"labelled": "Take a? note"}
+        recorded = await hub.recorded(session)
+        assert isinstance(recorded[0].body, SessionOpened)
+        assert recorded[0].body.labels == state.labels
+        await hub.close_session(session, by="maria")
+        await hub.resume_session(session, bot.replaced(tools=[note]), registry=REGISTRY)
+        assert (await hub.session(session)).labels == {}
+
+    def test_of_an_older_record(self) -> None:
+        """A record without labels or a limit is read as one of a session that had none."""
+        old = SessionOpened.model_validate({"agent": "a", "model": "m", "mode": "enforce"})
+        assert (old.labels, old.max_cost) == ({}, None)

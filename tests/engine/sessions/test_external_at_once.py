@@ -1,0 +1,106 @@
+"""Calls of agents elsewhere that the gate decides at once, while nobody waits in a task for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.model.events import CallDecided, MessageAdded
+from interlock.engine.hub.hub import CallAnswer, CallIdUsed, Hub
+
+from ..support.external_agent import check_fold, opened, recorded
+from ..support.stepwise import StepwiseJournal
+
+Told = list[CallAnswer | BaseException]
+
+
+@pytest.fixture
+async def journal(tmp_path: Path) -> StepwiseJournal:
+    return cast("StepwiseJournal", StepwiseJournal.open(tmp_path / "hub.db")).quick([0])
+
+
+@pytest.fixture
+async def hub(journal: StepwiseJournal) -> AsyncIterator[Hub]:
+    hub = Hub(journal)
+    yield hub
+    await hub.close()
+
+
+async def until_told(told: Told, number: int) -> None:
+    async with asyncio.timeout(20):
+        while len(told) < number:  # noqa: ASYNC110 - another's list
+            await asyncio.sleep(0)
+
+
+def asks(hub: Hub, call: str, tool: str, told: Told, **given: str) -> bool:
+    return hub.call_at_once("robin-1", call, tool, {**given}, told.append)
+
+
+class TestAtOnce:
+    async def test_is_told_what_the_record_has(self, hub: Hub) -> None:
+        """G-15: nothing is told in the moment of asking, and the record has it once it is told."""
+        await opened(hub, "limit test to 1 per session")
+        told: Told = []
+        assert asks(hub, "t", "test", told)
+        assert told == []
+        await until_told(told, 1)
+        assert [decided.call_id for decided in recorded(hub.database, CallDecided)] == ["t"]
+        assert isinstance(told[0], CallAnswer)
+        assert told[0].outcome == "allow"
+        assert asks(hub, "t2", "test", told)
+        await until_told(told, 2)
+        assert isinstance(told[1], CallAnswer)
+        assert told[1].outcome == "block"
+        await check_fold(hub)
+
+    async def test_not_where_a_person_decides(self, hub: Hub) -> None:
+        """G-15: a call that somebody has to be asked about leaves no trace until it is asked."""
+        await opened(hub, "require human-approval before deploy")
+        told: Told = []
+        assert not asks(hub, "d", "deploy", told)
+        await hub.said("robin-1", "user", "hello")
+        assert told == []
+        assert recorded(hub.database, CallDecided) == []
+        assert [message.text for message in recorded(hub.database, MessageAdded)] == ["hello"]
+        assert await hub.approvals() == []
+        waiting = asyncio.ensure_future(hub.call("robin-1", "d", "deploy", {}))
+        async with asyncio.timeout(20):
+            while not (asked := await hub.approvals()):  # noqa: ASYNC110 - another's state
+                await asyncio.sleep(0)
+        await hub.decide(asked[0].id, approved=True, by="ada")
+        assert (await waiting).outcome == "allow"
+        await check_fold(hub)
+
+    async def test_not_again(self, hub: Hub) -> None:
+        """A call that is known is not decided anew, and none with its id and another input."""
+        await opened(hub, "limit test to 5 per session")
+        told: Told = []
+        assert asks(hub, "t", "test", told)
+        assert not asks(hub, "t", "test", told)
+        with pytest.raises(CallIdUsed):
+            asks(hub, "t", "test", told, fast="yes")
+        await until_told(told, 1)
+        assert not asks(hub, "t", "test", told)
+        with pytest.raises(CallIdUsed):
+            asks(hub, "t", "test", told, fast="yes")
+        assert len(told) == 1
+        assert len(recorded(hub.database, CallDecided)) == 1
+
+    async def test_lost_with_what_rests_on_it(self, hub: Hub, journal: StepwiseJournal) -> None:
+        """G-15: calls decided on what was lost are lost, and the next is judged as if none had been."""
+        await opened(hub, "limit test to 2 per session")
+        journal.refuse = 1
+        told: Told = []
+        for number in range(2):
+            assert asks(hub, f"t{number}", "test", told)
+        await until_told(told, 2)
+        assert all(isinstance(each, JournalError) for each in told)
+        assert recorded(hub.database, CallDecided) == []
+        answers = [(await hub.call("robin-1", f"n{number}", "test", {})).outcome for number in range(3)]
+        assert answers == ["allow", "allow", "block"]
+        await check_fold(hub)

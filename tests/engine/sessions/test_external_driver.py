@@ -1,0 +1,211 @@
+"""What operators say to an agent that somebody here has started: one turn at a time, recorded first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import AgentError
+from interlock.engine.history.journal.journal import JournalError
+from interlock.engine.history.model.events import MessageAdded, SessionStatus
+from interlock.engine.hub.hub import DrivenElsewhereError, Hub
+
+from ..support.external_agent import check_fold, opened, recorded
+from ..support.shop import until
+from ..support.stepwise import Clock, StepwiseJournal
+
+
+class Program:
+    """A driver whose turns end when they are told to, or at once when interrupted."""
+
+    def __init__(self, *, takes_edits: bool = True) -> None:
+        self.takes_edits = takes_edits
+        self.told: list[list[str]] = []
+        self.interrupted = 0
+        self.closed = False
+        self.ending: asyncio.Future[str | None] | None = None
+        self.begun = asyncio.Event()
+        self._gone: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def turn(self, said: Sequence[str]) -> str | None:
+        self.told.append([*said])
+        self.ending = asyncio.get_running_loop().create_future()
+        self.begun.set()
+        return await self.ending
+
+    def interrupt(self) -> None:
+        self.interrupted += 1
+        self.end()
+
+    def end(self, why: str | Exception | None = None) -> None:
+        assert self.ending is not None
+        if self.ending.done():
+            return
+        if isinstance(why, Exception):
+            self.ending.set_exception(why)
+        else:
+            self.ending.set_result(why)
+
+    def die(self, why: str) -> None:
+        self._gone.set_result(why)
+
+    async def gone(self) -> str:
+        return await asyncio.shield(self._gone)
+
+    async def close(self) -> None:
+        self.closed = True
+        if self.ending is not None:
+            self.end(AgentError("closed"))
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    """A hub on a fresh journal."""
+    hub = Hub.open(tmp_path / "hub.db")
+    yield hub
+    await hub.close()
+
+
+async def driven(hub: Hub) -> Program:
+    """A program with the session `robin-1`, in its first turn."""
+    program = Program()
+    await opened(hub, driver=program)
+    await hub.send("robin-1", "go", by="ada")
+    await asyncio.wait_for(program.begun.wait(), 5)
+    program.begun.clear()
+    return program
+
+
+def statuses(hub: Hub) -> list[tuple[str, str | None]]:
+    return [(s.status, s.error) for s in recorded(hub.database, SessionStatus)]
+
+
+class TestTurn:
+    async def test_is_in_the_record_before_it_begins(self, hub: Hub) -> None:
+        """Whoever says something is told once it is recorded, by whom it was."""
+        program = await driven(hub)
+        [said] = recorded(hub.database, MessageAdded)
+        assert (said.role, said.text, said.by) == ("user", "go", "ada")
+        assert ((await hub.session("robin-1")).status, program.told) == ("running", [["go"]])
+        program.end()
+        await hub.wait("robin-1")
+        assert statuses(hub) == [("running", None), ("idle", None)]
+
+    async def test_that_fails_is_followed_by_another(self, hub: Hub) -> None:
+        """A failed turn is shown as failed; what is said next begins a new one."""
+        program = await driven(hub)
+        program.end(RuntimeError("no network"))
+        await hub.wait("robin-1")
+        assert statuses(hub)[-1] == ("failed", "no network")
+        await hub.send("robin-1", "again", by="ada")
+        await program.begun.wait()
+        program.end()
+        await hub.wait("robin-1")
+        assert (program.told, statuses(hub)[-1]) == ([["go"], ["again"]], ("idle", None))
+        await check_fold(hub)
+
+    async def test_that_fails_hands_back_what_waits(self, hub: Hub) -> None:
+        """Messages that waited for a failed turn are withdrawn, and can be said again."""
+        program = await driven(hub)
+        await hub.send("robin-1", "later", by="ada", mode="queue")
+        program.end(RuntimeError("no network"))
+        await hub.wait("robin-1")
+        assert (await hub.session("robin-1")).queued == []
+        assert program.told == [["go"]]
+        await check_fold(hub)
+
+    async def test_all_that_interrupted_it_is_the_next_one(self, hub: Hub) -> None:
+        """What was said now comes before what was said for later, and together."""
+        program = await driven(hub)
+        program.ending, held = asyncio.get_running_loop().create_future(), program.ending
+        await hub.send("robin-1", "for later", by="ada", mode="queue")
+        await hub.send("robin-1", "one", by="ada")
+        await hub.send("robin-1", "two", by="ada")
+        assert held is not None
+        held.set_result(None)
+        await program.begun.wait()
+        assert program.told[1] == ["one", "two"]
+        program.begun.clear()
+        program.end()
+        await program.begun.wait()
+        assert program.told[2] == ["for later"]
+        program.end()
+        await hub.wait("robin-1")
+        await check_fold(hub)
+
+
+class TestEnd:
+    async def test_of_the_program_is_seen_at_rest(self, hub: Hub) -> None:
+        """A program that goes away fails its session, which then cannot be told anything."""
+        program = await driven(hub)
+        program.end()
+        await hub.wait("robin-1")
+        heard = hub.subscribe()
+        program.die("it crashed")
+        await until(heard, SessionStatus)
+        heard.close()
+        assert statuses(hub)[-1] == ("failed", "it crashed")
+        with pytest.raises(AgentError, match="it crashed"):
+            await hub.send("robin-1", "hello?", by="ada")
+
+    async def test_of_the_program_during_a_turn_fails_it(self, hub: Hub) -> None:
+        """A turn that ends well after its program has gone is not followed by another one."""
+        program = await driven(hub)
+        program.die("it crashed")
+        for _ in range(5):
+            await asyncio.sleep(0)
+        program.end()
+        await hub.wait("robin-1")
+        assert statuses(hub)[-1] == ("failed", "it crashed")
+
+    async def test_of_the_session_closes_the_program(self, hub: Hub) -> None:
+        """Closing a session in the middle of a turn ends its program, and is no failure."""
+        program = await driven(hub)
+        await hub.send("robin-1", "later", by="ada", mode="queue")
+        await hub.close_session("robin-1", by="ada")
+        assert program.closed
+        assert statuses(hub)[-1] == ("done", None)
+        assert not any(status == "failed" for status, _ in statuses(hub))
+
+    async def test_of_what_waits_for_it_is_told(self, hub: Hub) -> None:
+        """Whoever waits for a session's rest is told when it is closed, too."""
+        await driven(hub)
+        waiting = asyncio.create_task(hub.wait("robin-1"))
+        await asyncio.sleep(0)
+        await hub.close_session("robin-1", by="ada")
+        await asyncio.wait_for(waiting, 5)
+
+
+class TestRefusal:
+    async def test_of_the_journal_says_nothing_to_the_program(self, tmp_path: Path) -> None:
+        """What could not be recorded was not said."""
+        journal = StepwiseJournal.open(tmp_path / "hub.db", clock=Clock()).quick([0])
+        hub = Hub(journal)
+        program = Program()
+        await opened(hub, driver=program)
+        journal.refuse = 1
+        with pytest.raises(JournalError):
+            await hub.send("robin-1", "go", by="ada")
+        assert program.told == []
+        await hub.close()
+
+    async def test_of_a_turns_end_fails_the_session(self, tmp_path: Path) -> None:
+        """A turn whose end cannot be recorded leaves no session that seems to work on."""
+        journal = StepwiseJournal.open(tmp_path / "hub.db", clock=Clock()).quick([0])
+        hub = Hub(journal)
+        program = await driven(hub)
+        journal.refuse = 1
+        program.end()
+        await asyncio.wait_for(hub.wait("robin-1"), 5)
+        assert (await hub.session("robin-1")).status == "failed"
+        await hub.close()
+
+    async def test_of_a_summary_stands(self, hub: Hub) -> None:
+        """Its conversation is the program's: only what the program can be told is passed on."""
+        program = await driven(hub)
+        with pytest.raises(DrivenElsewhereError):
+            await hub.compact("robin-1", by="ada")
+        program.end()

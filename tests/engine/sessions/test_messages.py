@@ -1,0 +1,266 @@
+"""What people say to an agent that works: accepted once it is recorded, and never lost (A-63)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import ERR, C, SessionClosedError, T
+from interlock.engine.history.fold.event_text import changes, headline
+from interlock.engine.history.fold.fold import FoldError, fold
+from interlock.engine.history.journal.journal import JournalError
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import (
+    ApprovalRequested,
+    EventBody,
+    MessageAdded,
+    MessageQueued,
+    MessageWithdrawn,
+    SessionStatus,
+)
+from interlock.engine.hub.hub import Hub
+from interlock.rules import compile_rules
+
+from ..history.support.recording import approval, opening, recorded
+from ..hub.test_hub import full_disk
+from ..support.shop import RULES, Shop, bodies, bot, check, start, until
+
+REGISTRY = compile_rules(RULES).registry
+ASK = approval("deploy")
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    """A hub on a fresh journal."""
+    hub = Hub.open(tmp_path / "hub.db")
+    yield hub
+    await hub.close()
+
+
+async def asking(hub: Hub, shop: Shop, *then: object) -> str:
+    """A session whose agent waits for an answer; what its model says `then`."""
+    events = hub.subscribe()
+    session = await start(hub, shop, C(test={}), C(deploy={}), *then)
+    await until(events, ApprovalRequested)
+    events.close()
+    return session
+
+
+async def waiting(hub: Hub, session: str) -> list[str]:
+    """What the state says waits, after a check that just this waits in the agent's inbox."""
+    texts = [queued.text for queued in (await hub.session(session)).queued]
+    assert sorted(texts) == sorted(m.text for m in hub._live.get(session)[1].unsaid)
+    await check(hub, session)
+    return texts
+
+
+class TestAccepted:
+    async def test_by_a_session_that_works(self, hub: Hub, shop: Shop) -> None:
+        """A-70: when `send` returns the file has the message, with mode and sender, and it waits."""
+        session = await asking(hub, shop, T("done"), T("and that"))
+        await hub.send(session, "then that", by="ben", mode="queue")
+        [queued] = bodies(hub, session, MessageQueued)
+        assert (queued.mode, queued.text, queued.by) == ("queue", "then that", "ben")
+        assert await waiting(hub, session) == ["then that"]
+        [asked] = await hub.approvals()
+        await hub.decide(asked.id, approved=True, by="maria")
+        await hub.wait(session)
+        assert await waiting(hub, session) == []
+        [said] = [m for m in bodies(hub, session, MessageAdded) if m.message_id is not None]
+        assert (said.message_id, said.text, said.by) == (queued.message_id, "then that", "ben")
+
+    async def test_by_a_session_at_rest(self, hub: Hub, shop: Shop) -> None:
+        """A-70: a message that begins a run is in the file, too, when `send` returns; it never waited."""
+        session = await hub.open_session(bot(shop, T("hi")), registry={})
+        await hub.send(session, "hello", by="ben")
+        assert next((m.text, m.by) for m in bodies(hub, session, MessageAdded)) == ("hello", "ben")
+        await hub.wait(session)
+        assert bodies(hub, session, MessageQueued) == []
+
+    async def test_two_at_once_to_a_session_at_rest(self, hub: Hub, shop: Shop) -> None:
+        """A-74: of two messages the first begins the run and the second waits, on record."""
+        session = await hub.open_session(bot(shop, T("hi"), T("ho")), registry={})
+        await asyncio.gather(hub.send(session, "one"), hub.send(session, "two"))
+        await hub.wait(session)
+        assert [q.text for q in bodies(hub, session, MessageQueued)] == ["two"]
+        said = [m.text for m in bodies(hub, session, MessageAdded) if m.role == "user"]
+        assert said == ["one", "two"]
+
+    async def test_not_what_cannot_be_recorded(self, hub: Hub, shop: Shop) -> None:
+        """What the journal refuses is refused, and nothing waits."""
+        session = await asking(hub, shop, T("done"))
+        with full_disk(), pytest.raises(JournalError):
+            await hub.send(session, "rather not", by="ben")
+        assert await waiting(hub, session) == []
+        assert len(await hub.approvals()) == 1
+
+    async def test_not_what_no_run_can_store(self, hub: Hub, shop: Shop) -> None:
+        """A session at rest whose journal is full says so to the sender."""
+        session = await hub.open_session(bot(shop, T("hi")), registry={})
+        with full_disk(), pytest.raises(JournalError):
+            await hub.send(session, "hello", by="ben")
+        assert bodies(hub, session, MessageAdded) == []
+
+    async def test_not_what_no_run_takes_up(self, hub: Hub, shop: Shop) -> None:
+        """A run that nobody ever starts is an error of `send`, not a message that hangs."""
+        session = await hub.open_session(bot(shop, T("hi")), registry={})
+        hub.spawn = lambda run, session_id: run.close()
+        with pytest.raises(Exception, match="was stopped before it took up what was said"):
+            await hub.send(session, "hello", by="ben")
+
+    async def test_mode(self, hub: Hub, shop: Shop) -> None:
+        """A mode that does not exist is refused before anything is recorded."""
+        session = await hub.open_session(bot(shop), registry={})
+        with pytest.raises(ValueError, match="mode"):
+            await hub.send(session, "hello", mode="shout")
+        assert bodies(hub, session, SessionStatus) == []
+
+    async def test_sender_that_is_cancelled(self, hub: Hub, shop: Shop) -> None:
+        """Whoever stops waiting for an answer has not taken back what the record has."""
+        session = await asking(hub, shop, T("done"), T("that too"))
+        sending = asyncio.create_task(hub.send(session, "then that", mode="queue"))
+        await asyncio.sleep(0)
+        sending.cancel()
+        await hub._live.get(session)[0].record()
+        await asyncio.sleep(0)
+        assert sending.cancelled()
+        assert await waiting(hub, session) == ["then that"]
+
+    async def test_text_that_utf8_cannot_hold(self, hub: Hub, shop: Shop) -> None:
+        """A lone surrogate is replaced, on record as in the conversation."""
+        session = await asking(hub, shop, T("done"))
+        await hub.send(session, "half \ud800", mode="queue")
+        assert await waiting(hub, session) == ["half ?"]
+
+
+class TestHandedBack:
+    async def test_by_an_abort(self, hub: Hub, shop: Shop) -> None:
+        """A-94: what waited is withdrawn on record when `abort` returns; its text stays to be read."""
+        session = await asking(hub, shop, T("never"))
+        await hub.send(session, "then that", by="ben", mode="queue")
+        await hub.abort(session, "enough")
+        [gone] = bodies(hub, session, MessageWithdrawn)
+        assert gone.reason == "the agent was stopped: enough"
+        await hub.wait(session)
+        assert await waiting(hub, session) == []
+        [note] = [e for e in (await hub.session(session)).transcript if "not delivered" in (e.text or "")]
+        assert (note.kind, note.by) == ("note", "ben")
+        assert note.text == "not delivered (the agent was stopped: enough): then that"
+
+    async def test_by_an_error(self, hub: Hub, shop: Shop) -> None:
+        """A-84: a run that fails clears what waited, and the record says so."""
+        session = await asking(hub, shop, ERR("boom"))
+        await hub.send(session, "then that", mode="queue")
+        [asked] = await hub.approvals()
+        await hub.decide(asked.id, approved=True, by="maria")
+        with pytest.raises(Exception, match="boom"):
+            await hub.wait(session)
+        assert [w.reason for w in bodies(hub, session, MessageWithdrawn)] == ["the run failed"]
+        assert await waiting(hub, session) == []
+
+    @pytest.mark.parametrize("everything", [False, True])
+    async def test_by_closing(self, tmp_path: Path, shop: Shop, everything: bool) -> None:
+        """A session that is closed, or whose hub is, leaves nothing waiting: nobody resumes into it."""
+        hub = Hub.open(tmp_path / "a.db")
+        session = await asking(hub, shop, T("never"))
+        await hub.send(session, "then that", mode="queue")
+        if not everything:
+            await hub.close_session(session, by="maria")
+        await hub.close()
+        state = fold(open_reader(tmp_path / "a.db").events(session))
+        assert (state.status, state.queued) == ("done", [])
+        assert any("then that" in (entry.text or "") for entry in state.transcript)
+
+    async def test_closed_session_takes_nothing(self, hub: Hub, shop: Shop) -> None:
+        """A-97: what comes while a session is being closed is refused."""
+        session = await asking(hub, shop, T("never"))
+        live = hub._live.get(session)[1]
+        closing = asyncio.create_task(live.aclose())
+        await asyncio.sleep(0)
+        with pytest.raises(SessionClosedError):
+            await hub.send(session, "wait", by="ben")
+        await closing
+        assert bodies(hub, session, MessageQueued) == []
+
+    async def test_a_run_that_is_killed(self, hub: Hub, shop: Shop) -> None:
+        """What was dropped by a worker that was cancelled again and again is withdrawn all the same."""
+        workers: list[asyncio.Task[None]] = []
+        hub.spawn = lambda run, session_id: workers.append(asyncio.ensure_future(run))
+        session = await asking(hub, shop, T("again"))
+        await hub.send(session, "then that", mode="queue")
+        while not workers[0].done():
+            workers[0].cancel()
+            await asyncio.sleep(0)
+        assert bodies(hub, session, MessageWithdrawn) == []
+        await hub.send(session, "hello")
+        await hub.wait(session)
+        assert await waiting(hub, session) == []
+        said = [m.text for m in bodies(hub, session, MessageAdded) if m.role == "user"]
+        assert said == ["go", "hello"]
+        assert len(bodies(hub, session, MessageWithdrawn)) == 1
+
+
+def queued(name: str, mode: str = "queue") -> MessageQueued:
+    return MessageQueued.model_validate({"message_id": name, "mode": mode, "text": name, "by": "ben"})
+
+
+class TestBranch:
+    async def test_what_waited_stays(self, hub: Hub, shop: Shop) -> None:
+        """A branch has what was said, not what waited to be said to the other session."""
+        session = await asking(hub, shop, T("done"), T("that too"))
+        await hub.send(session, "then that", mode="queue")
+        [asked] = await hub.approvals()
+        await hub.decide(asked.id, approved=True, by="maria")
+        await hub.wait(session)
+        events = await hub.recorded(session)
+        queued = next(e.seq for e in events if isinstance(e.body, MessageQueued))
+        said = [e.seq for e in events if isinstance(e.body, MessageAdded) and e.body.message_id]
+        for at, users in ((said[0] - 1, ["go"]), (said[0], ["go", "then that"])):
+            assert at > queued
+            branch = await hub.branch_session(session, at, bot(shop), registry=REGISTRY)
+            state = await hub.session(branch)
+            assert state.queued == []
+            assert [e.text for e in state.transcript if e.kind == "user"] == users
+            await check(hub, branch)
+
+
+class TestRecord:
+    @pytest.mark.parametrize(
+        ("ends", "what"),
+        [
+            (MessageAdded(role="user", text="x", message_id="m9"), "message 'm9' does not wait"),
+            (MessageWithdrawn(message_id="m9", reason="x"), "message 'm9' does not wait"),
+            (queued("m1"), "message 'm1' waits already"),
+        ],
+    )
+    def test_impossible(self, ends: EventBody, what: str) -> None:
+        """A record in which a message waits twice, or ends without waiting, makes no sense."""
+        with pytest.raises(FoldError, match=what):
+            fold(recorded(opening(), queued("m1"), ends))
+
+    def test_words(self) -> None:
+        """A list and a replay say what waits, what was taken up and when, and what was given back."""
+        taken = MessageAdded(role="user", text="m1", message_id="m1")
+        gone = MessageWithdrawn(message_id="m2", reason="the run failed")
+        events = recorded(opening(), queued("m1", "steer"), queued("m2"), taken, gone)
+        assert [headline(e) for e in events[1:]] == [
+            "message.queued  steer (by ben)  m1",
+            "message.queued  queue (by ben)  m2",
+            "message  user  m1",
+            "message.withdrawn  message m2  the run failed",
+        ]
+        told = [changes(fold(events[:n]), events[n], fold(events[: n + 1])) for n in range(1, 5)]
+        assert told == [
+            ["message waits for the next model call"],
+            ["message waits for the turn's end"],
+            ["message taken up after 2.0 s"],
+            ["message not delivered, the run failed: m2"],
+        ]

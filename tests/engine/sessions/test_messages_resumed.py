@@ -1,0 +1,184 @@
+"""What waited to be said when a host died is said to whoever goes on with the session (A-63)."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import Agent, ScriptedModel, T
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import (
+    ApprovalRequested,
+    EventBody,
+    MessageAdded,
+    MessageWithdrawn,
+    SessionStatus,
+)
+from interlock.engine.hub.hub import Hub, ResumeError
+
+from ..history.support.recording import approval, asks, opening, registry, request
+from ..support.shop import Shop, bodies, bot, check, prompt, until
+from .test_messages import queued, waiting
+
+ASK = approval("deploy")
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+@asynccontextmanager
+async def left(path: Path, *after: EventBody) -> AsyncIterator[Hub]:
+    """A hub on the record of a session that its host left after these events."""
+    with Journal.open(path / "a.db") as journal:
+        said = MessageAdded(role="user", text="go")
+        journal.write("s1", opening(ASK), SessionStatus(status="running"), said, *after)
+    hub = Hub.open(path / "a.db")
+    yield hub
+    await hub.close()
+
+
+async def gone_on(hub: Hub, shop: Shop, *replies: object) -> Agent:
+    """Resume the session and let it come to rest by itself."""
+    agent = bot(shop, *replies)
+    await hub.resume_session("s1", agent, registry=registry(ASK), by="ben")
+    async with asyncio.timeout(10):
+        await hub.wait("s1")
+    await check(hub, "s1")
+    assert (await hub.session("s1")).queued == []
+    return agent
+
+
+SAID = MessageAdded(role="assistant", text="sure")
+WAITED = asks(("c1", "deploy")), request("a1", "c1", "deploy")
+
+
+class TestResumed:
+    async def test_amid_a_turn(self, tmp_path: Path, shop: Shop) -> None:
+        """A-79, A-80: the turn comes to its end first, then one queued message after the other."""
+        async with left(tmp_path, queued("m1"), queued("m2")) as hub:
+            agent = await gone_on(hub, shop, T("A"), T("B"), T("C"))
+            assert prompt(agent) == ["user: go"]
+            assert prompt(agent, 1) == ["user: go", "assistant: A", "user: m1"]
+            assert prompt(agent, 2)[-2:] == ["assistant: B", "user: m2"]
+
+    async def test_steering_amid_a_turn(self, tmp_path: Path, shop: Shop) -> None:
+        """A-72: what should steer the turn joins before the next model call, ahead of what is queued."""
+        async with left(tmp_path, queued("m1"), queued("m2", "steer"), queued("m3", "steer")) as hub:
+            agent = await gone_on(hub, shop, T("A"), T("B"))
+            assert prompt(agent) == ["user: go", "user: m2", "user: m3"]
+            assert prompt(agent, 1)[-2:] == ["assistant: A", "user: m1"]
+
+    async def test_after_a_turn(self, tmp_path: Path, shop: Shop) -> None:
+        """Where the model had the last word what waits begins the next turn."""
+        async with left(tmp_path, SAID, queued("m1"), queued("m2")) as hub:
+            agent = await gone_on(hub, shop, T("A"), T("B"))
+            assert prompt(agent) == ["user: go", "assistant: sure", "user: m1"]
+            assert prompt(agent, 1)[-2:] == ["assistant: A", "user: m2"]
+            said = [m for m in bodies(hub, "s1", MessageAdded) if m.message_id is not None]
+            assert [(m.message_id, m.by) for m in said] == [("m1", "ben"), ("m2", "ben")]
+
+    async def test_steering_while_it_asked(self, tmp_path: Path, shop: Shop) -> None:
+        """A-78: a message that was to take back a question does so, though its host died before."""
+        async with left(tmp_path, *WAITED, queued("rather not", "steer")) as hub:
+            agent = await gone_on(hub, shop, T("all right"))
+            skipped = "tool: Skipped: user sent a new message"
+            assert prompt(agent)[2:] == [skipped, "user: rather not"]
+            assert len(bodies(hub, "s1", ApprovalRequested)) == 1
+
+    async def test_queued_while_it_asked(self, tmp_path: Path, shop: Shop) -> None:
+        """A message for later leaves the question as it is: that is asked again, and answered first."""
+        async with left(tmp_path, *WAITED, queued("m1")) as hub:
+            agent = bot(shop, T("A"), T("B"))
+            events = hub.subscribe()
+            await hub.resume_session("s1", agent, registry=registry(ASK))
+            await until(events, ApprovalRequested)
+            assert await waiting(hub, "s1") == ["m1"]
+            [asked] = await hub.approvals()
+            await hub.decide(asked.id, approved=True, by="ben")
+            await hub.wait("s1")
+            assert prompt(agent)[-1] == "tool: deploy staging ok"
+            assert prompt(agent, 1)[-2:] == ["assistant: A", "user: m1"]
+
+    async def test_by_and_by(self, tmp_path: Path, shop: Shop) -> None:
+        """What was withdrawn or taken up before the host died does not come back."""
+        taken = MessageAdded(role="user", text="m1", by="ben", message_id="m1")
+        gone = MessageWithdrawn(message_id="m2", reason="the agent was stopped")
+        async with left(tmp_path, queued("m1"), queued("m2"), taken, gone, queued("m3")) as hub:
+            agent = await gone_on(hub, shop, T("A"), T("B"))
+            assert prompt(agent) == ["user: go", "user: m1"]
+            assert prompt(agent, 1)[-1] == "user: m3"
+
+    async def test_stays_in_the_list_meanwhile(self, tmp_path: Path) -> None:
+        """A record that ended with its host still says what waits."""
+        async with left(tmp_path, queued("m1")):
+            state = fold(open_reader(tmp_path / "a.db").events("s1"))
+            assert (state.status, [q.text for q in state.queued]) == ("failed", ["m1"])
+
+    async def test_only_if_something_is_open(self, tmp_path: Path, shop: Shop) -> None:
+        """Who wants it to go on by itself learns, before anything is recorded, that nothing would."""
+        async with left(tmp_path, SAID) as hub:
+            before = list(await hub.recorded("s1"))
+            with pytest.raises(ResumeError, match="nothing open to go on with"):
+                await hub.resume_session("s1", bot(shop), registry=registry(ASK), must_go_on=True)
+            assert list(await hub.recorded("s1")) == before
+            await hub.resume_session("s1", bot(shop), registry=registry(ASK))
+
+
+DYING = """
+import asyncio, os, signal, sys
+from interlock.engine.agents import Agent, C, ScriptedModel, tool
+from interlock.engine.hub import Hub
+
+async def main():
+    hub = Hub.open(sys.argv[1])
+
+    @tool
+    async def work() -> str:
+        \"\"\"Work until everything has been said.\"\"\"
+        for mode, text in (("queue", "third"), ("steer", "second"), ("queue", "fourth")):
+            await hub.send("s1", text, by="ben", mode=mode)
+        os.kill(os.getpid(), signal.SIGKILL)
+        return "never"
+
+    agent = Agent(ScriptedModel([C(c1=("work", {}))]), name="bot", tools=[work])
+    await hub.open_session(agent, registry={}, session_id="s1")
+    await hub.send("s1", "first", by="maria")
+    await hub.wait("s1")
+
+asyncio.run(main())
+"""
+
+
+class TestKilled:
+    async def test_nothing_is_lost(self, tmp_path: Path, shop: Shop) -> None:
+        """A-63: what was accepted reaches the model after `kill -9`, in its order and mode."""
+        command = [sys.executable, "-c", DYING, str(tmp_path / "a.db")]
+        died = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False)
+        assert died.returncode == -signal.SIGKILL, died.stderr
+        hub = Hub.open(tmp_path / "a.db")
+        agent = bot(shop, T("A"), T("B"), T("C"))
+        await hub.resume_session("s1", agent, registry={})
+        await hub.wait("s1")
+        unknown = "tool: Outcome unknown: the session ended before a result was recorded"
+        assert prompt(agent) == ["user: first", "assistant: ", unknown, "user: second"]
+        assert prompt(agent, 1)[-1] == "user: third"
+        assert prompt(agent, 2)[-1] == "user: fourth"
+        assert isinstance(agent.model, ScriptedModel)
+        assert [m.by for m in agent.model.requests[2].messages if m.role == "user"] == [
+            "maria",
+            "ben",
+            "ben",
+            "ben",
+        ]
+        await hub.close()

@@ -1,0 +1,52 @@
+"""A hosted agent's runtime is closed once no session needs it any more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from interlock.engine import Agent, FakeRuntime, ScriptedModel
+from interlock.engine.agents import T
+from interlock.engine.hub.hub import Hub
+
+
+class Remote(FakeRuntime):
+    """A runtime that must be given back."""
+
+    closed = 0
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+class Broken(Remote):
+    async def aclose(self) -> None:
+        raise ConnectionError("gone already")
+
+
+class TestRuntime:
+    async def test_is_closed_with_its_last_session(self, tmp_path: Path) -> None:
+        """Two sessions share a runtime; it goes with the second."""
+        hub = Hub.open(tmp_path / "hub.db")
+        runtime = Remote()
+        agent = Agent(ScriptedModel([T("hi")]), runtime=runtime)
+        first = await hub.open_session(agent, registry={})
+        second = await hub.open_session(agent, registry={})
+        await hub.close_session(first, "maria")
+        assert runtime.closed == 0
+        await hub.close_session(second, "maria")
+        assert runtime.closed == 1
+        await hub.close()
+        assert runtime.closed == 1
+
+    async def test_is_closed_once_with_the_hub(self, tmp_path: Path) -> None:
+        """Closing the hub gives back every runtime once, and one that fails keeps nothing open."""
+        hub = Hub.open(tmp_path / "hub.db")
+        runtime = Remote()
+        agent = Agent(ScriptedModel([]), runtime=runtime)
+        for each in (agent, agent, Agent(ScriptedModel([]), runtime=Broken())):
+            await hub.open_session(each, registry={})
+        await hub.close()
+        assert runtime.closed == 1
+        assert [s.status for s in Hub.open(tmp_path / "hub.db")._journal.reader().sessions()] == [
+            "done"
+        ] * 3

@@ -1,0 +1,295 @@
+"""Which subagents go on when their session is resumed, what they then do, and which cannot."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import Agent, C, Reply, ScriptedModel, T, ToolContext, task_tool, tool
+from interlock.engine.history.fold.event_text import changes, headline
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import (
+    ApprovalWithdrawn,
+    EventBody,
+    MessageAdded,
+    MessageQueued,
+    SessionOpened,
+    SessionResumed,
+    SessionStatus,
+)
+from interlock.engine.history.model.records import CallRecord
+from interlock.engine.hub.hub import Hub
+
+from ..history.support.recording import (
+    approval,
+    asks,
+    decided,
+    opening,
+    registry,
+    request,
+    sequence,
+    step,
+)
+from ..support.shop import bodies, prompt
+
+UNKNOWN = "Outcome unknown: the session ended before a result was recorded"
+FIRST = sequence("task_helper", "deploy")
+ASK = approval("deploy")
+WAITS = step(FIRST, "do-task_helper", "task_helper", deferred=True)
+WORKING = SessionStatus(status="running")
+TASK = MessageAdded(role="user", text="Do it")
+DONE = MessageAdded(role="assistant", text="It is done.")
+
+
+def helper(name: str = "helper-1", **fields: object) -> tuple[str, SessionOpened]:
+    """The beginning of a subagent's record."""
+    origin = {"kind": "child", "parent": "s1", "parent_call": "c1"}
+    given = {"agent": "helper", **origin, **fields}
+    opened = opening(**given)
+    assert isinstance(opened, SessionOpened)
+    return name, opened
+
+
+@asynccontextmanager
+async def left(
+    path: Path,
+    *child: EventBody,
+    who: tuple[str, SessionOpened] | None = None,
+    after: Sequence[EventBody] = (),
+) -> AsyncIterator[Hub]:
+    """A hub on the record of a session that died while `helper` worked, and on what `helper` left."""
+    call = CallRecord(call_id="c1", tool="task_helper", input={"prompt": "Do it"})
+    said = MessageAdded(role="user", text="go")
+    with Journal.open(path / "a.db") as journal:
+        allowed = decided("c1", "task_helper", WAITS, input={"prompt": "Do it"})
+        journal.write("s1", opening(FIRST, ASK), WORKING, said)
+        journal.write("s1", MessageAdded(role="assistant", calls=(call,)), allowed, *after)
+        name, opened = who or helper()
+        journal.write(name, opened, *child)
+    hub = Hub.open(path / "a.db")
+    yield hub
+    await hub.close()
+
+
+class Agents:
+    """`boss` and its `helper`, whose one tool remembers its calls."""
+
+    def __init__(self, replies: list[Reply], *, knows: bool = True) -> None:
+        self.ran: list[str] = []
+
+        @tool
+        async def deploy(ctx: ToolContext) -> str:
+            """Deploy."""
+            self.ran.append(ctx.call_id)
+            return "deployed"
+
+        self.helper = Agent(ScriptedModel(replies), name="helper", tools=[deploy])
+        tasks = [task_tool(self.helper)] if knows else []
+        replies = [C(c9=("deploy", {})), T("fine")]
+        self.boss = Agent(ScriptedModel(replies), name="boss", tools=[deploy, *tasks])
+
+    async def go_on(self, hub: Hub) -> str:
+        """Resume the session, and let it rest, everything approved; what its task's call came to."""
+        await hub.resume_session("s1", self.boss, registry=registry(FIRST, ASK))
+        async with asyncio.timeout(10):
+            while (await hub.session("s1")).phase == "running":
+                for request in await hub.approvals():
+                    await hub.decide(request.id, approved=True, by="ben")
+                await asyncio.sleep(0)
+        for hosted in hub._live:
+            assert fold(await hub.recorded(hosted.id)) == hosted.state
+        output = (await hub.session("s1")).calls["c1"].output
+        assert output is not None
+        return output
+
+
+class TestGoesOn:
+    async def test_told_nothing_yet(self, tmp_path: Path) -> None:
+        """One whose host died before it was told its task is told now."""
+        async with left(tmp_path) as hub:
+            agents = Agents([T("Done.")])
+            assert await agents.go_on(hub) == "Done."
+            assert prompt(agents.helper) == ["user: Do it"]
+
+    async def test_told_its_task(self, tmp_path: Path) -> None:
+        """One that had not answered yet answers; the task's success then lets the parent deploy."""
+        async with left(tmp_path, WORKING, TASK) as hub:
+            agents = Agents([T("Done.")])
+            assert await agents.go_on(hub) == "Done."
+            assert prompt(agents.helper) == ["user: Do it"]
+            assert agents.ran == ["c9"]
+
+    async def test_with_calls_that_were_not_decided(self, tmp_path: Path) -> None:
+        """Its calls are decided by the gate of the session at the top, where its questions are asked."""
+        async with left(tmp_path, WORKING, TASK, asks(("d1", "deploy"))) as hub:
+            agents = Agents([T("Done.")])
+            assert await agents.go_on(hub) == "Done."
+            refused = "Tool 'deploy' is not available in the current state."
+            assert prompt(agents.helper)[-1] == f"tool: {refused}"
+            [resumed] = bodies(hub, "s1", SessionResumed)
+            assert (resumed.asked_again, resumed.going_on) == (("helper-1/d1",), ("c1",))
+
+    async def test_with_messages_that_waited(self, tmp_path: Path) -> None:
+        """What somebody said to the subagent reaches it, in the order in which it would have (A-72)."""
+        waiting = [
+            MessageQueued(message_id=f"m{n}", mode=mode, text=mode, by="ben")
+            for n, mode in enumerate(("queue", "steer"))
+        ]
+        async with left(tmp_path, WORKING, TASK, *waiting) as hub:
+            agents = Agents([T("One."), T("Two.")])
+            assert await agents.go_on(hub) == "Two."
+            assert prompt(agents.helper) == ["user: Do it", "user: steer"]
+            assert prompt(agents.helper, 1)[-2:] == ["assistant: One.", "user: queue"]
+
+    async def test_that_had_answered(self, tmp_path: Path) -> None:
+        """Last words that were said are given, and its model is not asked again."""
+        for ended in ((), (SessionStatus(status="idle"),), (SessionStatus(status="done"),)):
+            folder = tmp_path / str(len(ended) and ended[0].status)
+            folder.mkdir()
+            async with left(folder, WORKING, TASK, DONE, *ended) as hub:
+                assert await Agents([]).go_on(hub) == "It is done."
+                assert (await hub.session("helper-1")).status == "done"
+
+    async def test_that_had_failed(self, tmp_path: Path) -> None:
+        """A-57: what it had failed with is its call's error."""
+        failed = SessionStatus(status="failed", error="ModelError: no model today")
+        async with left(tmp_path, WORKING, TASK, failed) as hub:
+            assert await Agents([]).go_on(hub) == "no model today"
+            assert (await hub.session("s1")).calls["c1"].status == "failed"
+
+    async def test_steering_of_the_parent_comes_after(self, tmp_path: Path) -> None:
+        """A-72: a message to the parent waits for the running task, and stops nothing."""
+        waits = MessageQueued(message_id="m1", mode="steer", text="hurry", by="ben")
+        async with left(tmp_path, WORKING, TASK, after=(waits,)) as hub:
+            agents = Agents([T("Done.")])
+            assert await agents.go_on(hub) == "Done."
+            assert prompt(agents.boss)[2:] == ["tool: Done.", "user: hurry"]
+
+    async def test_can_be_stopped(self, tmp_path: Path) -> None:
+        """A-94: aborting the parent stops a subagent that went on, as any other."""
+        async with left(tmp_path, WORKING, TASK) as hub:
+            agents = Agents([])
+            started = asyncio.Event()
+            agents.helper.model = Hanging(started)
+            await hub.resume_session("s1", agents.boss, registry=registry(FIRST, ASK))
+            await started.wait()
+            await hub.abort("s1", "enough")
+            await hub.wait("s1")
+            state = await hub.session("s1")
+            assert (state.calls["c1"].status, state.pending) == ("failed", [])
+            assert (await hub.session("helper-1")).status == "done"
+
+    async def test_words(self, tmp_path: Path) -> None:
+        """The record, read line by line or in a replay, says what went on."""
+        async with left(tmp_path, WORKING, TASK) as hub:
+            await Agents([T("Done.")]).go_on(hub)
+            events = await hub.recorded("s1")
+            at = next(n for n, e in enumerate(events) if isinstance(e.body, SessionResumed))
+            assert "going on: c1" in headline(events[at])
+            told = changes(fold(events[:at]), events[at], fold(events[: at + 1]))
+            assert "goes on: task_helper (call c1)" in told
+            assert fold(events[: at + 1]).calls["c1"].status == "running"
+
+
+class Hanging:
+    """A model that says nothing for ever."""
+
+    name = "hanging"
+
+    def __init__(self, started: asyncio.Event) -> None:
+        self._started = started
+
+    async def stream(self, request: object) -> AsyncIterator[object]:
+        self._started.set()
+        await asyncio.Event().wait()
+        yield None
+
+
+QUESTION = request("a1", "helper-1/d1", "deploy").model_copy(update={"via": "helper-1"})
+TAKEN_BACK = ApprovalWithdrawn(
+    approval_id="a1", call_id="helper-1/d1", reason="the agent was interrupted"
+)
+ANSWERED = MessageAdded(role="tool", call_id="d1", tool="deploy", text="no", is_error=True)
+
+
+class TestCannotGoOn:
+    @pytest.mark.parametrize(
+        "who",
+        [
+            helper(parent_call=None),
+            helper(parent_call="c2"),
+            helper(parent="s0"),
+            helper(agent="other"),
+        ],
+        ids=["older journal", "another call's", "another session's", "another agent's"],
+    )
+    async def test_nobody_knows_whose(self, tmp_path: Path, who: tuple[str, SessionOpened]) -> None:
+        """A record that does not belong to the call is not guessed at; its outcome is unknown."""
+        async with left(tmp_path, WORKING, TASK, who=who) as hub:
+            assert await Agents([]).go_on(hub) == UNKNOWN
+            assert fold(await hub.recorded("helper-1")).status == "failed"
+            [resumed] = bodies(hub, "s1", SessionResumed)
+            assert resumed.going_on == ()
+
+    async def test_two_for_one_call(self, tmp_path: Path) -> None:
+        """Of two records of one call nobody knows which answers for it."""
+        name, opened = helper("helper-2")
+        async with left(tmp_path, WORKING, TASK) as hub:
+            await hub.close()
+            with Journal.open(tmp_path / "a.db") as journal:
+                journal.write(name, opened, WORKING, TASK)
+            again = Hub.open(tmp_path / "a.db")
+            assert await Agents([]).go_on(again) == UNKNOWN
+            await again.close()
+
+    async def test_the_agent_has_it_no_more(self, tmp_path: Path) -> None:
+        """Without the subagent among its tools nobody can go on with it."""
+        async with left(tmp_path, WORKING, TASK) as hub:
+            assert await Agents([], knows=False).go_on(hub) == UNKNOWN
+
+    async def test_nothing_recorded(self, tmp_path: Path) -> None:
+        """A call that was allowed and started nothing is of unknown outcome, like any other."""
+        async with left(tmp_path, who=helper("helper-9", parent="s9")) as hub:
+            assert await Agents([]).go_on(hub) == UNKNOWN
+
+    @pytest.mark.parametrize(
+        "child",
+        [
+            (asks(("d1", "deploy")), ANSWERED, SessionStatus(status="idle")),
+            (SessionStatus(status="done"),),
+        ],
+        ids=["at rest", "ended"],
+    )
+    async def test_stopped(self, tmp_path: Path, child: tuple[EventBody, ...]) -> None:
+        """One that was stopped, by a person or for its many steps, does not start again."""
+        async with left(tmp_path, WORKING, TASK, *child) as hub:
+            assert await Agents([]).go_on(hub) == UNKNOWN
+
+    async def test_interrupted(self, tmp_path: Path) -> None:
+        """Nor does one whose question somebody had just taken back."""
+        after = (QUESTION, TAKEN_BACK)
+        async with left(tmp_path, WORKING, TASK, asks(("d1", "deploy")), after=after) as hub:
+            agents = Agents([])
+            assert await agents.go_on(hub) == UNKNOWN
+            assert agents.ran == []
+
+    async def test_a_net_that_is_gone(self, tmp_path: Path) -> None:
+        """A task that waits in a net which is dropped cannot be settled there: its outcome is unknown."""
+        async with left(tmp_path, WORKING, TASK) as hub:
+            boss = Agents([]).boss
+            await hub.resume_session("s1", boss, registry=registry(ASK), nets="changed", reason="x")
+            assert (await hub.session("s1")).calls["c1"].output == UNKNOWN
+            assert (await hub.session("s1")).pending == []
+
+    async def test_a_session_that_was_closed(self, tmp_path: Path) -> None:
+        """A session that somebody ended goes on with nothing by itself."""
+        closed = SessionStatus(status="done", by="ben")
+        async with left(tmp_path, WORKING, TASK, after=(closed,)) as hub:
+            await hub.resume_session("s1", Agents([]).boss, registry=registry(FIRST, ASK))
+            state = await hub.session("s1")
+            assert (state.status, state.calls["c1"].output) == ("idle", UNKNOWN)

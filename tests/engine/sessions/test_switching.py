@@ -1,0 +1,558 @@
+"""G-67: turning a rule off, or shadow mode, is a recorded act that takes as many people as the rule."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from interlock.app.format.decisions import verdict_words
+from interlock.app.format.explanation import explained as explain_lines
+from interlock.app.viewmodels.marks import marks_of
+from interlock.engine.agents import C, T
+from interlock.engine.approvals.requests import Credential
+from interlock.engine.gate.types import GrantTerms
+from interlock.engine.history.decisions.filter import DecisionFilter
+from interlock.engine.history.fold.event_text import headline
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.model.events import (
+    ApprovalRequested,
+    CallDecided,
+    ChangeAgreed,
+    ChangeDropped,
+    ChangeProposed,
+    ModeChanged,
+    NetToggled,
+    event_body,
+)
+from interlock.engine.history.model.state import ApprovalState, SessionState
+from interlock.engine.hub.hub import ApprovalPolicy, Hub
+from interlock.engine.sessions.external import OutsideAgent
+from interlock.rules import compile_rules
+
+from ..support.external_agent import check_fold
+from ..support.shop import Shop, bodies, bot, check, until
+
+RULES = """
+map deploy.env prod as prod_deploy
+require 2 human-approvals before prod_deploy risk high no grants
+require human-approval before publish risk high
+require human-approval before push no grants
+require human-approval before tag
+block rm
+"""
+TWO, RISK, NO_GRANTS = "approve-before-prod_deploy", "approve-before-publish", "approve-before-push"
+REGISTRY = compile_rules(RULES).registry
+START = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
+
+
+class Watch:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch()
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+@pytest.fixture
+async def hub(tmp_path: Path, watch: Watch) -> AsyncIterator[Hub]:
+    hub = Hub(Journal.open(tmp_path / "hub.db", clock=watch))
+    yield hub
+    await hub.close()
+
+
+async def waiting(hub: Hub, shop: Shop) -> str:
+    """A session that carl started, whose deploy waits for two people."""
+    events = hub.subscribe()
+    agent = bot(shop, C(deploy={"env": "prod"}), T("done"))
+    session = await hub.open_session(agent, registry=REGISTRY, by="carl", session_id="s1")
+    await hub.send(session, "ship it", by="carl")
+    await until(events, ApprovalRequested)
+    events.close()
+    return session
+
+
+async def asked(hub: Hub) -> list[ApprovalState]:
+    """The open requests, once those that were withdrawn are asked anew."""
+    for _ in range(1_000):
+        found = await hub.approvals()
+        if found:
+            return found
+        await asyncio.sleep(0.005)
+    raise AssertionError("nothing is asked")
+
+
+async def off(hub: Hub, net: str, by: str, reason: str = "a drill") -> tuple[bool, str]:
+    outcome = await hub.toggle_net("s1", net, False, by=by, reason=reason)
+    return outcome.ok, outcome.message
+
+
+class TestReason:
+    """What takes nobody else takes a reason."""
+
+    async def test_off_and_shadow_need_one(self, hub: Hub, shop: Shop) -> None:
+        """Without a reason, or a name, nothing is switched off; the sentence says what is missing."""
+        await waiting(hub, shop)
+        for reason in (None, "", "  "):
+            assert (
+                "say why"
+                in (await hub.toggle_net("s1", "block-rm", False, by="ada", reason=reason)).message
+            )
+            assert "say why" in (await hub.set_mode("s1", "shadow", by="ada", reason=reason)).message
+            assert "say why" in (await hub.raise_limit("s1", 5.0, by="ada", reason=reason)).message
+        assert "name" in (await hub.toggle_net("s1", "block-rm", False, by=" ", reason="x")).message
+        state = await hub.session("s1")
+        assert ("block-rm" in state.active, state.mode) == (True, "enforce")
+
+    async def test_recorded_with_what_waits(self, hub: Hub, shop: Shop) -> None:
+        """The record has who, why, and the calls that waited; on again takes no reason."""
+        session = await waiting(hub, shop)
+        [request] = await hub.approvals()
+        assert (await off(hub, "block-rm", "ada", "the disk is full"))[0]
+        [toggled] = bodies(hub, session, NetToggled)
+        assert (toggled.by, toggled.reason, toggled.waiting) == (
+            "ada",
+            "the disk is full",
+            (request.call_id,),
+        )
+        switch = (await hub.session(session)).off["block-rm"]
+        assert (switch.people, switch.reason, switch.at) == (("ada",), "the disk is full", START)
+        assert (await hub.toggle_net(session, "block-rm", True, by="carl")).ok
+        assert (await hub.session(session)).off == {}
+        await check(hub, session)
+
+    @pytest.mark.parametrize("body", [NetToggled, ModeChanged])
+    def test_an_older_event_is_read(self, body: type) -> None:
+        """A toggle or mode event that was written without a reason is what it was."""
+        old = {
+            NetToggled: {"type": "net.toggled", "net": "a", "active": False, "by": "ada", "message": "m"},
+            ModeChanged: {"type": "mode.changed", "mode": "shadow", "by": "ada"},
+        }[body]
+        read = event_body.validate_python(old)
+        assert isinstance(read, body)
+        assert (read.reason, read.others, read.until) == (None, (), None)
+
+
+class TestPeople:
+    """A guarded rule goes off with as many other people as it asks for."""
+
+    async def test_two_of_two(self, hub: Hub, shop: Shop) -> None:
+        """The first proposes, the second confirms; the call that waited goes on waiting for two."""
+        session = await waiting(hub, shop)
+        [request] = await hub.approvals()
+        ok, said = await off(hub, TWO, "ada")
+        assert ok
+        assert said.startswith("Proposed, nothing is changed yet: turn off approve-before-prod_deploy.")
+        assert "1 other person" in said
+        [change] = (await hub.session(session)).changes.values()
+        assert (change.net, change.given, change.people) == (TWO, ("ada",), 2)
+        assert TWO in (await hub.session(session)).active
+        assert [a.id for a in await hub.approvals()] == [request.id]
+        again = await hub.confirm_change(session, change.id, by=" ADA ")
+        assert (again.ok, "somebody else" in again.message) == (False, True)
+        events = hub.subscribe()
+        assert (await hub.confirm_change(session, change.id, by="ben")).ok
+        await until(events, ApprovalRequested)
+        state = await hub.session(session)
+        assert (TWO in state.active, state.changes, state.off[TWO].people) == (False, {}, ("ada", "ben"))
+        [request] = await hub.approvals()
+        assert (request.people, request.net, shop.ran) == (2, TWO, [])
+        assert "turned off" in (request.note or "")
+        explained = await hub.explain(session, request.call_id)
+        assert explained.outcome == "ask"
+        [net] = [net for net in explained.nets if net.asks]
+        assert (net.net, net.people) == (TWO, 2)
+        said = [line.text for line in explain_lines(explained)]
+        assert sum("asks 2 people" in line for line in said) == 2
+        assert any("it had asked before it was switched off" in line for line in said)
+        for name in ("ada", "ben"):
+            assert (await hub.decide(request.id, approved=True, by=name)).ok
+        await hub.wait(session)
+        [decided] = bodies(hub, session, CallDecided)
+        assert (decided.outcome, decided.steps, shop.ran) == ("allow", (), ["deploy prod"])
+        await check(hub, session)
+
+    async def test_the_starter_does_not_count(self, hub: Hub, shop: Shop) -> None:
+        """Who started the session may propose, is told why that is not enough, and confirms nothing."""
+        session = await waiting(hub, shop)
+        ok, said = await off(hub, TWO, "carl")
+        assert ok
+        assert "carl started this session and does not count. It takes 2 other people" in said
+        assert "interlock token new" in said
+        [change] = (await hub.session(session)).changes.values()
+        assert change.given == ()
+        refused = await hub.confirm_change(session, change.id, by="Carl")
+        assert not refused.ok
+        assert "started this session" in refused.message
+        assert "1 more must confirm" in (await hub.confirm_change(session, change.id, by="ada")).message
+        assert (await hub.confirm_change(session, change.id, by="ben")).ok
+        assert TWO not in (await hub.session(session)).active
+        [agreed] = bodies(hub, session, ChangeAgreed)
+        assert agreed.by == "ada"
+        await check(hub, session)
+
+    @pytest.mark.parametrize("net", [RISK, NO_GRANTS])
+    async def test_one_other_person(self, hub: Hub, shop: Shop, net: str) -> None:
+        """`risk high` and `no grants` of one person take one who did not start the session."""
+        session = await waiting(hub, shop)
+        assert (await off(hub, net, "carl"))[1].startswith("Proposed")
+        assert net in (await hub.session(session)).active
+        assert (await off(hub, net, "ada"))[0]
+        assert net not in (await hub.session(session)).active
+
+    async def test_a_plain_rule_takes_nobody_else(self, hub: Hub, shop: Shop) -> None:
+        """Other rules go off for a reason alone, also by who started the session."""
+        await waiting(hub, shop)
+        assert (await off(hub, "approve-before-tag", "carl"))[0]
+        assert "approve-before-tag" not in (await hub.session("s1")).active
+
+    async def test_shadow_mode_is_the_same_act(self, hub: Hub, shop: Shop) -> None:
+        """Shadow mode takes as many people as the strictest rule in force, and releases nothing."""
+        session = await waiting(hub, shop)
+        assert "Proposed" in (await hub.set_mode(session, "shadow", by="ada", reason="noise")).message
+        assert (await hub.session(session)).mode == "enforce"
+        # A second person who wants the same agrees to it.
+        events = hub.subscribe()
+        assert (await hub.set_mode(session, "shadow", by="ben", reason="same")).ok
+        await until(events, ApprovalRequested)
+        state = await hub.session(session)
+        assert (state.mode, shop.ran) == ("shadow", [])
+        assert state.shadowed is not None
+        assert (state.shadowed.people, state.shadowed.reason) == (("ada", "ben"), "noise")
+        assert (await hub.set_mode(session, "enforce", by="carl")).ok
+        await check(hub, session)
+
+    async def test_own_approvals(self, tmp_path: Path, shop: Shop) -> None:
+        """With `own_approvals` whoever started the session is one of those it takes."""
+        hub = Hub(Journal.open(tmp_path / "own.db"), policy=ApprovalPolicy(own_approvals=True))
+        session = await waiting(hub, shop)
+        assert "1 other person" in (await off(hub, TWO, "carl"))[1]
+        assert (await off(hub, TWO, "ada"))[0]
+        assert TWO not in (await hub.session(session)).active
+        await hub.close()
+
+    async def test_a_revoked_token_counts_for_nothing(self, hub: Hub, shop: Shop) -> None:
+        """Who has proposed with a token that was revoked since is not one of the people."""
+        session = await waiting(hub, shop)
+        valid = {"a", "b"}
+        ada, ben = (Credential(each, lambda token, _: token in valid) for each in "ab")
+        await hub.toggle_net(session, TWO, False, by="ada", reason="x", credential=ada)
+        [change] = (await hub.session(session)).changes.values()
+        valid.discard("a")
+        refused = await hub.confirm_change(session, change.id, by="ben", credential=ben)
+        assert not refused.ok
+        assert "ada no longer counts" in refused.message
+        state = await hub.session(session)
+        assert (TWO in state.active, state.changes) == (True, {})
+
+    async def test_taken_back_and_over(self, hub: Hub, shop: Shop, watch: Watch) -> None:
+        """A proposal can be taken back, and does not outlive its time."""
+        session = await waiting(hub, shop)
+        await off(hub, TWO, "ada")
+        [change] = (await hub.session(session)).changes.values()
+        assert (await hub.drop_change(session, change.id, by="carl")).ok
+        assert not (await hub.confirm_change(session, change.id, by="ben")).ok
+        await off(hub, TWO, "ada")
+        [change] = (await hub.session(session)).changes.values()
+        watch.now += timedelta(minutes=16)
+        late = await hub.confirm_change(session, change.id, by="ben")
+        assert (late.ok, "the time" in late.message) == (False, True)
+        assert TWO in (await hub.session(session)).active
+        assert len(bodies(hub, session, ChangeProposed)) == len(bodies(hub, session, ChangeDropped)) == 2
+        await check(hub, session)
+
+
+class TestDefaults:
+    """G-66: a net that names calls takes them from the rules on `anything-else`, which loosens those."""
+
+    LIMIT, BLOCK = "limit-deploy-100", "block-push"
+
+    async def opened(self, hub: Hub, shop: Shop, people: str) -> str:
+        """A session whose default asks about a deploy; the limit on deploys, and a block, are off."""
+        every = compile_rules(
+            f"require {people} before anything-else\nlimit deploy to 100 per session\nblock push"
+        ).registry
+        default, limit, block = every
+        assert (limit, block) == (self.LIMIT, self.BLOCK)
+        events = hub.subscribe()
+        agent = bot(shop, C(deploy={"env": "prod"}), T("done"))
+        session = await hub.open_session(
+            agent, registry=every, active=[default], by="carl", session_id="s1"
+        )
+        await hub.send(session, "ship it", by="carl")
+        await until(events, ApprovalRequested)
+        events.close()
+        return session
+
+    async def test_take_as_many_people(self, hub: Hub, shop: Shop, watch: Watch) -> None:
+        """The first proposes to turn it on, the second confirms; what waits goes on waiting for two."""
+        session = await self.opened(hub, shop, "2 human-approvals")
+        refused = await hub.toggle_net(session, self.LIMIT, True, by="ada")
+        assert (refused.ok, refused.needs_reason) == (False, True)
+        assert "approve-before-anything-else then judges them no more" in refused.message
+        for_long = await hub.toggle_net(session, self.LIMIT, True, by="ada", reason="x", seconds=60)
+        assert (for_long.ok, for_long.needs_reason) == (False, False)
+        said = await hub.toggle_net(session, self.LIMIT, True, by="ada", reason="deploys are safe")
+        assert said.ok
+        assert said.message.startswith(f"Proposed, nothing is changed yet: turn on {self.LIMIT}.")
+        assert "itself" not in said.message
+        assert not (await hub.toggle_net(session, self.LIMIT, True, by="ada", reason="x")).ok
+        assert self.LIMIT not in (await hub.session(session)).active
+        [change] = (await hub.session(session)).changes.values()
+        assert (change.net, change.active, change.words) == (self.LIMIT, True, f"turn on {self.LIMIT}")
+        [proposed] = bodies(hub, session, ChangeProposed)
+        recorded = next(e for e in await hub.recorded(session) if e.body == proposed)
+        assert f"{self.LIMIT} on  proposed, takes 2" in headline(recorded)
+        assert (await hub.confirm_change(session, change.id, by="ben")).ok
+        state = await hub.session(session)
+        assert (self.LIMIT in state.active, state.changes) == (True, {})
+        [toggled] = bodies(hub, session, NetToggled)
+        assert (toggled.active, toggled.reason, toggled.others) == (True, "deploys are safe", ("ada",))
+        [request] = await asked(hub)
+        assert (request.people, shop.ran) == (2, [])
+        await check(hub, session)
+
+    async def test_take_a_reason_at_least(self, hub: Hub, shop: Shop) -> None:
+        """Where one person may loosen the default, that one says why; a block is on at once."""
+        session = await self.opened(hub, shop, "human-approval")
+        assert (await hub.toggle_net(session, self.BLOCK, True, by="carl")).ok
+        assert (await hub.toggle_net(session, self.LIMIT, True, by="ada")).needs_reason
+        assert (await hub.toggle_net(session, self.LIMIT, True, by="ada", reason="x")).ok
+        assert set(self.active(await hub.session(session))) == {self.LIMIT, self.BLOCK}
+        await asked(hub)
+        await check(hub, session)
+
+    def active(self, state: SessionState) -> list[str]:
+        """The nets that are on, but for the default."""
+        return [key for key in state.active if "anything-else" not in key]
+
+    async def test_while_the_default_is_off_for_a_time(self, hub: Hub, shop: Shop, watch: Watch) -> None:
+        """What comes back has then to mean what it says; a net that was off comes back by itself."""
+        session = await self.opened(hub, shop, "2 human-approvals")
+        for name in ("ada", "ben"):
+            reply = await hub.toggle_net(
+                session, "approve-before-anything-else", False, by=name, reason="x", seconds=600
+            )
+            assert reply.ok
+        assert (await hub.toggle_net(session, self.LIMIT, True, by="ada")).needs_reason
+        for name in ("ada", "ben"):
+            assert (await hub.toggle_net(session, self.LIMIT, True, by=name, reason="x")).ok
+        assert (await hub.toggle_net(session, self.LIMIT, False, by="ada", reason="x", seconds=60)).ok
+        assert (await hub.toggle_net(session, self.LIMIT, True, by="ada")).ok
+
+    def test_an_older_proposal_is_to_turn_off(self) -> None:
+        """Proposals that were written before nets could be proposed to be on are what they were."""
+        body = {"change_id": "c", "net": "x", "by": "a", "reason": "r", "people": 2, "counts": True}
+        older = ChangeProposed.model_validate({**body, "expires": START})
+        assert older.active is False
+
+
+class TestDeadline:
+    """A request that is asked anew keeps the time it had (G-67)."""
+
+    async def test_switching_gives_no_time(self, tmp_path: Path, shop: Shop, watch: Watch) -> None:
+        """Switching any rule off and on leaves the deadline of the first asking; `extend` moves it."""
+        journal = Journal.open(tmp_path / "due.db", clock=watch)
+        hub = Hub(journal, policy=ApprovalPolicy(expire=600))
+        session = await waiting(hub, shop)
+        [first] = await hub.approvals()
+        assert first.expires == START + timedelta(minutes=10)
+        seen = {first.id}
+        for active in (False, True, False):
+            watch.now += timedelta(minutes=2)
+            await hub.toggle_net(session, "block-rm", active, by="ada", reason="x")
+            [request] = await asked(hub)
+            assert request.id not in seen
+            seen.add(request.id)
+            assert request.expires == first.expires
+        # One person cannot lengthen what is asked anew either, two can.
+        assert "a second person" in (await hub.extend(request.id, seconds=900, by="ada")).message
+        assert (await hub.extend(request.id, seconds=900, by="ben")).ok
+        later = watch.now + timedelta(minutes=15)
+        await hub.toggle_net(session, "block-rm", True, by="ada")
+        [request] = await asked(hub)
+        assert request.expires == later
+        watch.now = later + timedelta(seconds=1)
+        late = await hub.decide(request.id, approved=True, by="ada", digest=request.digest)
+        assert (late.ok, "Too late" in late.message) == (False, True)
+        await check(hub, session)
+        await hub.close()
+
+
+class TestForATime:
+    """`off for 10m`: on again by itself, by what the record says."""
+
+    async def test_on_again(self, hub: Hub, shop: Shop, watch: Watch) -> None:
+        """A net and the mode come back when their time is over, and the record says why."""
+        session = await waiting(hub, shop)
+        for key in [key for key in REGISTRY if key in (TWO, RISK, NO_GRANTS)]:
+            await off(hub, key, "ada")
+            await off(hub, key, "ben")
+        events = hub.subscribe()
+        await hub.toggle_net(session, "block-rm", False, by="ada", reason="x", seconds=0.05)
+        await hub.set_mode(session, "shadow", by="ada", reason="x", seconds=0.05)
+        watch.now += timedelta(seconds=1)
+        changed = (await until(events, ModeChanged)).body
+        while not changed.timed:
+            changed = (await until(events, ModeChanged)).body
+        state = await hub.session(session)
+        assert ("block-rm" in state.active, state.mode, state.shadowed) == (True, "enforce", None)
+        assert bodies(hub, session, NetToggled)[-1].timed
+        assert changed.by == "ada"
+        await check(hub, session)
+
+    async def test_after_a_restart(self, hub: Hub, shop: Shop, watch: Watch, tmp_path: Path) -> None:
+        """What was off for a time is on when its session is resumed after that."""
+        session = await waiting(hub, shop)
+        await hub.toggle_net(session, "block-rm", False, by="ada", reason="x", seconds=600)
+        assert (await hub.session(session)).off["block-rm"].until == START + timedelta(minutes=10)
+        await hub.close_session(session, by="carl")
+        watch.now += timedelta(minutes=11)
+        await hub.resume_session(session, bot(shop, T("ok")), registry=REGISTRY, by="carl")
+        state = await hub.session(session)
+        assert ("block-rm" in state.active, state.off) == (True, {})
+        assert bodies(hub, session, NetToggled)[-1].timed
+        assert fold(await hub.recorded(session)) == state
+
+    async def test_on_again_for_the_next_call_after_a_sleep(
+        self, hub: Hub, shop: Shop, watch: Watch
+    ) -> None:
+        """Timers stand still while a machine sleeps: the call after it meets the net nevertheless."""
+        agent = bot(shop, C(test={}), C(rm={}), T("done"))
+        await hub.open_session(agent, registry=REGISTRY, by="carl", session_id="s1")
+        await hub.toggle_net("s1", "block-rm", False, by="ada", reason="x", seconds=600)
+        watch.now += timedelta(minutes=11)
+        await hub.send("s1", "go", by="carl")
+        await hub.wait("s1")
+        assert (shop.ran, (await hub.session("s1")).off) == (["test"], {})
+        assert bodies(hub, "s1", NetToggled)[-1].timed
+        await check(hub, "s1")
+
+    async def test_on_again_for_calls_from_elsewhere(self, hub: Hub, watch: Watch) -> None:
+        """The same for a call that is decided at once."""
+        await hub.open_outside(OutsideAgent(name="bot"), registry=REGISTRY, by="carl", session_id="s1")
+        await hub.toggle_net("s1", "block-rm", False, by="ada", reason="x", seconds=600)
+        assert (await hub.call("s1", "c1", "rm", {})).outcome == "allow"
+        watch.now += timedelta(minutes=11)
+        assert (await hub.call("s1", "c2", "rm", {})).outcome == "block"
+        await check_fold(hub, "s1")
+
+    async def test_for_a_time_is_not_for_good(self, hub: Hub, shop: Shop) -> None:
+        """Who wants a rule off for a time does not agree to what was proposed for good, nor back."""
+        session = await waiting(hub, shop)
+        assert (await hub.toggle_net(session, TWO, False, by="ada", reason="x")).ok
+        short = await hub.toggle_net(session, TWO, False, by="ben", reason="x", seconds=60)
+        assert (short.ok, "proposed this for good already" in short.message) == (False, True)
+        assert TWO in (await hub.session(session)).active
+        assert (await hub.toggle_net(session, TWO, False, by="ben", reason="x")).ok
+
+    async def test_a_proposal_says_for_how_long(self, hub: Hub, shop: Shop) -> None:
+        """Whoever confirms reads whether the rule goes off for a time."""
+        session = await waiting(hub, shop)
+        said = await hub.toggle_net(session, TWO, False, by="ada", reason="x", seconds=600)
+        assert f"turn off {TWO} for 10 min" in said.message
+
+    async def test_no_length_of_time(self, hub: Hub, shop: Shop) -> None:
+        """What is no time is refused."""
+        session = await waiting(hub, shop)
+        for seconds in (0, -1, 1e12):
+            outcome = await hub.toggle_net(
+                session, "block-rm", False, by="ada", reason="x", seconds=seconds
+            )
+            assert not outcome.ok
+        assert "block-rm" in (await hub.session(session)).active
+
+
+class TestTogether:
+    async def test_two_at_once_are_not_one(self, hub: Hub, shop: Shop) -> None:
+        """One operator who asks many times at once stays one."""
+        session = await waiting(hub, shop)
+        await asyncio.gather(*(off(hub, TWO, "ada") for _ in range(5)))
+        state = await hub.session(session)
+        assert (TWO in state.active, len(state.changes)) == (True, 1)
+
+
+class TestRecord:
+    """What ran because a rule was off is told with who had switched it off."""
+
+    async def test_which_rule_was_off(self, hub: Hub, shop: Shop) -> None:
+        """The decision, its headline, the list and the replay's marks name the rule and the people."""
+        agent = bot(shop, C(rm={}), C(test={}), T("done"))
+        session = await hub.open_session(agent, registry=REGISTRY, by="carl", session_id="s1")
+        assert (await off(hub, "block-rm", "ada"))[0]
+        await hub.send(session, "go", by="carl")
+        await hub.wait(session)
+        removed, tested = bodies(hub, session, CallDecided)
+        assert (removed.off, tested.off) == ({"block-rm": ("ada",)}, {})
+        events = await hub.recorded(session)
+        [line] = [headline(e) for e in events if e.body == removed]
+        assert "allow (block-rm was off: ada)" in line
+        wanted = DecisionFilter(rules=("block-rm",), kinds=("call",))
+        found = await hub.scan_decisions(wanted)
+        [decision] = await hub.read_decisions(wanted, found.parts[0])
+        assert (decision.by, decision.off) == (None, "block-rm was off: ada")
+        assert "allowed (block-rm was off: ada)" in verdict_words(decision)
+        marks = marks_of(events)
+        marked = {e.body.type for n, e in enumerate(events, start=1) if marks.get(n) == "off"}
+        assert marked == {"net.toggled", "call.decided"}
+
+    async def test_what_people_approved_is_not_said_to_be_off(self, hub: Hub, shop: Shop) -> None:
+        """A call that waited under a rule that is off by now ran since people approved it."""
+        session = await waiting(hub, shop)
+        await off(hub, TWO, "ada")
+        events = hub.subscribe()
+        await off(hub, TWO, "ben")
+        await until(events, ApprovalRequested)
+        for name in ("ada", "ben"):
+            [request] = await hub.approvals()
+            assert (await hub.decide(request.id, approved=True, by=name, digest=request.digest)).ok
+        await hub.wait(session)
+        [decided] = bodies(hub, session, CallDecided)
+        assert (decided.off, set(decided.approved_by)) == ({}, {"ada", "ben"})
+        assert shop.ran == ["deploy prod"]
+        await check(hub, session)
+
+
+class TestOneOperator:
+    """Nothing that one operator can ask of the hub lets a call run that waits for two people."""
+
+    @pytest.mark.parametrize("name", ["ada", "carl"])
+    async def test_every_method_of_a_console(self, hub: Hub, shop: Shop, name: str) -> None:
+        """As one operator, who started the session or did not: approve, switch, confirm, grant."""
+        session = await waiting(hub, shop)
+        for _ in range(2):
+            for key in REGISTRY:
+                await off(hub, key, name)
+            await hub.set_mode(session, "shadow", by=name, reason="x")
+            for change in list((await hub.session(session)).changes):
+                await hub.confirm_change(session, change, by=name)
+                await hub.confirm_change(session, change, by=name.upper())
+            for request in await asked(hub):
+                terms = GrantTerms("names")
+                for each in (name, f" {name} ", name.upper()):
+                    await hub.decide(request.id, approved=True, by=each, digest=request.digest)
+                    await hub.decide(request.id, approved=True, by=each, grant=terms, reason="x")
+                await hub.extend(request.id, seconds=None, by=name)
+            for key in REGISTRY:
+                await hub.toggle_net(session, key, True, by=name)
+            await hub.set_mode(session, "enforce", by=name)
+        [request] = await asked(hub)
+        assert shop.ran == []
+        assert (request.people, TWO in (await hub.session(session)).active) == (2, True)
+        assert not bodies(hub, session, CallDecided)

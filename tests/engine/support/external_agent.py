@@ -1,0 +1,66 @@
+"""An agent elsewhere, as tests play it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import JsonValue
+
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.events import EventBody, JournalEvent
+from interlock.engine.hub.hub import CallAnswer, Hub, OutsideAgent
+from interlock.rules import compile_rules
+
+from .shop import RULES
+
+AGENT = OutsideAgent(name="robin", workdir="/srv/shop", tools=("test", "deploy"), labels={"test": "Test"})
+NETS = compile_rules(RULES).registry
+
+T = TypeVar("T", bound=EventBody)
+
+
+async def opened(hub: Hub, rules: str = RULES, **terms: object) -> str:
+    """A session named `robin-1` under `rules`."""
+    registry = compile_rules(rules).registry
+    return await hub.open_outside(AGENT, registry=registry, by="ada", session_id="robin-1", **terms)
+
+
+async def resumed(hub: Hub, session: str = "robin-1", rules: str = RULES, **terms: object) -> str:
+    return await hub.resume_outside(
+        session, AGENT, registry=compile_rules(rules).registry, by="ada", **terms
+    )
+
+
+async def ran(hub: Hub, session: str, call_id: str, tool: str, *, failed: bool = False) -> CallAnswer:
+    """A call that the nets allow, and its result."""
+    answer = await hub.call(session, call_id, tool, {})
+    assert answer.outcome == "allow", answer
+    await hub.result(session, call_id, output=f"{tool} ok", is_error=failed, seconds=1.0)
+    return answer
+
+
+def recorded(database: Path, kind: type[T], session: str = "robin-1") -> list[T]:
+    """What the file holds of one kind, read by a connection of its own."""
+    return [e.body for e in events(database, session) if isinstance(e.body, kind)]
+
+
+def events(database: Path, session: str = "robin-1") -> list[JournalEvent]:
+    return list(open_reader(database).events(session))
+
+
+async def check_fold(hub: Hub, session: str = "robin-1") -> None:
+    """The live state and the live gate are the fold of the record."""
+    state, gate = await hub.session(session), hub._live.hosted(session).manager
+    folded = fold(await hub.recorded(session))
+    assert folded == state
+    assert {k: n.marking for k, n in folded.nets.items()} == {
+        k: s.marking for k, s in gate.states.items()
+    }
+    assert (tuple(folded.active), folded.mode) == (gate.active, gate.mode)
+    waiting = {call_id for state in gate.states.values() for call_id in state.pending}
+    assert {p.call_id for p in folded.pending} == waiting
+
+
+EMPTY: dict[str, JsonValue] = {}

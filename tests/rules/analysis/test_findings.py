@@ -1,0 +1,369 @@
+"""Rules judged together: what is wrong with them as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from itertools import permutations
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.engine.gate import GateContext, GateManager, ToolResult, classify_nets
+from interlock.engine.net.net import SkillNet, ToolCall, auto_advance, fire, is_enabled
+from interlock.engine.verify import Most, Never, Way
+from interlock.rules import Problem, compile_rules, library_rules, load_rules
+from interlock.rules.analysis.findings import Findings, examine
+
+
+def findings(text: str, tools: list[str] | None = None) -> Findings:
+    return examine(compile_rules(text), tools)
+
+
+def lines(problems: tuple[Problem, ...]) -> list[tuple[int, str]]:
+    return [(problem.line, problem.message) for problem in problems]
+
+
+class TestUnreachable:
+    """Tools that no rule blocks and no session can call."""
+
+    def test_each_waits_for_the_other(self) -> None:
+        """One error for both, at a rule that gates the first, with the other rule beside it."""
+        found = findings("limit z to 2 per session\nrequire a before b\nrequire b before a\nblock x")
+        assert [str(e) for e in found.errors] == [
+            "<rules>:2:1: 'b' and 'a' can never be called, though no rule blocks them\n"
+            "    require a before b\n"
+            "    ^^^^^^^^^^^^^^^^^^\n"
+            "    forbidden together with line 3 (require b before a): change one of them"
+        ]
+        assert found.warnings == ()
+
+    def test_waits_for_what_is_blocked(self) -> None:
+        """A tool behind a blocked one is out of reach although it is not blocked itself."""
+        found = findings("block a\nrequire a before b")
+        assert lines(found.errors) == [(2, "'b' can never be called, though no rule blocks it")]
+        assert "line 1 (block a)" in found.errors[0].remedy
+
+    def test_blocked_is_meant(self) -> None:
+        """What a rule blocks is no error."""
+        found = findings("block a")
+        assert (found.errors, found.warnings) == ((), ())
+        assert found.tools[0].way == Never(("block-a",))
+
+    def test_behind_a_blocked_carrier(self) -> None:
+        """G-50: a name that only calls of a blocked tool can have is out of reach."""
+        found = findings(
+            "map bash.command ./deploy as deploy\nblock bash\nrequire human-approval before deploy"
+        )
+        (error,) = found.errors
+        assert error.message == "'deploy' can never be called, though no rule blocks it"
+        assert found.tools[1].way == Never(("block-bash",))
+
+
+class TestLimits:
+    """Limits that never count."""
+
+    def test_never_reached(self) -> None:
+        """Other rules let the tool be called less often; the count is pointed at."""
+        found = findings("limit a to 2 per session\nrequire a before b\nlimit b to 10 per session")
+        (problem,) = found.errors
+        assert (problem.line, problem.column, problem.length) == (3, 12, 2)
+        expected = "this limit can never be reached: other rules let 'b' be called at most 2 times"
+        assert problem.message == expected
+
+    def test_never_refilled(self) -> None:
+        """The tool that would restore the budget is out of reach."""
+        found = findings("block r\nlimit a to 3 per r")
+        assert lines(found.errors) == [(2, "this limit is never refilled: 'r' can never be called")]
+
+    def test_blocked_in_the_same_file(self) -> None:
+        """A rule about a blocked tool never meets a call."""
+        found = findings("block a\nlimit a to 3 per session")
+        assert lines(found.errors) == [(2, "no call can ever meet this rule: 'a' is blocked")]
+
+    def test_blocked_in_another_file(self, tmp_path: Path) -> None:
+        """A file that is switched on to block what another one regulates is no error."""
+        (tmp_path / "a.rules").write_text("limit a to 3 per session")
+        (tmp_path / "b.rules").write_text("block a")
+        found = examine(load_rules(tmp_path / "a.rules", tmp_path / "b.rules"))
+        assert found.errors == ()
+        assert lines(found.warnings) == [(1, "no call can ever meet this rule: 'a' is blocked")]
+
+    def test_a_smaller_one(self) -> None:
+        """Of two limits of a tool the larger is redundant."""
+        found = findings("limit a to 5 per session\nlimit a to 3 per session")
+        assert lines(found.warnings) == [(1, "this limit is redundant beside a smaller one")]
+
+    def test_just_as_many(self) -> None:
+        """A limit that other rules keep anyway is redundant."""
+        found = findings("limit a to 2 per session\nrequire a before b\nlimit b to 2 per session")
+        assert [line for line, _ in lines(found.warnings)] == [3]
+
+
+LIMITS = (
+    "limit a to 1 per session",
+    "limit a to 2 per session",
+    "limit a to 2 per session when input.x > 0",
+    "limit a to 1 per 1h",
+    "limit a to 2 per 1h",
+    "limit a to 2 per 2h",
+    "limit a to 1 per 1h when input.x > 0",
+    "limit a to 1 per 1h when input.x > 1",
+    "limit a to 2 per 2h when input.x > 1",
+    "limit a to 1 per r",
+    "limit a to 2 per r",
+    "limit a to 2 per r when input.x > 1",
+)
+
+
+class TestSlidingLimits:
+    """Limits in time beside others: a time is no tool, and no total."""
+
+    def test_the_same_time_in_other_words(self) -> None:
+        """`per 60m` and `per 1h` are one rule, said of once."""
+        found = findings("limit a to 3 per 1h\nlimit a to 3 per 60m")
+        assert lines(found.warnings) == [(2, "the same rule as in line 1")]
+
+    def test_beside_one_a_session(self) -> None:
+        """What no session reaches no hour does; a session's limit is not bounded by an hour's."""
+        found = findings("limit a to 5 per 1h\nlimit a to 3 per session")
+        assert lines(found.warnings) == [(1, "this limit is redundant beside a smaller one")]
+        found = findings("limit a to 3 per 1h\nlimit a to 5 per session")
+        assert (found.errors, found.warnings) == ((), ())
+        assert list(map(str, found.tools[0].most.paces)) == ["3 per 1h"]
+
+    def test_the_count_is_pointed_at(self) -> None:
+        """Not the same number in the time behind it."""
+        found = findings("limit a to 2 per session\nrequire a before b\nlimit b to 3 per 3h")
+        (problem,) = found.errors
+        assert (problem.line, problem.column, problem.length) == (3, 12, 1)
+
+    @pytest.mark.parametrize(("one", "other"), permutations(LIMITS, 2))
+    def test_law(self, one: str, other: str) -> None:
+        """A limit that is called redundant beside another is never the only one to block a call."""
+        rules = compile_rules([one, other])
+        reported = {p.line - 1 for p in examine(rules).warnings if "redundant beside" in p.message}
+        for seed in range(4 if reported else 0):
+            draw = Random(seed)
+            now = [0.0]
+            manager = GateManager(rules.registry, clock=lambda now=now: now[0])
+            for number in range(30):
+                now[0] += draw.choice([0, 1800, 3600])
+                call = ToolCall(f"c{number}", draw.choice("aaaar"), {"x": draw.randrange(3)})
+                states = list(manager.states.values())
+                verdicts = classify_nets(rules.nets, states, call, clock=lambda now=now: now[0])
+                blocking = {place for place, v in enumerate(verdicts) if v.kind == "blocked"}
+                assert len(blocking) != 1 or not blocking & reported
+                decision = asyncio.run(manager.handle_tool_call(call, GateContext()))
+                if not decision.block:
+                    result = ToolResult(call.tool_call_id, call.tool_name, call.input)
+                    manager.handle_tool_result(result)
+
+
+class TestConditions:
+    """Calls that meet a condition, apart from those that do not."""
+
+    def test_none_is_ever_possible(self) -> None:
+        """Beside other rules: an error at the rule with the condition, though the tool can be called."""
+        found = findings('block test\nrequire test before deploy when input.env = "prod" # never')
+        assert [str(e) for e in found.errors] == [
+            "<rules>:2:1: no call of 'deploy' that meets this condition is ever possible\n"
+            '    require test before deploy when input.env = "prod" # never\n'
+            "    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+            "    forbidden together with line 1 (block test): change one of them"
+        ]
+        deploy = found.tools[1]
+        assert str(deploy.way) == "deploy (outside require-test-before-deploy)"
+        assert [(w.when, isinstance(w.way, Never)) for w in deploy.within] == [
+            ('input.env = "prod"', True)
+        ]
+
+    def test_for_want_of_a_tool(self) -> None:
+        """A prerequisite that does not exist is named."""
+        found = findings("require tset before deploy when input.n = 1", ["test", "deploy"])
+        assert found.errors[0].remedy == "there is no call to 'tset'"
+
+    def test_once_for_the_same_reason(self) -> None:
+        """A second rule with the condition is not complained of as well."""
+        found = findings(
+            "block x\nrequire x before d when input.n = 1\nrequire y before d when input.n = 1\n"
+            "limit d to 2 per session when input.n = 1"
+        )
+        assert [line for line, _ in lines(found.errors)] == [2]
+        assert found.warnings == ()
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "require test before deploy when input.n = 1",
+            "require x before d when input.n = 1\nblock x when input.n = 1",
+            "limit a to 2 per 1h when input.n = 1",
+            "require human-approval before a by 3 when input.n = 1",
+        ],
+    )
+    def test_what_is_possible_is_left_alone(self, text: str) -> None:
+        """With a way under the condition there is nothing to say; `within` has it."""
+        found = findings(text)
+        assert (found.errors, found.warnings) == ((), ())
+        assert [type(w.way) for tool in found.tools for w in tool.within] == [Way]
+
+    def test_blocked_under_opposite_conditions(self) -> None:
+        """It is said that the two block every call, not that no rule does."""
+        found = findings("block f when input.n = 1\nblock f when input.n != 1")
+        assert found.errors == ()
+        assert lines(found.warnings) == [(2, "with line 1 this blocks every call of 'f'")]
+
+    def test_a_smaller_limit_with_a_condition(self) -> None:
+        """It makes another redundant only where that applies nowhere else."""
+        message = "this limit is redundant beside a smaller one"
+        wide, narrow = "limit a to 3 per session when input.n > 0", "limit a to 5 per session"
+        assert lines(findings(f"{wide}\n{narrow} when input.n > 1").warnings) == [(2, message)]
+        for when in ("", " when input.n > -1", " when input.m > 1"):
+            found = findings(f"{wide}\n{narrow}{when}")
+            assert (found.errors, found.warnings) == ((), ())
+
+    def test_bounded_where_it_applies(self) -> None:
+        """A limit with a condition that other rules keep is pointed at, with what it is about."""
+        found = findings(
+            "limit a to 2 per session\nrequire a before b\nlimit b to 9 per session when input.n = 1"
+        )
+        (problem,) = found.errors
+        assert problem.message.endswith("let 'b' be called at most 2 times where it applies")
+
+
+class TestRedundant:
+    """Rules that block nothing the others let pass."""
+
+    def test_through_a_third(self) -> None:
+        """With one deploy a session, what its prerequisite required need not be required again."""
+        text = "require a before b\nrequire b before c\nlimit c to 1 per session\nrequire a before c"
+        message = "this rule is redundant: the others already block all that it blocks"
+        assert lines(findings(text).warnings) == [(4, message)]
+
+    def test_not_when_called_again(self) -> None:
+        """Without the limit it is not: a, b, a, b, c, then b's use is spent and a's is not."""
+        text = "require a before b\nrequire b before c\nrequire a before c"
+        assert findings(text).warnings == ()
+
+    @given(
+        st.lists(
+            st.sampled_from(
+                [
+                    "require a before b",
+                    "require b before c",
+                    "require a before c",
+                    "require c before d",
+                    "require a before d",
+                    "limit a to 2 per session",
+                    "limit c to 1 per session",
+                    "limit b to 1 per a",
+                    "limit d to 2 per session",
+                    "limit d to 3 per b",
+                ]
+            ),
+            min_size=2,
+            max_size=5,
+            unique=True,
+        )
+    )
+    @settings(max_examples=60, deadline=None)
+    def test_law(self, text: list[str]) -> None:
+        """A require rule is reported exactly when it alone never blocks a call; a limit only then."""
+        rules = compile_rules(text)
+        found = examine(rules)
+        warned = {p.line for p in found.warnings if "rule is redundant" in p.message}
+        limits = {p.line for p in (*found.warnings, *found.errors) if p.message.startswith("this limit")}
+        for number, line in enumerate(text, start=1):
+            if line.startswith("require"):
+                assert (number in warned) == (not alone_blocks(rules.nets, number - 1)), line
+            elif number in limits:
+                assert not alone_blocks(rules.nets, number - 1), line
+
+
+def alone_blocks(nets: tuple[SkillNet, ...], one: int) -> bool:
+    """Whether some reachable state has a call that only net `one` blocks, by trying all."""
+    start = tuple(tuple(auto_advance(net, net.initial_marking).items()) for net in nets)
+    seen = {start}
+    waiting = deque([start])
+    while waiting:
+        state = waiting.popleft()
+        for tool in "abcd":
+            after = list(state)
+            blocking: set[int] = set()
+            for position, net in enumerate(nets):
+                covering = [t for t in net.transitions if tool in t.tools]
+                enabled = [t for t in covering if is_enabled(dict(state[position]), t)]
+                if enabled:
+                    after[position] = tuple(fire(dict(state[position]), enabled[0]).items())
+                elif covering:
+                    blocking.add(position)
+            if blocking == {one}:
+                return True
+            if not blocking and tuple(after) not in seen:
+                seen.add(tuple(after))
+                waiting.append(tuple(after))
+    return False
+
+
+class TestMaps:
+    """Maps that never count."""
+
+    def test_repeated(self) -> None:
+        """The same map twice."""
+        found = findings("map x.path /a/ as n\nmap x.path /a/ as n\nblock n")
+        assert lines(found.warnings) == [(2, "the same map as in line 1")]
+
+    def test_forestalled(self) -> None:
+        """G-51: in a shell command the first map wins, so a longer word behind it is never met."""
+        found = findings("map bash.command rm as a\nmap bash.command rm-rf as b\nblock a\nblock b")
+        assert [line for line, _ in lines(found.warnings)] == [2]
+
+    def test_other_fields_have_many_names(self) -> None:
+        """G-50: elsewhere every map counts."""
+        found = findings("map x.path rm as a\nmap x.path rm-rf as b\nblock a\nblock b")
+        assert found.warnings == ()
+
+
+class TestTools:
+    """With the list of tools that exist."""
+
+    def test_misspelt(self) -> None:
+        """A name that is neither mapped nor a tool is pointed at, and what it makes impossible."""
+        found = findings("require tset before deploy", ["test", "deploy"])
+        (warning,) = found.warnings
+        assert (warning.column, warning.remedy) == (9, "did you mean 'test'?")
+        assert lines(found.errors) == [(1, "'deploy' can never be called, though no rule blocks it")]
+        assert found.errors[0].remedy == "there is no call to 'tset'"
+
+    def test_known_names(self) -> None:
+        """Mapped and dotted names of existing tools are known."""
+        text = "map bash.command x as y\nblock y\nblock slack.send\nblock bash"
+        assert findings(text, ["bash", "slack"]).warnings == ()
+
+    def test_map_of_no_tool(self) -> None:
+        """A map of a tool that does not exist is pointed at."""
+        found = findings("map bsh.command x as y\nblock y", ["bash"])
+        assert found.warnings[0].message == "'bsh' is not among the tools"
+
+
+class TestReport:
+    """Every gated tool, its way and how often."""
+
+    def test_ready_made(self) -> None:
+        """The ready-made deploy rules: the way with its approval, and one call a session."""
+        found = examine(load_rules(library_rules("deploy")))
+        tools = {tool.name: tool for tool in found.tools}
+        assert isinstance(tools["deploy"].way, Way)
+        assert str(tools["deploy"].way) == "lint → test → deploy (approval)"
+        assert tools["deploy"].most == Most(1, 1)
+        assert tools["test"].most.unlimited
+        assert found.errors == ()
+
+    @pytest.mark.parametrize("count", [1, 3, 1_000_000])
+    def test_most_of_a_chain(self, count: int) -> None:
+        """G-56: the most calls follow through other tools, whatever the number."""
+        found = findings(f"limit a to {count} per session\nrequire a before b\nrequire b before c")
+        assert found.tools[-1].most == Most(count, count)

@@ -1,0 +1,72 @@
+"""Maps by which an `echo` unlocks what only the command itself should."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.engine.net.net import ToolCall
+from interlock.rules import Problem, compile_rules
+from interlock.rules.analysis.findings import examine
+
+
+def warned(text: str) -> list[Problem]:
+    return [w for w in examine(compile_rules(text)).warnings if "counts as" in w.message]
+
+
+class TestMentions:
+    def test_of_what_unlocks_are_named(self) -> None:
+        """The warning stands at the pattern, names what is unlocked, and says what to write."""
+        text = "map bash.command ./test as test\nrequire test before deploy"
+        assert [str(w) for w in warned(text)] == [
+            "<rules>:1:18: 'echo ./test' counts as 'test' too, and unlocks 'deploy'\n"
+            "    map bash.command ./test as test\n"
+            "                     ^^^^^^\n"
+            "    write /^\\.\\/test(\\s|$)/ to look only where a command begins"
+        ]
+
+    def test_of_what_refills_are_named(self) -> None:
+        """A budget that a mention restores is as open as a gate that it unlocks."""
+        [found] = warned("map shell sh.line review as review\nlimit push to 1 per review")
+        assert found.message == "'echo review' counts as 'review' too, and unlocks 'push'"
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "map bash.command rm as rm\nblock rm",
+            "map bash.command deploy as deploy\nrequire human-approval before deploy",
+            "map bash.command /^\\.\\/test(\\s|$)/ as test\nrequire test before deploy",
+            "map bash.command /^make\\stest/i as test\nrequire test before deploy",
+            "map mail.subject reviewed as review\nrequire review before send",
+            "map bash.command test as test\nrequire test before test",
+        ],
+    )
+    def test_that_do_no_harm_are_left_alone(self, text: str) -> None:
+        """What forbids may be met anywhere; an anchored pattern and a field of plain text are meant."""
+        assert warned(text) == []
+
+    def test_of_a_regular_expression(self) -> None:
+        """A pattern without an anchor is met wherever it stands."""
+        [found] = warned("map bash.command /make\\s+test/ as test\nrequire test before deploy")
+        assert found.message.startswith("a command that only mentions it counts as 'test' too")
+
+    @given(st.text(st.characters(codec="ascii", exclude_categories=["Cc", "Zs"]), min_size=1, max_size=8))
+    @settings(max_examples=200, deadline=None)
+    def test_the_remedy_holds(self, word: str) -> None:
+        """What is told is true: the echo has the name, and with the proposed pattern it has not."""
+        word = word.replace("#", "").replace("/", "").replace('"', "").replace("'", "") or "x"
+        rule = "require name before deploy"
+        for found in warned(f"map bash.command {word} as name\n{rule}"):
+            pattern = found.remedy.split(" ")[1]
+            anchored = compile_rules(f"map bash.command {pattern} as name\n{rule}")
+            loose = compile_rules(f"map bash.command {word} as name\n{rule}")
+            quoted = f"echo '{word}'"
+            assert "name" in loose.resolve(ToolCall("c", "bash", {"command": quoted}))
+            assert "name" not in anchored.resolve(ToolCall("c", "bash", {"command": quoted}))
+
+    def test_the_remedy_still_finds_the_command(self) -> None:
+        """The proposed pattern meets the command where it is run, alone or among others."""
+        rules = compile_rules("map bash.command /^\\.\\/test(\\s|$)/ as test\nrequire test before deploy")
+        for command in ("./test", "./test -q", "cd app && ./test", "sudo ./test", "sh -c './test -q'"):
+            assert "test" in rules.resolve(ToolCall("c", "bash", {"command": command})), command

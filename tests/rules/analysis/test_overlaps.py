@@ -1,0 +1,265 @@
+"""What `interlock check` says of conditions, and of rules that they make superfluous."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.engine.verify import Never, Way
+from interlock.rules import Problem, compile_rules
+from interlock.rules.analysis.findings import Findings, examine
+
+ASKS = "require human-approval before a"
+
+
+def findings(text: str) -> Findings:
+    return examine(compile_rules(text))
+
+
+def said(problems: tuple[Problem, ...]) -> list[tuple[int, str]]:
+    return [(p.line, p.message) for p in problems]
+
+
+class TestConditions:
+    """One condition by itself."""
+
+    def test_that_never_hold(self) -> None:
+        """The warning stands at the condition and says where the rule applies all the same."""
+        [found] = findings("block a when (input.n < 1 and input.n > 5) # never").warnings
+        assert str(found) == (
+            "<rules>:1:15: this condition never holds\n"
+            "    block a when (input.n < 1 and input.n > 5) # never\n"
+            "                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+            "    the rule applies only where input.n is missing or of another kind: mend it"
+        )
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "require a before b when input.a = 1 and input.a = 2",
+            f"{ASKS} when input.x in []",
+            'limit a to 3 per 1h when input.x = "y" and not input.x = "y"',
+        ],
+    )
+    def test_of_any_rule(self, text: str) -> None:
+        """Every kind of rule is looked at."""
+        assert said(findings(text).warnings) == [(1, "this condition never holds")]
+
+    def test_that_always_hold(self) -> None:
+        """What does not restrict a rule is better left out."""
+        [found] = findings("block a when input.x = 1 or input.x != 1").warnings
+        assert (found.message, found.column, found.length) == ("this condition always holds", 14, 27)
+
+    def test_with_wildcards_in_a_folder(self) -> None:
+        """`under` takes a folder, and a star in it for a star."""
+        [found] = findings('block w when input.path not under "src/**" and input.x = 1').warnings
+        assert found.message == "'src/**' is taken as a folder of that very name"
+        assert (found.column, found.length) == (14, 29)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "block a when input.x = 1",
+            "block a when input.x > 1 and input.x < 2",
+            'block a when input.p under "src" and input.p not under "src/vendor"',
+            'block a when input.c matches /a/ and input.c matches /b/ and input.d not contains "x"',
+            "block a when " + " and ".join(f"(input.a{i} = 1 or input.b{i} = 1)" for i in range(30)),
+        ],
+    )
+    def test_that_say_something_are_left_alone(self, text: str) -> None:
+        """Nothing is claimed that is not proved."""
+        found = findings(text)
+        assert (found.errors, found.warnings) == ((), ())
+
+
+class TestBlocks:
+    """A conditional block beside other rules."""
+
+    def test_leaves_the_tool_usable(self) -> None:
+        """What is blocked under a condition can be called outside of it, and rules about it matter."""
+        found = findings(
+            f'block a when input.env = "prod"\n{ASKS}\nlimit a to 3 per session\n'
+            "require b before a\nrequire a before c"
+        )
+        assert (found.errors, found.warnings) == ((), ())
+        assert all(isinstance(tool.way, Way) and tool.blocked is None for tool in found.tools)
+
+    @pytest.mark.parametrize(
+        "rule",
+        [
+            f"{ASKS} when input.n = 1",
+            f"{ASKS} when input.n < 2 and input.m = 1",
+            "limit a to 3 per session when input.n in [1, 0]",
+            "limit a to 3 per 1h when input.n = 1",
+            "require b before a when input.n = 1",
+            "block a when input.n = 1",
+        ],
+    )
+    def test_leaves_nothing_to_rules_that_it_covers(self, rule: str) -> None:
+        """A rule about nothing but blocked calls can never matter, wherever it stands."""
+        block = "block a when input.n < 5"
+        for text, line in ((f"{block}\n{rule}", 2), (f"{rule}\n{block}", 1)):
+            found = findings(text)
+            assert found.errors == ()
+            [warning] = found.warnings
+            assert said((warning,)) == [
+                (line, "this rule can never matter: whatever it is about is blocked")
+            ]
+            assert f"line {3 - line} ({block})" in warning.remedy
+
+    def test_covered_by_all_of_them(self) -> None:
+        """A block without a condition makes one with a condition superfluous."""
+        found = findings("block a when input.n = 1\nblock a")
+        assert said(found.warnings) == [
+            (1, "this rule can never matter: whatever it is about is blocked")
+        ]
+
+    def test_without_a_condition_is_an_error_beside_other_rules(self) -> None:
+        """A rule with a condition never meets a call either where all are blocked."""
+        found = findings(f"block a\n{ASKS} when input.n = 1")
+        assert said(found.errors) == [(2, "no call can ever meet this rule: 'a' is blocked")]
+
+    def test_together_block_everything(self) -> None:
+        """Two blocks of which one always applies are one without a condition."""
+        found = findings("block a when input.n < 5\nblock b\nblock a when input.n >= 3")
+        assert said(found.warnings) == [(3, "with line 1 this blocks every call of 'a'")]
+        assert found.warnings[0].remedy == "write: block a"
+        assert findings("block a when input.n < 5\nblock a when input.n > 5").warnings == ()
+
+    def test_of_other_tools_do_not_matter(self) -> None:
+        """Only rules about the same name are compared."""
+        assert findings(f"block b when input.n = 1\n{ASKS} when input.n = 1").warnings == ()
+
+
+class TestApprovals:
+    """Two rules that ask about one tool."""
+
+    @pytest.mark.parametrize(
+        ("first", "later", "how"),
+        [
+            ("", "by 2", " with another number of people"),
+            ("within 1h", "within 2h", " with another time"),
+            ("risk low", "", " with another risk"),
+            ("no grants risk low", "risk high", " with another risk and other words on grants"),
+        ],
+    )
+    @pytest.mark.parametrize("when", ["", " when input.n = 1"])
+    def test_about_the_same_calls(self, first: str, later: str, how: str, when: str) -> None:
+        """Each call is asked for twice, and in two ways; which differ is said."""
+        found = findings(f"{ASKS} {first}{when}\n{ASKS} {later}{when}")
+        assert found.errors == ()
+        assert said(found.warnings) == [
+            (2, f"line 1 asks about the same calls{how}: each is asked for twice")
+        ]
+
+    def test_in_other_words(self) -> None:
+        """Conditions that come to the same are the same."""
+        found = findings(f"{ASKS} when input.n = 1\n{ASKS} when not input.n != 1")
+        assert said(found.warnings) == [(2, "line 1 asks about the same calls: each is asked for twice")]
+
+    @pytest.mark.parametrize(
+        ("first", "later", "line"), [("", " when input.n = 1", 2), (" when input.n = 1", "", 1)]
+    )
+    def test_of_which_one_covers_the_other(self, first: str, later: str, line: int) -> None:
+        """The narrower rule is warned of, and who asks as well is named."""
+        found = findings(f"{ASKS} risk low{first}\n{ASKS} risk high{later}")
+        message = f"line {3 - line} asks about these calls too: each is asked for twice"
+        assert said(found.warnings) == [(line, message)]
+
+    def test_apart_are_left_alone(self) -> None:
+        """Rules whose conditions exclude each other, or may overlap, are no mistake."""
+        assert findings(f"{ASKS} when input.n < 1\n{ASKS} when input.n >= 1").warnings == ()
+        assert findings(f"{ASKS} when input.n < 3\n{ASKS} when input.m = 1").warnings == ()
+
+    def test_repeated_are_told_once(self) -> None:
+        """G-43: the same rule twice is one warning, as ever."""
+        found = findings(f"{ASKS} when input.n = 1\n{ASKS} when input.n = 1")
+        assert said(found.warnings) == [(2, "the same rule as in line 1")]
+
+
+class TestLimits:
+    """Sliding limits."""
+
+    def test_are_no_tools_to_call(self) -> None:
+        """A time is not taken for a tool that can or cannot be called."""
+        found = examine(compile_rules("limit a to 3 per 1h"), ["a"])
+        assert (found.errors, found.warnings) == ((), ())
+        assert [tool.name for tool in found.tools] == ["a"]
+        assert found.tools[0].most.unlimited
+
+    def test_beside_tighter_ones(self) -> None:
+        """No fewer calls in no more time are never reached."""
+        message = "this limit is redundant beside a tighter one"
+        found = findings(
+            "limit a to 5 per 1h\nlimit a to 10 per 1h\nlimit a to 5 per 30m\nlimit a to 8 per 1d"
+        )
+        assert said(found.warnings) == [(2, message), (3, message)]
+        apart = "limit a to 5 per 1h when input.n = 1\nlimit a to 10 per 1h"
+        assert findings(apart).warnings == ()
+
+    def test_do_not_bound_a_session(self) -> None:
+        """What comes back with time does not make another limit unreachable."""
+        found = findings(
+            "limit a to 2 per 1h\nlimit a to 10 per session\nrequire a before b\nlimit b to 5 per session"
+        )
+        assert (found.errors, found.warnings) == ((), ())
+
+    @pytest.mark.parametrize(
+        ("scope", "meant"),
+        [
+            ("90", "90m"),
+            ("minute", "1m"),
+            ("1hour", "1h"),
+            ("15min", "15m"),
+            ("1h30m", "90m"),
+            ("Session", "session"),
+            ("1w", "7d"),
+        ],
+    )
+    def test_that_look_like_times_are_pointed_out(self, scope: str, meant: str) -> None:
+        """A word that is nearly a time is a tool's name, and probably meant as a time."""
+        [warning] = compile_rules(f"limit a to 3 per {scope}").warnings
+        assert warning.message == f"'{scope}' is taken as a tool whose success restores the budget"
+        assert warning.remedy == f"did you mean '{meant}'?"
+        assert (warning.column, warning.length) == (18, len(scope))
+
+
+class TestOneField:
+    """Rules that want one field to be this or that."""
+
+    @pytest.mark.parametrize(
+        ("one", "other", "forbidden"),
+        [
+            ('input.env != "x"', 'input.env not in ["y", "z"]', True),
+            ('input.env != "x"', 'input.env not in ["x", "z"]', False),
+            ('input.env = "x"', 'input.env = "y"', False),
+            ("input.n != 1", "input.n != 1.0", False),
+            ("input.n != 1", "input.n != true", True),
+        ],
+    )
+    def test_no_value_is_left(self, one: str, other: str, forbidden: bool) -> None:
+        """G-10: whatever the field is, one of two rules forbids it; `true` is not 1."""
+        [tool] = findings(f"block a when {one}\nblock a when {other}").tools
+        assert isinstance(tool.way, Never) == forbidden
+
+    def test_only_within_what_another_forbids(self) -> None:
+        """G-10: a rule about one value, under another that takes all but a different one."""
+        rules = 'block b when input.env != "x"\nrequire a before b when input.env = "y"'
+        assert "this rule is redundant: the others already block all that it blocks" in [
+            message for _, message in said(findings(rules).warnings)
+        ]
+        assert findings(rules.replace('"y"', '"x"')).warnings == ()
+
+
+class TestPlaces:
+    """Warnings stand where they belong, in lines with conditions too."""
+
+    def test_of_a_word_that_the_condition_has_as_well(self) -> None:
+        """The tool is pointed at, not a word of the condition."""
+        [warning] = compile_rules('block b, when input.x = "b, # b,"').warnings
+        assert (warning.column, warning.length) == (7, 2)
+
+    def test_of_a_whole_rule_with_a_text(self) -> None:
+        """A rule goes on behind a `#` that stands in a text, up to its comment."""
+        line = 'block a when input.x = "y # z"'
+        [warning] = compile_rules(f"{line}\n  {line}  # again").warnings
+        assert (warning.line, warning.column, warning.length) == (2, 3, len(line))

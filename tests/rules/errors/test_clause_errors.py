@@ -1,0 +1,144 @@
+"""What is said of faulty options and conditions: message, place, remedy."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.rules import Problem, RuleError, compile_rules
+
+from ..support import faulty_conditions, faulty_options
+
+ASKS = "require human-approval before b "
+BLOCK = "block a when "
+OPTIONS = [(text, ASKS, said) for text, *said in faulty_options.TABLE]
+CONDITIONS = [(BLOCK + text, BLOCK, said) for text, *said in faulty_conditions.TABLE]
+FAULTS = [*OPTIONS, *CONDITIONS]
+
+
+def problems_of(text: str) -> tuple[Problem, ...]:
+    with pytest.raises(RuleError) as caught:
+        compile_rules(text)
+    return caught.value.problems
+
+
+def marked(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """A line without its marks, and column and length of what each pair of them encloses."""
+    plain, places, opened = "", [], []
+    for character in text:
+        if character == "«":
+            opened.append((len(plain), len(places)))
+            places.append((0, 0))
+        elif character == "»":
+            start, number = opened.pop()
+            places[number] = (start + 1, max(1, len(plain) - start))
+        else:
+            plain += character
+    return plain, places
+
+
+class TestClauses:
+    @pytest.mark.parametrize(("faulty", "begins", "said"), FAULTS, ids=[f[0] for f in FAULTS])
+    def test_are_explained(self, faulty: str, begins: str, said: list[str]) -> None:
+        """G-40: each fault of an option or a condition has its words, its exact place and a remedy."""
+        line, places = marked(faulty)
+        problems = problems_of(line)
+        assert [(p.column, p.length) for p in problems] == places
+        remedies = [text.replace("→ ", f"write: {begins}", 1) for text in said[1::2]]
+        assert [(p.message, p.remedy) for p in problems] == list(zip(said[::2], remedies, strict=True))
+
+    def test_are_looked_at_widely(self) -> None:
+        """G-40: more than two hundred faults are held, each of them once."""
+        assert len({text for text, *_ in FAULTS}) == len(FAULTS) > 200
+
+    @pytest.mark.parametrize("faulty", [f[0] for f in FAULTS if f[0].count("«") == 1])
+    def test_are_mended_by_the_line_proposed(self, faulty: str) -> None:
+        """G-40: the line that an error proposes compiles."""
+        (problem,) = problems_of(marked(faulty)[0])
+        proposed = problem.remedy.partition("write: ")[2]
+        if proposed and "<tool>" not in proposed:
+            assert len(compile_rules(proposed)) == 1
+
+    def test_come_together(self) -> None:
+        """G-40: one reading finds what is wrong in count, time and condition, in every line."""
+        text = (
+            "limit a to x per 0h when input.a == 1\nblock b when\n"
+            "require human-approval before c risk huge by 0 when input.a in 5 and input.b matches /(/"
+        )
+        found = [(p.line, p.column) for p in problems_of(text)]
+        assert found == [(1, 12), (1, 18), (1, 34), (2, 13), (3, 38), (3, 46), (3, 64), (3, 87)]
+
+    @pytest.mark.parametrize("words", ["within 15m", "risk low", "no grants", "by 2"])
+    def test_that_stand_twice_are_said_to(self, words: str) -> None:
+        """Each option stands once, in whatever order, and the proposal drops the second."""
+        other = {"within 15m": "risk high", "risk low": "by 3"}.get(words, "within 1h")
+        (problem,) = problems_of(f"{ASKS}{words} {other} {words} when input.a = 1")
+        assert problem.message.endswith("is given twice")
+        assert problem.remedy == f"write: {ASKS}{words} {other} when input.a = 1"
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            "(" * 50_000,
+            "not " * 50_000,
+            '"' * 100_000,
+            r"\"" * 50_000,
+            "/" * 100_000,
+            "/ " * 50_000,
+            "input.a = 1 and " * 20_000,
+            "input." * 20_000,
+            "input.a in [" + "1," * 50_000,
+            "=" * 100_000,
+            'input.a = "' + "\\" * 99_999,
+            "input.n = " + "9" * 100_000,
+        ],
+        ids=range(12),
+    )
+    def test_of_very_long_lines_are_told_shortly(self, body: str) -> None:
+        """G-40: a condition of a hundred thousand characters is explained in a few lines."""
+        problems = problems_of(BLOCK + body)
+        assert len(problems) == 1
+        assert len(str(problems[0])) < 900
+
+
+WORDS = [
+    *("when", "by", "within", "risk", "no", "grants", "high", "15m", "2", "1h", "not", "and", "or"),
+    *("input.a", "input", "=", "!=", "<", ">=", "in", "contains", "matches", "under", "(", ")", "["),
+    *("]", ",", '"x # y"', '"', '"\\"', "/x y/", "/(", "/", "1", "-1.5e3", "true", "null", "prod", "#"),
+    *("'", "==", "&&", "!", "工具", "\u2028", "/a/i", "human-approvals", "before"),
+]
+HEADS = [
+    "block a",
+    "require human-approval before b",
+    "limit a to 2 per 1h",
+    "require 2",
+    "require a before b",
+]
+
+
+class TestAnyLine:
+    @given(
+        st.sampled_from(HEADS), st.lists(st.sampled_from(WORDS), max_size=12), st.sampled_from(["", " "])
+    )
+    def test_compiles_or_is_explained(self, head: str, words: list[str], gap: str) -> None:
+        """G-40: lines that are nearly conditions are answered with nets or an error at its place."""
+        line = f"{head} {gap.join(words) if gap else ' '.join(words)}"
+        try:
+            rules = compile_rules(line)
+        except RuleError as error:
+            for problem in error.problems:
+                assert 1 <= problem.column <= len(line) + 1
+                assert problem.length >= 1
+                assert problem.message
+                assert "^" in str(problem)
+        else:
+            assert all("^" in str(warning) for warning in rules.warnings)
+
+    @given(st.text(st.characters(exclude_characters="\n")))
+    def test_of_any_characters(self, text: str) -> None:
+        """G-40: no text behind `when` is answered with anything else."""
+        with contextlib.suppress(RuleError):
+            assert len(compile_rules(f"{BLOCK}{text}")) == 1

@@ -1,0 +1,176 @@
+"""What a faulty file of scenarios is answered with, and that nothing else ever comes back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.rules import Problem, RuleError
+from interlock.rules.errors.scenario_errors import USAGE
+from interlock.rules.scenarios.scenarios import parse_scenarios
+
+from ..support.faulty_scenarios import FILES, HEAD, LINES
+
+
+def failure(text: str) -> RuleError | None:
+    """Why `text` is no file of scenarios; anything but a rule error passes through."""
+    try:
+        parse_scenarios(text)
+    except RuleError as error:
+        return error
+    return None
+
+
+def problems_of(text: str) -> tuple[Problem, ...]:
+    error = failure(text)
+    assert error is not None
+    return error.problems
+
+
+def marked(text: str) -> tuple[str, list[tuple[int, int, int]]]:
+    """The text without the marks, and line, column and length of what each pair of them encloses."""
+    plain, *rest = text.split("«")
+    places: list[tuple[int, int, int]] = []
+    for piece in rest:
+        culprit, _, after = piece.partition("»")
+        start = plain.rpartition("\n")[2]
+        places.append((plain.count("\n") + 1, len(start) + 1, max(1, len(culprit))))
+        plain += culprit + after
+    return plain, places
+
+
+class TestPlaceAndMessage:
+    """G-40 for scenarios."""
+
+    @pytest.mark.parametrize(
+        ("faulty", "messages"),
+        [*((HEAD + text, said) for text, *said in LINES), *((text, said) for text, *said in FILES)],
+    )
+    def test_is_exact(self, faulty: str, messages: list[str]) -> None:
+        """G-40: every fault of a file of scenarios has its message at its place, and a remedy."""
+        text, places = marked(faulty)
+        problems = problems_of(text)
+        assert [(p.line, p.column, p.length) for p in problems] == (places or [(0, 0, 0)])
+        assert [p.message for p in problems] == messages
+        assert all(p.text == text.split("\n")[p.line - 1].rstrip("\r") for p in problems if p.line)
+        assert all(p.remedy or p.message.startswith("unknown keyword") for p in problems)
+
+    def test_is_looked_for_widely(self) -> None:
+        """G-40: about a hundred faults are held, each of them once."""
+        faulty = [*(HEAD + text for text, *_ in LINES), *(text for text, *_ in FILES)]
+        assert len(set(faulty)) == len(faulty) > 90
+
+    def test_a_name_that_cannot_be_read_is_told_once(self) -> None:
+        """G-40: two scenarios whose names are faulty are not also two of one name."""
+        faulty = HEAD + 'scenario "\\y"\ncall a\nscenario "\\z"\ncall a'
+        assert [(p.line, p.column) for p in problems_of(faulty)] == [(4, 11), (6, 11)]
+
+    @pytest.mark.parametrize(
+        ("line", "column", "length"),
+        [
+            ("x" * 100_000, 1, 100_000),
+            (f"call {'x' * 100_000} a", 100_008, 1),
+            (f"call x a 1 {'b' * 100_000} 2 {'b' * 100_000} 3", 100_015, 100_000),
+            (f"call x{' a 1' * 1_000} b", 4_009, 1),
+            (f"expect block {'x' * 100_000}", 14, 100_000),
+            (f'deny "{"x" * 100_000}', 6, 100_001),
+            (f'deny "{"x" * 100_000}\\q"', 100_007, 1),
+            (f"switch {'x' * 100_000} of", 100_009, 2),
+            (f"approve {'a ' * 50_000}", 9, 1),
+        ],
+        ids=range(9),
+    )
+    def test_of_very_long_lines(self, line: str, column: int, length: int) -> None:
+        """G-40: words and lines of many thousand characters are placed as exactly, and shown in part."""
+        problem = problems_of(HEAD + line)[-1]
+        assert (problem.line, problem.column, problem.length) == (4, column, length)
+        assert len(str(problem)) < 700
+
+
+PIECES = [
+    *USAGE,
+    *("allow", "ask", "block", "on", "off", "enforce", "shadow", "fails", "a", "b.rules", "1", "-1.5e3"),
+    *(
+        "true",
+        "NaN",
+        "1e999",
+        "[1]",
+        '"x"',
+        '"a b # c"',
+        '""',
+        '"',
+        '"\\q"',
+        '"\\ud800"',
+        '"a"b',
+        "#",
+        "\\",
+    ),
+]
+BLANKS = ["\n", "\r\n", "\r", "\t", " ", "\u3000", "\u2028", "\x00", "\x85", "\x0b", "\n\n", "\ufeff"]
+PIECE = st.one_of(st.sampled_from(PIECES), st.text(max_size=5))
+STATEMENT = st.builds(
+    lambda keyword, rest: " ".join([keyword, *rest]),
+    st.sampled_from([*USAGE]),
+    st.lists(PIECE, max_size=6),
+)
+LINE = st.one_of(STATEMENT, st.lists(PIECE, max_size=5).map(" ".join), st.sampled_from(BLANKS))
+
+
+def read_or_explain(text: str) -> None:
+    error = failure(text)
+    if error is None:
+        file = parse_scenarios(text)
+        assert file.uses
+        assert file.scenarios
+        for scenario in file.scenarios:
+            for spot in (scenario.spot, *(step.spot for step in scenario.steps)):
+                assert spot.text == text.split("\n")[spot.line - 1].rstrip("\r")
+                assert 1 <= spot.column <= spot.column + spot.length - 1 <= len(spot.text)
+        return
+    lines = text.split("\n")
+    assert error.problems
+    assert list(error.problems) == sorted(error.problems, key=lambda p: (p.line, p.column))
+    for problem in error.problems:
+        assert problem.message
+        assert str(problem)
+        if problem.line == 0:
+            assert (problem.message, len(error.problems)) == ("holds no scenario", 1)
+            continue
+        assert 1 <= problem.line <= len(lines)
+        assert problem.text == lines[problem.line - 1].rstrip("\r")
+        assert 1 <= problem.column <= len(problem.text) + 1
+        assert problem.length >= 1
+        assert "^" in str(problem)
+
+
+class TestAnyText:
+    """Whatever a file holds, it is read or refused with places in it."""
+
+    @given(st.text())
+    @settings(deadline=None)
+    def test_of_any_characters(self, text: str) -> None:
+        """G-40: arbitrary text is read or explained."""
+        read_or_explain(text)
+
+    @given(st.booleans(), st.lists(LINE, max_size=8))
+    @settings(max_examples=400, deadline=None)
+    def test_of_almost_scenarios(self, headed: bool, lines: list[str]) -> None:
+        """G-40: lines that are nearly scenarios are read or explained, each at its place."""
+        read_or_explain((HEAD if headed else "") + "\n".join(lines))
+
+    @given(st.lists(STATEMENT, min_size=1, max_size=4))
+    @settings(max_examples=150, deadline=None)
+    def test_words_are_judged_alone(self, lines: list[str]) -> None:
+        """G-40: what is wrong with a line's words is the same alone and among others."""
+        whole = ("'use' stands", "another scenario", "a scenario without a call", "no rules to test")
+
+        def found(text: str) -> list[tuple[int, str]]:
+            error = failure(HEAD + text)
+            told = error.problems if error else ()
+            return [(p.column, p.message) for p in told if not p.message.startswith(whole)]
+
+        separate = [line for block in lines for line in block.split("\n")]
+        together = [told for told in found("\n".join(lines)) if told[1] != "nothing was called yet"]
+        alone = [told for line in separate for told in found(line) if told[1] != "nothing was called yet"]
+        assert together == alone

@@ -1,0 +1,317 @@
+"""Options and conditions of rules: what they say, and the nets they make."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine.core.condition import And, Compare, Condition, Not, Or, comparisons, holds, written
+from interlock.engine.core.rule import ApprovalRule, BlockRule, LimitRule, Rule, SequenceRule
+from interlock.engine.net.net import Transition
+from interlock.rules import compile_rules
+from interlock.rules.parse.conditions import read_condition
+from interlock.rules.parse.durations import seconds
+from interlock.rules.parse.lines import code, head
+from interlock.rules.parse.patterns import compile_regex
+
+ASKS = "require human-approval before b"
+A1 = Compare(("a",), "=", 1)
+B2 = Compare(("b",), "=", 2)
+C3 = Compare(("c",), "=", 3)
+
+
+def rule_of(text: str) -> Rule:
+    (net,) = compile_rules(text)
+    assert net.rule is not None
+    return net.rule
+
+
+def condition_of(text: str) -> Condition:
+    condition, wrong = read_condition(text)
+    assert wrong == []
+    assert condition is not None
+    return condition
+
+
+class TestOptions:
+    @pytest.mark.parametrize("order", permutations(["by 2", "within 15m", "risk high", "no grants"]))
+    def test_stand_in_any_order(self, order: tuple[str, ...]) -> None:
+        """Whatever comes first, the rule is the same."""
+        rule = rule_of(" ".join([ASKS, *order, 'when input.env = "prod"']))
+        expected = ApprovalRule(
+            "b",
+            rule.source,
+            Compare(("env",), "=", "prod"),
+            people=2,
+            within=900,
+            risk="high",
+            grants=False,
+        )
+        assert rule == expected
+
+    def test_are_left_out(self) -> None:
+        """Without options one person decides, as long as it takes, and may grant."""
+        rule = rule_of(ASKS)
+        assert rule == ApprovalRule("b", rule.source)
+        assert (rule.people, rule.within, rule.risk, rule.grants, rule.when) == (
+            1,
+            None,
+            None,
+            True,
+            None,
+        )
+
+    @pytest.mark.parametrize("count", range(1, 11))
+    @pytest.mark.parametrize("word", ["human-approval", "human-approvals"])
+    def test_say_how_many_people(self, count: int, word: str) -> None:
+        """`require N human-approvals before B` and `… by N` are one rule in two ways to say it."""
+        rule = rule_of(f"require {count} {word} before b risk low")
+        other = rule_of(f"{ASKS} by {count} risk low")
+        assert rule == ApprovalRule("b", rule.source, people=count, risk="low")
+        assert other == ApprovalRule("b", other.source, people=count, risk="low")
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("1s", 1),
+            ("90s", 90),
+            ("15m", 900),
+            ("1h", 3600),
+            ("2d", 172_800),
+            ("007m", 420),
+            ("365d", 31_536_000),
+        ],
+    )
+    def test_say_how_long(self, text: str, expected: int) -> None:
+        """Times are whole numbers with a unit, up to a year."""
+        assert seconds(text) == expected
+        assert rule_of(f"{ASKS} within {text}").within == expected
+
+    @pytest.mark.parametrize("text", ["0s", "00d", "366d", "31536001s", "8761h", "9" * 5000 + "s"])
+    def test_know_no_other_times(self, text: str) -> None:
+        """Nothing and more than a year are no times."""
+        assert seconds(text) is None
+
+    @pytest.mark.parametrize(
+        "word", ["by", "within", "risk", "no", "when", "grants", "1h", "human-approvals"]
+    )
+    def test_leave_words_to_tools(self, word: str) -> None:
+        """A tool may have any of the words for a name, wherever a tool stands."""
+        assert rule_of(f"block {word}").tool == word
+        assert rule_of(f"require human-approval before {word}").tool == word
+        assert rule_of(f"require human-approval before {word} no grants when input.a = 1").tool == word
+        assert rule_of(f"limit {word} to 2 per session").tool == word
+        sequence = rule_of(f"require {word} before {word}s")
+        assert (sequence.prerequisite, sequence.dependent) == (word, f"{word}s")
+
+    @pytest.mark.parametrize("word", ["when", "within", "by", "1hour", "90", "1w", "h", "1.5h", "1H"])
+    def test_leave_scopes_to_tools(self, word: str) -> None:
+        """What is no time restores a budget when it succeeds, as it always did."""
+        limit = rule_of(f"limit a to 2 per {word}")
+        assert (limit.scope, limit.window) == (word, None)
+
+    def test_times_are_no_tools(self) -> None:
+        """`per 1h` is a time, and no longer a tool of that name."""
+        assert rule_of("limit a to 2 per 1h").window == 3600
+
+
+class TestConditions:
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ('input.env = "prod"', Compare(("env",), "=", "prod")),
+            ('input.a.b-c.d_1!="x # y"', Compare(("a", "b-c", "d_1"), "!=", "x # y")),
+            ("input.n<-3", Compare(("n",), "<", -3)),
+            ("input.n <= 1.5e3", Compare(("n",), "<=", 1500.0)),
+            ('input.n > "a"', Compare(("n",), ">", "a")),
+            ("input.n>=0", Compare(("n",), ">=", 0)),
+            ("input.b = true", Compare(("b",), "=", True)),
+            ("input.b != false", Compare(("b",), "!=", False)),
+            ("input.b = null", Compare(("b",), "=", None)),
+            (r'input.t = "\"\\\u00e9\n"', Compare(("t",), "=", '"\\é\n')),
+            ('input.t = ""', Compare(("t",), "=", "")),
+            ("input.x in []", Compare(("x",), "in", ())),
+            ('input.x in ["a",1,true , null]', Compare(("x",), "in", ("a", 1, True, None))),
+            ('input.x not in ["a"]', Not(Compare(("x",), "in", ("a",)))),
+            ('input.x contains "a b"', Compare(("x",), "contains", "a b")),
+            ("input.x not contains 3", Not(Compare(("x",), "contains", 3))),
+            ('input.p under "src/"', Compare(("p",), "under", "src/")),
+            ('input.p not under "src/"', Not(Compare(("p",), "under", "src/"))),
+            ("input.c matches /a/", Compare(("c",), "matches", compile_regex("/a/"))),
+            ("input.c matches /rm -rf/i", Compare(("c",), "matches", compile_regex("/rm -rf/i"))),
+            ("input.c not matches /a/b/", Not(Compare(("c",), "matches", compile_regex("/a/b/")))),
+            (r"input.c matches /a\/ b/", Compare(("c",), "matches", compile_regex(r"/a\/ b/"))),
+            ("(input.c matches /(a|b)/)", Compare(("c",), "matches", compile_regex("/(a|b)/"))),
+            ("input.工具.é = 1", Compare(("工具", "é"), "=", 1)),
+            ("input.input.in = 1", Compare(("input", "in"), "=", 1)),
+            ("input.a\u3000=\u00a01", A1),
+            ("input.a = 1 # and (", A1),
+            ("((input.a = 1))", A1),
+            ("not input.a = 1", Not(A1)),
+            ("not not input.a = 1", Not(Not(A1))),
+            ("not(input.a = 1)", Not(A1)),
+            ("input.a = 1 and input.b = 2 and input.c = 3", And((A1, B2, C3))),
+            ("input.a = 1 or input.b = 2 or input.c = 3", Or((A1, B2, C3))),
+            ("input.a = 1 or input.b = 2 and input.c = 3", Or((A1, And((B2, C3))))),
+            ("input.a = 1 and input.b = 2 or input.c = 3", Or((And((A1, B2)), C3))),
+            ("(input.a = 1 or input.b = 2) and input.c = 3", And((Or((A1, B2)), C3))),
+            ("not input.a = 1 and input.b = 2", And((Not(A1), B2))),
+            ("not (input.a = 1 and input.b = 2)", Not(And((A1, B2)))),
+        ],
+    )
+    def test_are_read(self, text: str, expected: Condition) -> None:
+        """`not` binds closer than `and`, that closer than `or`; values are JSON's, and patterns RE2's."""
+        assert condition_of(text) == expected
+        assert rule_of(f"block x when {text}").when == expected
+
+    def test_know_true_from_one(self) -> None:
+        """`= true` and `= 1` are different conditions, and rules with them are."""
+        assert condition_of("input.a = true") != condition_of("input.a = 1")
+        assert condition_of("input.a in [1, 0]") != condition_of("input.a in [true, 0]")
+        assert condition_of("input.a = 1") == condition_of("input.a = 1.0")
+        both = compile_rules("block x when input.a = true\nblock x when input.a = 1")
+        assert both.warnings == ()
+
+    def test_know_where_they_stand(self) -> None:
+        """Each comparison has its place in the line, `not` and parentheses apart."""
+        line = '  block x when (input.a = 1 or input.b not in ["x", "y"]) # note'
+        condition, wrong = read_condition(line, 15)
+        assert wrong == []
+        places = [line[c.start : c.end] for c in comparisons(condition)]
+        assert places == ["input.a = 1", 'input.b not in ["x", "y"]']
+
+    def test_do_not_make_rules_differ_by_their_place(self) -> None:
+        """G-43: the same rule indented is the same rule."""
+        rules = compile_rules("block x when input.a = 1\n   block x  when  (input.a = 1)")
+        assert [w.message for w in rules.warnings] == ["the same rule as in line 1"]
+
+
+NAMES = st.sampled_from(["a", "b-c", "d_1", "工具", "in", "not", "input", "$x", "a/b", "x'y"])
+PATHS = st.lists(NAMES, min_size=1, max_size=3).map(tuple)
+NUMBERS = st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False))
+SCALARS = st.one_of(st.text(), NUMBERS, st.booleans(), st.none())
+PATTERNS = st.sampled_from(["/a/", "/rm -rf/i", r"/a\/ b/", "/(a|b)+/", "/a/b/", r"/\x23/", '/"/', "/,/"])
+COMPARISONS = st.one_of(
+    st.builds(Compare, PATHS, st.sampled_from(["=", "!="]), SCALARS),
+    st.builds(Compare, PATHS, st.sampled_from(["<", "<=", ">", ">="]), st.one_of(st.text(), NUMBERS)),
+    st.builds(Compare, PATHS, st.just("in"), st.lists(SCALARS, max_size=3).map(tuple)),
+    st.builds(Compare, PATHS, st.just("contains"), SCALARS),
+    st.builds(Compare, PATHS, st.just("matches"), PATTERNS.map(compile_regex)),
+    st.builds(Compare, PATHS, st.just("under"), st.text(min_size=1).filter(lambda t: "\0" not in t)),
+)
+CONDITIONS = st.recursive(
+    COMPARISONS,
+    lambda inner: st.one_of(
+        st.builds(Not, inner),
+        st.builds(And, st.lists(inner, min_size=2, max_size=3).map(tuple)),
+        st.builds(Or, st.lists(inner, min_size=2, max_size=3).map(tuple)),
+    ),
+    max_leaves=8,
+)
+
+
+class TestWritten:
+    @given(CONDITIONS)
+    def test_reads_back(self, condition: Condition) -> None:
+        """A condition that is written out and read again is the same, in a rule and by itself."""
+        text = written(condition)
+        assert condition_of(text) == condition
+        assert rule_of(f"require a before x when {text} # note").when == condition
+
+    @given(CONDITIONS, st.sampled_from([ASKS, "block x", "limit x to 2 per 1h", "require a before x"]))
+    def test_leaves_the_line_whole(self, condition: Condition, rule: str) -> None:
+        """A rule's text is found without its comment, and its tools before its condition."""
+        line = f"{rule} when {written(condition)}"
+        assert code(f"{line}  # a note") == line
+        assert head(f"{line}  # a note") == rule
+
+    @pytest.mark.parametrize(
+        "condition",
+        [
+            'input.a matches /"/ and input.a = "#"',
+            'input.a matches /"/i and (input.b = "# no note" or input.a = "/#")',
+            'input.a/b = "x" and input.c matches /a b"c/',
+            'input."a # b" matches /\\/"/ and input.c in ["#", "/"]',
+        ],
+    )
+    def test_leaves_signs_in_patterns_and_texts(self, condition: str) -> None:
+        """A quote in a pattern begins no text, a slash in a text or a field no pattern."""
+        assert condition_of(condition) is not None
+        assert code(f"block x when {condition}  # a note") == f"block x when {condition}"
+
+    @given(CONDITIONS)
+    def test_does_not_change_what_holds(self, condition: Condition) -> None:
+        """What is read back comes out the same of a call."""
+        call = {"a": 1, "b-c": {"a": "x"}, "d_1": "rm -rf", "in": None}
+        assert holds(condition_of(written(condition)), call) == holds(condition, call)
+
+
+WHEN = Compare(("e",), "=", "x")
+
+
+class TestNets:
+    @pytest.mark.parametrize(
+        ("text", "rule", "governs"),
+        [
+            ("block a", BlockRule("a"), ("a",)),
+            ("require a before b", SequenceRule("a", "b"), ("b",)),
+            ("require a before a", SequenceRule("a", "a"), ("a",)),
+            (ASKS, ApprovalRule("b"), ("b",)),
+            ("require 2 human-approvals before b", ApprovalRule("b", people=2), ("b",)),
+            ("limit a to 2 per session", LimitRule("a", 2, "session"), ("a",)),
+            ("limit a to 2 per b", LimitRule("a", 2, "b"), ("a",)),
+            ("limit a to 2 per 1h", LimitRule("a", 2, "1h", window=3600), ("a",)),
+        ],
+    )
+    def test_have_the_condition_of_their_rule(
+        self, text: str, rule: Rule, governs: tuple[str, ...]
+    ) -> None:
+        """A condition is about calls of the restricted tool, and changes nothing else of a net."""
+        (plain,) = compile_rules(text)
+        (net,) = compile_rules(f'{text} when input.e = "x"')
+        assert (plain.condition, plain.governs) == (None, ())
+        assert (net.condition, net.governs) == (WHEN, governs)
+        assert net.rule == type(rule)(
+            **{f: getattr(rule, f) for f in rule.__slots__ if f not in {"source", "when"}},
+            source=net.rule.source,
+            when=WHEN,
+        )
+        assert (net.name, net.places, net.transitions) == (plain.name, plain.places, plain.transitions)
+
+    def test_of_several_people(self) -> None:
+        """N people: a token each, all of which the call then takes; `approve` stands first."""
+        (net,) = compile_rules("require 3 human-approvals before b")
+        assert net.name == "approve-before-b"
+        assert net.places == ("idle", "ready", "approval")
+        assert net.transitions[1:] == (
+            Transition("approve", ("ready", "approval", "approval", "approval"), ("ready",), ("b",)),
+            Transition("person", ("ready",), ("ready", "approval"), ("b",), type="manual", partial=True),
+        )
+
+    def test_of_a_sliding_limit(self) -> None:
+        """What is spent comes back by itself, each use so long after it was made."""
+        (net,) = compile_rules("limit push to 3 per 15m")
+        assert net.name == "limit-push-3-per-15m"
+        assert net.initial_marking == {"idle": 1, "ready": 0, "budget": 3, "spent": 0}
+        assert net.transitions[1:] == (
+            Transition("do-push", ("ready", "budget"), ("ready", "spent"), ("push",)),
+            Transition("recover", ("spent",), ("budget",), after=900),
+        )
+
+    def test_are_keyed_apart(self) -> None:
+        """G-43: two rules of one tool under different conditions are two nets."""
+        rules = compile_rules("block a when input.x = 1\nblock a when input.x = 2\nblock a")
+        assert list(rules.registry) == ["block-a", "block-a#2", "block-a#3"]
+        assert rules.warnings == ()
+
+    def test_have_few_states(self) -> None:
+        """G-56: people that approve and tokens that age do not make the states many."""
+        rules = compile_rules(
+            "require 10 human-approvals before b\n"
+            "limit a to 1000000 per 365d when input.x = 1\nlimit a to 2 per 1s"
+        )
+        assert [v.reachable_states for v in rules.verification][1:] == [1_000_002, 4]
+        assert rules.verification[0].reachable_states <= 12

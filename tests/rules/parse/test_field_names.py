@@ -1,0 +1,87 @@
+"""Fields whose names are no plain words: `input."x.y"."a b"`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.engine.core.condition import Compare, Condition, comparisons, holds, untold, written
+from interlock.rules import compile_rules
+
+names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r"), max_size=6)
+
+
+def condition_of(text: str) -> Condition:
+    """The condition of a rule that blocks under it."""
+    condition = compile_rules(f"block a when {text}").nets[0].condition
+    assert condition is not None
+    return condition
+
+
+def path_of(text: str) -> tuple[str, ...]:
+    (compare,) = comparisons(condition_of(text))
+    return compare.path
+
+
+class TestReading:
+    """What a field in quotes is."""
+
+    @pytest.mark.parametrize(
+        ("field", "path"),
+        [
+            ('input."x.y"."a b"', ("x.y", "a b")),
+            ('input.a."b.c".d', ("a", "b.c", "d")),
+            ('input."#1"', ("#1",)),
+            ('input."say \\"no\\""', ('say "no"',)),
+            ('input."\\u0061\\\\"', ("a\\",)),
+            ('input.""', ("",)),
+            ('input."not"."when"', ("not", "when")),
+        ],
+    )
+    def test_names(self, field: str, path: tuple[str, ...]) -> None:
+        """G-40: a name in quotes is a JSON string, and stands among plain ones."""
+        assert path_of(f"{field} = 1") == path
+        assert path_of(f"not ({field}=1)") == path
+
+    def test_comment_behind_it(self) -> None:
+        """G-40: `#` in a name starts no comment, behind the condition it does."""
+        assert path_of('input."a#b" = 1 # input."c"') == ("a#b",)
+
+    def test_looks_there(self) -> None:
+        """G-10: it looks at the field of that name, not at one within another."""
+        condition = condition_of('input."x.y" = 1')
+        answers: list[tuple[dict[str, Any], bool | None]] = [
+            ({"x.y": 1}, True),
+            ({"x.y": 2}, False),
+            ({"x": {"y": 1}}, None),
+        ]
+        assert [holds(condition, value) for value, _ in answers] == [answer for _, answer in answers]
+
+    def test_why_it_cannot_be_told(self) -> None:
+        """G-60: the reason names the field as the rule does."""
+        assert untold(condition_of('input."a b".c = 1'), {}) == 'the call has no input."a b".c'
+
+
+class TestWriting:
+    """How a field is shown."""
+
+    @given(st.lists(names, min_size=1, max_size=3))
+    @settings(max_examples=200, deadline=None)
+    def test_reads_back(self, path: list[str]) -> None:
+        """G-40: whatever the names hold, what is written is read as the same field."""
+        shown = written(Compare(tuple(path), "=", 1))
+        assert shown.isprintable()
+        assert path_of(shown.removesuffix(" = 1") + " = 1") == tuple(path)
+
+    def test_quotes_where_needed(self) -> None:
+        """G-40: plain names stand without quotes, however the rule had them."""
+        assert written(condition_of('input."a"."b-c"."d e" = 1')) == 'input.a.b-c."d e" = 1'
+
+    @pytest.mark.parametrize("sign", ["\u202e", "\u200b", "\x1b", "\ufeff"])
+    def test_nothing_unseen(self, sign: str) -> None:
+        """G-40: what turns or hides text is written as an escape, so two names never look alike."""
+        shown = written(Compare((f"a{sign}",), "=", 1))
+        assert sign not in shown

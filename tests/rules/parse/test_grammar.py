@@ -1,0 +1,242 @@
+"""`grammar.lark` is the language: it parses, and says what was expected."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib.resources import files
+
+import pytest
+from lark import Lark, Token, Tree
+
+from interlock.rules import RuleError, compile_rules
+from interlock.rules.errors.statement_errors import faults
+from interlock.rules.parse.grammar import Grammar, grammar
+from interlock.rules.parse.statements import HUMAN, SESSION
+
+TEXT = files("interlock.rules.parse").joinpath("grammar.lark").read_text("utf-8")
+RULES = grammar("grammar.lark")
+
+# A line, its statement, and the type and text of the words that count.
+LINES = [
+    ("", "", []),
+    ("  # note", "", []),
+    ("block rm", "block", ["WORD rm"]),
+    ("block block # block", "block", ["WORD block"]),
+    ("block session", "block", ["WORD session"]),
+    ("require a before b", "sequence", ["WORD a", "WORD b"]),
+    ("require before before beforehand", "sequence", ["WORD before", "WORD beforehand"]),
+    ("require a before human-approval", "sequence", ["WORD a", "WORD human-approval"]),
+    ("require human-approvals before b", "sequence", ["WORD human-approvals", "WORD b"]),
+    ("require human-approval before b", "approval", ["WORD b"]),
+    ("limit a to 03 per session", "limit", ["WORD a", "COUNT 03", "SESSION session"]),
+    ("limit to to 3 per sessions", "limit", ["WORD to", "COUNT 3", "WORD sessions"]),
+    ("map x.y.z rm as as", "map", ["FIELD x.y.z", "LITERAL rm", "WORD as"]),
+    ("map x.. a/b as 3", "map", ["FIELD x..", "LITERAL a/b", "WORD 3"]),
+    ("map x.y /a/b/i as x.y", "map", ["FIELD x.y", "REGEX /a/b/i", "WORD x.y"]),
+    ("map shell x.y rm as z", "shell_map", ["FIELD x.y", "LITERAL rm", "WORD z"]),
+    ("map shell.y shell as shell", "map", ["FIELD shell.y", "LITERAL shell", "WORD shell"]),
+    ("map x.y /// as /c/", "map", ["FIELD x.y", "REGEX ///", "WORD /c/"]),
+    ("allow unclear bash", "allow", ["WORD bash"]),
+    ("allow unclear unclear # x", "allow", ["WORD unclear"]),
+    ("require 2 before b", "sequence", ["NUMBER 2", "WORD b"]),
+    ("limit a to 3 per 1h", "limit", ["WORD a", "COUNT 3", "DURATION 1h"]),
+    ("limit 1h to 3 per 1hour", "limit", ["WORD 1h", "COUNT 3", "WORD 1hour"]),
+    ("require human-approval before by", "approval", ["WORD by"]),
+    ("require 2 human-approvals before b", "people", ["NUMBER 2", "WORD b"]),
+    ("require 1 human-approval before b", "people", ["NUMBER 1", "WORD b"]),
+]
+
+# The same with options and conditions; of them the types of the words that count, flat.
+CLAUSES = [
+    ("block when when input.a", "block", ["WORD when", "CONDITION input.a"]),
+    ("block a when x # y", "block", ["WORD a", "CONDITION x # y"]),
+    ("require when before when when x", "sequence", ["WORD when", "WORD when", "CONDITION x"]),
+    ("require 2 before b when x", "sequence", ["NUMBER 2", "WORD b", "CONDITION x"]),
+    ("limit when to 1 per when when x", "limit", ["WORD when", "COUNT 1", "WORD when", "CONDITION x"]),
+    ("limit a to 1 per 1h when x", "limit", ["WORD a", "COUNT 1", "DURATION 1h", "CONDITION x"]),
+    ("require human-approval before b when x", "approval", ["WORD b", "CONDITION x"]),
+    ("require human-approval before b by 2", "approval", ["WORD b", "BY by", "NUMBER 2"]),
+    (
+        "require human-approval before b by 2 risk low",
+        "approval",
+        ["WORD b", "BY by", "NUMBER 2", "RISK risk", "LOW low"],
+    ),
+    (
+        "require human-approval before no risk medium when x",
+        "approval",
+        ["WORD no", "RISK risk", "MEDIUM medium", "CONDITION x"],
+    ),
+    (
+        "require human-approval before b within 15m no grants risk high when x",
+        "approval",
+        [
+            *("WORD b", "WITHIN within", "DURATION 15m", "NO no", "GRANTS grants"),
+            *("RISK risk", "HIGH high", "CONDITION x"),
+        ],
+    ),
+    (
+        "require 3 human-approvals before b no grants",
+        "people",
+        ["NUMBER 3", "WORD b", "NO no", "GRANTS grants"],
+    ),
+    (
+        "require 3 human-approval before b no grants",
+        "people",
+        ["NUMBER 3", "WORD b", "NO no", "GRANTS grants"],
+    ),
+    ("require 3 human-approvals before b when x", "people", ["NUMBER 3", "WORD b", "CONDITION x"]),
+    ("require 3 human-approval before b when x", "people", ["NUMBER 3", "WORD b", "CONDITION x"]),
+    (
+        "require 3 human-approvals before b risk low when x",
+        "people",
+        ["NUMBER 3", "WORD b", "RISK risk", "LOW low", "CONDITION x"],
+    ),
+    (
+        "require 3 human-approval before b risk low when x",
+        "people",
+        ["NUMBER 3", "WORD b", "RISK risk", "LOW low", "CONDITION x"],
+    ),
+]
+
+
+class TestProductions:
+    @pytest.mark.parametrize(("line", "statement", "words"), LINES)
+    def test_make_statements(self, line: str, statement: str, words: list[str]) -> None:
+        """A line is the statement the grammar has for it, with its words told apart."""
+        reading = RULES.read(line)
+        tree = reading.statement
+        assert (reading.fits, reading.unexpected) == (True, [])
+        assert (tree.data if tree else "") == statement
+        assert [f"{word.type} {word}" for word in (tree.children if tree else [])] == words
+
+    @pytest.mark.parametrize(("line", "statement", "words"), CLAUSES)
+    def test_take_options_and_a_condition(self, line: str, statement: str, words: list[str]) -> None:
+        """What follows a rule is told apart from its tools, and a condition is all the rest of a line."""
+        reading = RULES.read(line)
+        tree = reading.statement
+        assert reading.clean
+        assert tree.data == statement
+        assert [f"{word.type} {word}" for word in tree.scan_values(lambda _: True)] == words
+
+    def test_are_all_reached(self) -> None:
+        """No production of the grammar is without a line above, whether or not it shows in a tree."""
+        shown = re.sub(r"^\?", "", TEXT, flags=re.MULTILINE)
+        whole = Lark(shown, start="line", parser="lalr", keep_all_tokens=True)
+        # Lark makes a rule of its own of what may come several times, and hides it in trees.
+        productions = {
+            (rule.origin.name, *(re.sub(r"__\w+_star_\d+", "option", s.name) for s in rule.expansion))
+            for rule in whole.rules
+            if not rule.origin.name.startswith("__")
+        }
+        reached = {
+            (node.data, *(part.data if isinstance(part, Tree) else part.type for part in node.children))
+            for line, _, _ in (*LINES, *CLAUSES)
+            for node in whole.parse(line).iter_subtrees()
+        }
+        assert productions == {
+            tuple(part for at, part in enumerate(made) if part != "option" or made[at - 1] != "option")
+            for made in reached
+        }
+
+    # Another word for a number of people makes another statement.
+    @pytest.mark.parametrize("line", [line for line, kind, _ in LINES if kind not in {"", "people"}])
+    def test_say_where_a_word_is_wrong(self, line: str) -> None:
+        """G-40: a foreign word is found at its place, by what the grammar takes there."""
+        words = line.partition("#")[0].split()
+        for position in range(1, len(words) + 1):
+            wrong = [*words]
+            wrong[position - 1] = "?/"
+            reading = RULES.read(" ".join(wrong))
+            if not reading.unexpected:
+                assert Token("WORD", "?/") in reading.statement.children
+                continue
+            unexpected = reading.unexpected[0]
+            # Only `map` may go on in two ways, with `shell` or without.
+            forked = words[0] == "map"
+            assert forked or len(reading.unexpected) == 1
+            assert (unexpected.word, unexpected.position) == ("?/", position)
+            taken = {RULES.fixed(terminal) for terminal in unexpected.accepted}
+            assert (None in taken if forked else taken == {None}) or words[position - 1] in taken
+
+    @pytest.mark.parametrize("line", [line for line, statement, _ in LINES if statement])
+    def test_say_where_a_line_is_too_long_or_too_short(self, line: str) -> None:
+        """G-40: each beginning of a statement is one without its end, and more words are too many."""
+        words = line.partition("#")[0].split()
+        for count in range(1, len(words)):
+            assert not RULES.read(" ".join(words[:count])).fits
+        assert not RULES.read(" ".join([*words, "?"])).fits
+        assert len(RULES.read(" ".join([*words, "?", "?"])).words) == len(words) + 2
+
+
+class TestOneSource:
+    def test_a_word_is_changed_in_the_grammar_alone(self) -> None:
+        """Another keyword there is another language, and the errors speak it."""
+        other = Grammar(TEXT.replace('"block"', '"forbid"').replace('"to"', '"up-to"'))
+
+        def messages(line: str) -> list[str]:
+            return [fault.message for fault in faults(line, other.read(line), other)]
+
+        assert messages("forbid x") == messages("limit a up-to 3 per b") == []
+        assert messages("block x") == [
+            "unknown keyword 'block'. Expected 'map', 'require', 'limit', or 'forbid'"
+        ]
+        assert messages("forbid") == ["'forbid <tool>' expects 2 tokens, got 1"]
+        assert messages("limit a to 3 per b") == ["expected 'up-to' at position 3, got 'to'"]
+        assert messages("limit a") == ["'limit <tool> up-to <N> per <scope>' expects 6 tokens, got 2"]
+
+    def test_an_added_statement_needs_no_table(self) -> None:
+        """A statement that only the grammar knows is read, and its errors explained, like the others."""
+        other = Grammar(
+            TEXT.replace("| block\n", '| block\n | pause\npause: "pause" tool ("at" | "in") name\n')
+        )
+        line = "pause x on y"
+        assert other.read("pause x in y").statement == Tree(
+            "pause", [Token("WORD", "x"), Token("WORD", "y")]
+        )
+        (fault,) = faults(line, other.read(line), other)
+        assert (fault.start, fault.length) == (8, 2)
+        assert fault.message == "expected 'at' or 'in' at position 3, got 'on'"
+
+    @pytest.mark.parametrize("word", [HUMAN, SESSION])
+    def test_words_with_a_meaning_are_those_of_the_grammar(self, word: str) -> None:
+        """What the checks beside the grammar look for is a word of the grammar."""
+        assert f'"{word}"' in TEXT
+
+    def test_every_statement_is_made(self) -> None:
+        """Each line that the grammar takes is a rule, a map or an allowance; none fails later."""
+        for line, statement, _ in LINES:
+            if line == "allow unclear unclear # x":
+                continue
+            rules = compile_rules(f"{line}\nblock x")
+            assert len(rules) == (2 if statement not in {"", "map", "shell_map", "allow"} else 1)
+
+
+class TestStatements:
+    def test_hold_plain_text(self) -> None:
+        """Rules keep nothing of the parser: their words are `str` and no kind of it."""
+        rules = compile_rules("limit a to 2 per b\nrequire a before b\nmap x.y rm as a")
+        limit, sequence = (net.rule for net in rules)
+        assert {
+            type(w) for w in (limit.tool, limit.scope, sequence.prerequisite, sequence.dependent)
+        } == {str}
+        assert {type(net.name) for net in rules} == {str}
+        with pytest.raises(RuleError) as caught:
+            compile_rules("allow\nmap x rm as y\nlimit a to x per b\nblock")
+        assert {type(text) for p in caught.value.problems for text in (p.message, p.remedy)} == {str}
+
+
+class TestFirstCompile:
+    def test_brings_the_parser(self) -> None:
+        """lark is loaded by the first compile, and by nothing before it."""
+        code = (
+            "import sys; from interlock import rules; before = 'lark' in sys.modules;"
+            "rules.compile_rules('block x'); print(before, 'lark' in sys.modules)"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout == "False True\n"
+
+    def test_builds_it_once(self) -> None:
+        """Every later compile has the same parser."""
+        assert grammar("grammar.lark") is RULES

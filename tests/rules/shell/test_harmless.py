@@ -1,0 +1,39 @@
+"""Ordinary commands stay clear: a gate that asks about everything is switched off."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.rules.shell import Shell, read
+
+from ...bench.harmless import corpora, unclear
+
+COMMANDS = tuple(dict.fromkeys(command for commands in corpora().values() for command in commands))
+
+
+class TestOrdinaryCommands:
+    def test_come_from_everywhere(self) -> None:
+        """The library, the demo, README and everyday work are in it, enough for a percentage."""
+        assert corpora().keys() == {"library", "demo", "README", "everyday"}
+        assert all(len(commands) >= 5 for commands in corpora().values())
+        assert len(COMMANDS) >= 800
+
+    @pytest.mark.parametrize("shell", ["bash", None, "sh", "zsh"])
+    def test_stay_clear(self, shell: Shell | None) -> None:
+        """G-64: at most one in a hundred is unclear, for every shell and where it is unknown."""
+        found = unclear(COMMANDS, shell)
+        assert len(found) * 100 <= len(COMMANDS), found
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            'python3 -c "import os; print(os.getcwd())"',
+            'python3 -c "import torch; print(torch.cuda.is_available())"',
+            "node -e \"console.log([3, 1, 2].sort().join(','))\"",
+            "perl -ne 'print \"$.: $_\" if /FIXME/' f",
+            "vim -c 'set ff=unix' -c wq f",
+        ],
+    )
+    def test_programs_that_only_show_something_stay_clear(self, command: str) -> None:
+        """What is read of a machine, a library or a file runs nothing."""
+        assert read(command, "bash").uninspectable is None

