@@ -7,7 +7,7 @@ screen or a file passes here. Masking errs on the side of hiding.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from copy import copy
 from functools import lru_cache
 from typing import TypeVar, cast
@@ -20,7 +20,7 @@ from ..model.events import ApprovalRequested, EventBody, JournalEvent
 from ..model.records import CallRecord
 from ..model.state import ApprovalState
 from .assignments import given, options, users
-from .formats.key_formats import hide_keys, may_hold_key
+from .formats.key_formats import KEY_SIGNS, hide_keys, may_hold_key
 from .formats.kubernetes import KIND, secret_values
 from .formats.markup import elements, properties
 from .hidden_text import hidden_texts
@@ -36,6 +36,8 @@ __all__ = ["MASK", "NAMES", "Redaction"]
 
 STATED = frozenset({"original"})
 """Fields of a state, not of an event, that are content."""
+_SIGNS = ("curl", "key", "secret")
+"""What texts have in them, in small letters, in which values are given in other ways."""
 _USERS = ("-u", "-U", "--user", "--proxy-user")
 _WORDS = 16
 """Words of a command before an option in which its program is looked for."""
@@ -57,6 +59,7 @@ class Redaction:
     def __init__(self, also: Iterable[str] = (), reader: ShellReader | None = None) -> None:
         self._names = TellingNames(also)
         self.telling = self._names.telling
+        self._signs = tuple({*self._names.sights, *KEY_SIGNS, *_SIGNS})
         self._reader = reader
 
     def reading(self, reader: ShellReader) -> Redaction:
@@ -77,46 +80,48 @@ class Redaction:
 
     def _spans(self, text: str) -> list[Span]:
         """Where there are secrets in `text`, in their order."""
-        whole = latin(text)
-        masking = Masking(whole)
-        self._hide_values(masking)
-        if hide_keys(masking) and _NAME_BEHIND.search(masking.text):  # of which the key was a part
-            self._hide_values(masking)
-            hide_keys(masking)
-        return [] if masking.text is whole else masking.spans()
+        masking = Masking(latin(text))
+        lower = masking.lower
+        signs = {sign for sign in self._signs if sign in lower}
+        if signs:
+            self._hide_values(masking, signs)
+        if hide_keys(masking, signs) and _NAME_BEHIND.search(masking.text):  # of which it was a part
+            self._hide_values(masking, signs)
+            hide_keys(masking, signs)
+        return masking.spans()
 
-    def _hide_values(self, masking: Masking) -> None:
-        """Hide what `text` gives to telling names."""
+    def _hide_values(self, masking: Masking, signs: Collection[str]) -> None:
+        """Hide what `text` gives to telling names; `signs` are those in it."""
         names, text = self._names, masking.text
-        ends = names.ends(text)
+        ends = names.ends(masking.lower, signs)
         if ends and "<" in text and masking.hide(elements(text, names, ends)):
             text = masking.text
-            ends = names.ends(text)
+            ends = names.ends(masking.lower, signs)
         if ends and "alue" in text and masking.hide(named_values(text, names, ends)):
             text = masking.text
-            ends = names.ends(text)
+            ends = names.ends(masking.lower, signs)
         if ends and "default" in text and masking.hide(default_values(text, names)):
             text = masking.text
-            ends = names.ends(text)
+            ends = names.ends(masking.lower, signs)
         if ends and "changed " in text and masking.hide(changed_values(text, names, ends)):
             text = masking.text
-            ends = names.ends(text)
+            ends = names.ends(masking.lower, signs)
         if ends and masking.hide(argument_values(text, names, ends)):
             text = masking.text
-            ends = names.ends(text)
+            ends = names.ends(masking.lower, signs)
         if ends and masking.hide(said_values(text, names, ends)):
             text = masking.text
-            ends = names.ends(text)
+            ends = names.ends(masking.lower, signs)
         if ends:
             masking.hide(given(text, names, ends))
         if ends and "-" in masking.text:
             masking.hide(options(masking.text, names))
-        if "<" in text and "</key>" in text:
+        if "key" in signs and "</key>" in text:
             masking.hide(properties(masking.text, names))
-        if ":" in text and "kind: Secret" in text:
+        if "secret" in signs and "kind: Secret" in text:
             masking.hide(secret_values(masking.text))
         text = masking.text
-        if ("-u" in text or "-U" in text) and "curl" in text.lower():
+        if "curl" in signs and ("-u" in text or "-U" in text):
             masking.hide(users(text))
 
     def value(self, value: JsonValue) -> JsonValue:

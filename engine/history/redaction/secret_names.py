@@ -116,6 +116,8 @@ class TellingNames:
     def __init__(self, also: Iterable[str] = ()) -> None:
         self._names = frozenset(_words(name) for name in (*NAMES, *also)) - {()}
         self._by_sight = _by_sight(self._names)
+        self.sights = frozenset(self._by_sight)
+        """What a text with a telling name has in it, in small letters: one of these at least."""
         self._alone = {*_ENDINGS, *(name[0] for name in self._names if len(name) == 1)}
         self._alone |= {each for joined in _JOINED.values() for each in joined}
         """Last words before which a name needs no other."""
@@ -129,15 +131,14 @@ class TellingNames:
             or any(words[-size:] in self._names for size in range(1, len(words) + 1))
         )
 
-    def ends(self, text: str) -> list[int]:
-        """Where names end in `text` that may be telling: every one that is, and some more.
+    def ends(self, lower: str, signs: Collection[str]) -> list[int]:
+        """Where names end that may be telling: every one that is, and some more.
 
-        Most texts have none, and to see that a few searches for a plain word are enough.
+        In a text in small letters; `signs` has those of `sights` that are in it.
         """
-        lower = lowered(text)
         found: list[int] = []
         for sight, words in self._by_sight.items():
-            if sight in lower:
+            if sight in signs:
                 for word in words:
                     _add_ends(lower, word, found, alone=word in self._alone)
         return sorted(found)

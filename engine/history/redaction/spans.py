@@ -14,6 +14,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from .placeholders import is_placeholder
+from .secret_names import lowered
 
 MASK = "[masked]"
 """A mask without a size, as older versions wrote it. Patterns are searched in texts with this form."""
@@ -80,11 +81,19 @@ class Masking:
     def __init__(self, whole: str) -> None:
         self.whole = whole
         self.text = whole
+        self._lowered = ("", "")
         self._hidden: list[Span] = []
         """Where in `whole` each mask of `text` stands for something."""
         if "[masked" in whole:
             self._hidden = [found.span() for found in MASKED.finditer(whole)]
             self.text = MASKED.sub(MASK, whole)
+
+    @property
+    def lower(self) -> str:
+        """`text` in small letters, each in its place."""
+        if self._lowered[0] is not self.text:
+            self._lowered = (self.text, lowered(self.text))
+        return self._lowered[1]
 
     def hide(self, spans: Iterable[Span]) -> bool:
         """Hide the parts of `text` in `spans`, in their order; whether that hid anything more.

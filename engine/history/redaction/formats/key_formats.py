@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 
 from ..random_words import looks_random
-from ..secret_names import lowered
-from ..shell.options import password_options
+from ..shell.options import PASSWORD_SIGNS, password_options
 from ..shell.pipes import given_passwords, piped_passwords, sent_passwords
 from ..spans import Masking, Span
 from .private_keys import bare_keys, private_keys, putty_keys
@@ -166,22 +166,28 @@ _KEY_FORMATS: Mapping[str, Mapping[str, str]] = {
             "b3BlbnNzaC1rZXktdjE", r"[A-Za-z0-9+/]{20,}={0,2}(?:(?:\s|\\n)[A-Za-z0-9+/]{1,76}={0,2})*"
         ),
     },
-    "eyJ": {
+    "J": {
         "eyJrIjoi": _key("eyJrIjoi", r"[A-Za-z0-9+/_-]{50,}={0,2}"),
         "eyJhdXRocyI6": _key("eyJhdXRocyI6", r"[A-Za-z0-9+/]{20,}={0,2}"),
     },
-    "": {
-        "1//0": _key("1//0", r"[A-Za-z0-9_-]{30,}"),
+    "G": {
         "GR1348941": _key("GR1348941", r"[A-Za-z0-9_-]{20,}"),
+    },
+    "L": {
         # A private key in Base64 once more, as a cluster's files have it; a certificate is none.
         "LS0tLS1CRUdJTi": _key(
             "LS0tLS1CRUdJTi",
             r"(?:BQUk|BSU0EgUFJJ|BFQyBQUk|BPUEVOU1NI|BFTkNSWVB|BEU0EgUFJJ|BQR1AgUFJJ)[A-Za-z0-9+/]{8,}={0,2}",
         ),
+    },
+    "//": {
+        "1//0": _key("1//0", r"[A-Za-z0-9_-]{30,}"),
+    },
+    "dapi": {
         "dapi": _key("dapi", r"[a-h0-9]{32}(?:-[0-9])?"),
     },
 }
-"""Patterns by the text that each has in it, and these by a character of it: most texts lack some."""
+"""Patterns by the text that each has in it, and these by a character or a sign: most texts lack some."""
 
 _LONG = {
     "-": re.compile(r"-[A-Za-z0-9_=+/-]{10}"),
@@ -196,6 +202,9 @@ _FORMATS = {
     for sign, patterns in _KEY_FORMATS.items()
 }
 
+_BY_CHARACTER = {sign: formats for sign, formats in _FORMATS.items() if len(sign) == 1}
+_BY_SIGN = {sign: formats for sign, formats in _FORMATS.items() if len(sign) > 1}
+
 _MARKS = re.compile(
     "|".join(
         map(re.escape, (*(mark for marks in _FORMATS.values() for mark in marks), "-----BEGIN", "MI"))
@@ -204,6 +213,7 @@ _MARKS = re.compile(
 _SHORTEST = 12
 
 
+@lru_cache(maxsize=1024)
 def may_hold_key(name: str) -> bool:
     """Tell whether there may be a key of such a format in the name of a field."""
     return len(name) >= _SHORTEST and _MARKS.search(name) is not None
@@ -220,13 +230,24 @@ _LONG_USER = 20
 _HOOK = re.compile(
     r"(://(?:hooks\.slack\.com/[a-z]{1,20}/|(?:\w{1,10}\.)?discord(?:app)?\.com/api/webhooks/"
     r"|hooks\.zapier\.com/hooks/catch/|[\w.-]{1,60}\.webhook\.office\.com/webhookb2/"
-    r"|outlook\.office\.com/webhook/|maker\.ifttt\.com/trigger/\w{1,64}/(?:json/)?with/key/"
+    r"|outlook\.office\.com/webhook/"
     r"|hook\.[a-z0-9.]{1,20}\.(?:make|integromat)\.com/|[\w.-]{1,60}/open-apis/bot/v2/hook/"
-    r"|webhook\.site/|hc-ping\.com/|hooks\.[\w.-]{1,60}/hooks?/))[A-Za-z0-9/@_-]{16,}"
+    r"|webhook\.site/|hooks\.[\w.-]{1,60}/hooks?/))[A-Za-z0-9/@_-]{16,}"
 )
+_TRIGGER = re.compile(r"(://maker\.ifttt\.com/trigger/\w{1,64}/(?:json/)?with/key/)[A-Za-z0-9/@_-]{16,}")
+_PING = re.compile(r"(://hc-ping\.com/)[A-Za-z0-9/@_-]{16,}")
 _CHANNEL = re.compile(r"(://[\w.-]{1,100}/t/)[A-Za-z0-9-]{16,}(?=/)")
 """A channel of conda packages, with the token that opens it."""
 _LOGIN = re.compile(r"(://[^\s#\"'\\<>]{1,200}/login#)[A-Za-z0-9_-]{16,}")
+_IN_ADDRESSES = {
+    "@": _ADDRESS,
+    "hook": _HOOK,
+    "maker.ifttt.com": _TRIGGER,
+    "hc-ping.com": _PING,
+    "/login#": _LOGIN,
+    "/t/": _CHANNEL,
+}
+"""What stands before a key in an address, by a text that it has in it."""
 _PASSWORD_LINE = re.compile(
     r"(?:^[ \t]*|[\"'])(?:[\w.-]{1,253}|\*):(?:5432|\*):(?!\d+:)[\w.*-]{1,64}:[\w.*@-]{1,64}"
     r":([^\s:\"']{4,200})"
@@ -248,41 +269,53 @@ _QUERY = re.compile(
 """What alone opens an address: a signature, or a key where it looks random."""
 
 
-def hide_keys(masking: Masking) -> bool:
+KEY_SIGNS = (*_BY_SIGN, *_SCHEMES, *PASSWORD_SIGNS)
+"""What most of these have in them, in small letters; most texts lack them all."""
+
+
+def hide_keys(masking: Masking, signs: Collection[str]) -> bool:
     """Hide keys of known formats, and what headers and addresses identify somebody by.
 
-    Whether that hid anything more.
+    `signs` are those of `KEY_SIGNS` that are in the text. Whether that hid anything more.
     """
     text = masking.text
-    if "-----BEGIN" in text:
-        masking.hide(private_keys(text))
+    if "-" in text:
+        if "-----BEGIN" in text:
+            masking.hide(private_keys(text))
+        if "Private-Lines" in text:
+            masking.hide(putty_keys(masking.text))
     if "M" in text and (masking.text.find("MI") >= 0 or "MHcC" in text or "MC4C" in text):
         masking.hide(bare_keys(masking.text))
-    if "Private-Lines" in text:
-        masking.hide(putty_keys(masking.text))
-    for sign, formats in _FORMATS.items():
-        if sign in text and (sign not in _LONG or _LONG[sign].search(masking.text)):
-            for mark, pattern in formats.items():
-                if mark in text:
-                    masking.hide(found.span() for found in pattern.finditer(masking.text))
-    lower = lowered(masking.text)
+    for character, formats in _BY_CHARACTER.items():
+        if character in text and (character not in _LONG or _LONG[character].search(masking.text)):
+            _hide_formats(masking, formats)
+    for sign, formats in _BY_SIGN.items():
+        if sign in signs:
+            _hide_formats(masking, formats)
     for scheme in _SCHEMES:
-        if scheme in lower and masking.hide(_behind(scheme, masking.text, lower)):
-            lower = lowered(masking.text)
-    masking.hide(password_options(masking.text, lower))
-    if "|" in lower:
+        if scheme in signs:
+            masking.hide(_behind(scheme, masking.text, masking.lower))
+    masking.hide(password_options(masking.text, masking.lower, signs))
+    if "|" in text:
         masking.hide(piped_passwords(masking.text))
-    if "<" in lower and "<<<" in lower:
+    if "<" in text and "<<<" in text:
         masking.hide(given_passwords(masking.text))
-    if '"' in lower and "send" in lower:
+    if '"' in text and "send" in text:
         masking.hide(sent_passwords(masking.text))
-    if ":5432:" in text or ("*" in text and ":*:" in text):
+    if ":" in text and (":5432:" in text or ("*" in text and ":*:" in text)):
         masking.hide(found.span(1) for found in _PASSWORD_LINE.finditer(masking.text))
     if "$" in text:
         masking.hide(found.span() for found in _HASH.finditer(masking.text))
-    if "://" in text:
+    if "//" in signs and "://" in text:
         _hide_in_addresses(masking)
     return masking.text is not text
+
+
+def _hide_formats(masking: Masking, formats: Mapping[str, re.Pattern[str]]) -> None:
+    text = masking.text
+    for mark, pattern in formats.items():
+        if mark in text:
+            masking.hide(found.span() for found in pattern.finditer(masking.text))
 
 
 def _hide_in_addresses(masking: Masking) -> None:
@@ -294,8 +327,7 @@ def _hide_in_addresses(masking: Masking) -> None:
             for found in _USER.finditer(text)
             if looks_random(found[1]) or (len(found[1]) >= _LONG_USER and text[found.end()] == "@")
         )
-    patterns = (("", _ADDRESS), ("/", _HOOK), ("/login#", _LOGIN), ("/t/", _CHANNEL))
-    for sign, pattern in patterns:
+    for sign, pattern in _IN_ADDRESSES.items():
         if sign in text:
             masking.hide((found.end(1), found.end()) for found in pattern.finditer(masking.text))
     if "=" in text and ("?" in text or "&" in text):

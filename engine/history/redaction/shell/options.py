@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pydantic import JsonValue
@@ -22,253 +22,298 @@ _DASHED = r"\s{0,8}(?:-\S{1,20}\s{1,8}(?:sha-?\d{3}\s{1,8}|md5\s{1,8})?){0,4}"
 _MADE_UP = r"(?!(?:aes|argon|base|bcrypt|md|scrypt|sha|utf)-?\d)(?=\S{0,60}[a-z])(?=\S{0,60}\d)(?=\S{8})"
 """What a sentence calls a password, and is no word of it."""
 _NEAR = r"\s(?:[^\n;|&]{0,160}?\s)?"
+_LINE_STARTS = "|".join(rf"(?<=^[ \t]{{{blanks}}}password)" for blanks in range(17))
+_IMPACKET = "|".join(
+    rf"(?<=\b{name}\.py)"
+    for name in (
+        *("psexec", "smbexec", "wmiexec", "atexec", "dcomexec", "secretsdump", "smbclient", "lookupsid"),
+        *("getTGT", "getST", "GetUserSPNs", "GetNPUsers", "GetADUsers", "mssqlclient", "samrdump"),
+        *("rpcdump", "ticketer", "services", "addcomputer"),
+    )
+)
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    r"""Compile `\bword…` with `\b` behind: what begins with plain text is found ten times as fast."""
+    word = _FIRST_WORD.match(text)
+    return re.compile(text if word is None else rf"{word[1]}(?<=\b{word[1]}){text[word.end() :]}")
+
+
+_FIRST_WORD = re.compile(r"\\b([A-Za-z][\w-]+)(?![?*+{|])")
+_SHARE = _pattern(r"\bsmbclient\s{1,8}(?:[/\\]{2,8})\S{1,120}\s{1,8}(?=[^\s-])")
+_NET = _pattern(
+    rf"\bnet user\s{{1,8}}{_WORD}(?=[^\s/*])|\bnet use\s[^\n]{{0,200}}?/user:{_WORD}(?=[^\s/*])"
+    rf"|\bnet use\s{{1,8}}(?:[a-z*]:?\s{{1,8}})?\\{{2,8}}{_WORD}(?=[^\s/*])",
+)
 _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
+    "::add-mask::": {"": re.compile(r"::add-mask::(?=\S)")},
+    "auth": {
+        "b2": _pattern(r"\bauthorize-account\s{1,8}[^\s-]\S{0,80}\s{1,8}(?=[^\s-])"),
+        "masterauth": _pattern(r"\bmasterauth\s{1,8}(?=\S)"),
+        "redis": _pattern(
+            r"\bredis\S{0,12}[^\n]{0,200}?\sAUTH\s{1,8}(?:[\w.-]{1,64}\s{1,8}(?=[\w!#%+.:=?@^~/-]))?(?=\S)"
+            r"|\bredis-cli\s[^\n]{0,200}?[\"']AUTH\s{1,8}(?=\S)"
+        ),
+        "snyk": _pattern(r"\bsnyk\s{1,8}auth\s{1,8}(?=[^\s-])"),
+        " auth ": _pattern(
+            rf"\bcf\s{{1,8}}auth\s{{1,8}}{_WORD}(?=[^\s-])|\bstats\s{{1,8}}auth\s{{1,8}}[\w.-]{{1,64}}:(?=\S)"
+        ),
+    },
+    "bearer": {
+        program: _pattern(
+            rf"\b{program}s?\s(?:[^\n;|&]{{0,80}}?\s)?(?:-A|--auth-type)[ =]{{0,8}}"
+            r"bearer\s(?:[^\n;|&]{0,80}?\s)?(?:-a|--auth)[ =]{1,8}(?=[^\s-])"
+        )
+        for program in ("http", "xh")
+    },
+    "chamber": {"": _pattern(rf"\bchamber\s{{1,8}}write\s{{1,8}}{_WORD}{_WORD}(?=[^\s-])")},
+    "cloudflared": {"": _pattern(r"\bcloudflared\S{0,4}\s{1,8}service\s{1,8}install\s{1,8}(?=[^\s-])")},
     "config ": {
-        "mc": re.compile(
+        "mc": _pattern(
             rf"\bmc\s{{1,8}}config\s{{1,8}}host\s{{1,8}}add\s{{1,8}}{_WORD}{_WORD}{_WORD}(?=[^\s-])"
         ),
-        "http-basic.": re.compile(rf"\bconfig\s[^\n]{{0,40}}?http-basic\.{_WORD}{_WORD}(?=\S)"),
-        "-oauth.": re.compile(rf"\bconfig\s[^\n]{{0,40}}?\w-oauth\.{_WORD}(?=\S)"),
-        "bundle": re.compile(
+        "http-basic.": _pattern(rf"\bconfig\s[^\n]{{0,40}}?http-basic\.{_WORD}{_WORD}(?=\S)"),
+        "-oauth.": _pattern(rf"\bconfig\s[^\n]{{0,40}}?\w-oauth\.{_WORD}(?=\S)"),
+        "bundle": _pattern(
             r"\bbundle\s{1,8}config\s(?:[^\n]{0,40}?\s)?[\w-]{1,60}\.\S{1,200}\s{1,8}[\w.-]{1,64}:(?=\S)"
         ),
-        "-token.": re.compile(rf"\bconfig\s[^\n]{{0,40}}?\w-token\.{_WORD}(?=\S)"),
+        "-token.": _pattern(rf"\bconfig\s[^\n]{{0,40}}?\w-token\.{_WORD}(?=\S)"),
     },
-    "security ": {
-        "keychain": re.compile(rf"\bsecurity\s{{1,8}}\w+-keychain{_BETWEEN}-p\s{{1,8}}(?=\S)"),
-        "-generic-": re.compile(
-            rf"\bsecurity\s{{1,8}}\w+-generic-password{_BETWEEN}-w\s{{1,8}}(?=[^\s-])"
-        ),
-    },
-    "-": {
-        "bearer": re.compile(
-            r"\b(?:https?|xhs?)\s(?:[^\n;|&]{0,80}?\s)?(?:-A|--auth-type)[ =]{0,8}"
-            r"bearer\s(?:[^\n;|&]{0,80}?\s)?(?:-a|--auth)[ =]{1,8}(?=[^\s-])"
-        ),
-        "snmp-server": re.compile(r"\bsnmp-server\s{1,8}community\s{1,8}(?=\S)"),
-        "az ": re.compile(
-            r"\baz\s{1,8}(?:sql|postgres|mysql|mariadb|synapse|vm|vmss|login|acr)\s[^\n;|&]{0,200}?\s-p\s{1,8}(?=[^\s-])"
-        ),
-        "qpdf": re.compile(
-            rf"\bqpdf{_NEAR}--encrypt\s{{1,8}}(?=[^\s-])"
-            rf"|(?<=--encrypt )[^\s-]\S{{0,200}}\s{{1,8}}(?=\S{{1,200}}\s{{1,8}}(?:40|128|256)\b)"
-        ),
-        "securestring": re.compile(
-            r"\bConvertTo-SecureString\s{1,8}(?:-String\s{1,8})?(?=[^\s$-])", re.IGNORECASE
+    "credstash": {"": _pattern(rf"\bcredstash\s{{1,8}}put\s{{1,8}}{_WORD}(?=[^\s-])")},
+    "key": {
+        "keychain": _pattern(rf"\bsecurity\s{{1,8}}\w+-keychain{_BETWEEN}-p\s{{1,8}}(?=\S)"),
+        "unseal key": _pattern(r"\bUnseal Key(?: \d{1,3})?:\s{1,8}(?=\S)"),
+        "username": re.compile(
+            r"username(?<=[\"']username)\\{0,15}[\"']\s{0,8}:\s{0,8}\\{0,15}[\"'][\w.@-]{1,64}\\{0,15}[\"'],\s{0,8}"
+            r"\\{0,15}[\"']key\\{0,15}[\"']\s{0,8}:\s{0,8}(?=\\{0,15}[\"'])"
         ),
     },
-    "<": {
-        'type="password': re.compile(
-            r"<input\s[^<>]{0,200}?type=\\{0,15}[\"']password[^<>]{0,200}?\svalue\s?=\s?(?=\\{0,15}[\"'])"
-        )
-    },
-    "_": {
-        "bundle_": re.compile(r"\bBUNDLE_[A-Z0-9_]{1,40}__[A-Z0-9_]{1,40}=[\"']?[\w.-]{1,64}:(?=[^\s/])"),
-        "_pw ": re.compile(r"\b(?:input|owner|user)_pw\s{1,8}(?=\S)"),
-        "encrypt_string": re.compile(r"\bencrypt_string\s{1,8}(?=[^\s-])"),
-        "secret_access_key": re.compile(r"\bsecret_access_key\s{1,8}(?=[A-Za-z0-9/+]{16})"),
-        "rabbitmqctl": re.compile(
-            rf"\brabbitmqctl\s{{1,8}}(?:add_user|change_password)\s{{1,8}}{_WORD}(?=\S)"
+    "login": {
+        "wandb": _pattern(r"\bwandb\s{1,8}login\s{1,8}(?:--relogin\s{1,8})?(?=[\w-]{8,})(?!-)"),
+        "login=": re.compile(r"\slogin=[\w.-]{1,64}:(?=\S)|sonar\.login=(?=\S)"),
+        "password": _pattern(
+            rf"\blogin{_BETWEEN}password\s{{1,8}}(?=\S)|\blogin\s{{1,8}}{_WORD}password\s{{1,8}}(?=\S)"
         ),
-    },
-    "/": {
-        "schtasks": re.compile(rf"\bschtasks\S{{0,4}}{_NEAR}/rp\s{{1,8}}(?=[^\s/*])", re.IGNORECASE),
-        "smbclient": re.compile(r"\bsmbclient\s{1,8}(?:[/\\]{2,8})\S{1,120}\s{1,8}(?=[^\s-])"),
-        "signtool": re.compile(rf"\bsigntool\S{{0,4}}{_NEAR}/p\s{{1,8}}(?=\S)", re.IGNORECASE),
-        "mc alias": re.compile(
-            rf"\bmc\s{{1,8}}alias\s{{1,8}}set\s{{1,8}}{_WORD}{_WORD}{_WORD}(?=[^\s-])"
-        ),
-        "freerdp": re.compile(r"freerdp\S{0,10}\s[^\n;|&]{0,300}?/p:(?=\S)"),
-        "jdbc:oracle": re.compile(r"\boracle:(?:thin|oci8?):[\w.-]{1,64}/(?=[^\s@/])"),
-        "net use": re.compile(
-            rf"\bnet user\s{{1,8}}{_WORD}(?=[^\s/*])|\bnet use\s[^\n]{{0,200}}?/user:{_WORD}(?=[^\s/*])"
-            rf"|\bnet use\s{{1,8}}(?:[a-z*]:?\s{{1,8}})?\\{{2,8}}{_WORD}(?=[^\s/*])",
-            re.IGNORECASE,
-        ),
-        "sqlplus": re.compile(r"\bsqlplus\s{1,8}(?:-\S{1,20}\s{1,8}){0,4}[\w.-]{1,64}/(?=[^\s@/])"),
-    },
-    "'": {
-        "identified": re.compile(rf"\bidentified\s(?:[^\n;]{{0,60}}\s)?by{_QUOTED}", re.IGNORECASE),
-        "pragma": re.compile(r"\bpragma\s{1,8}(?:re)?key\s{0,8}=\s{0,8}(?=\\{0,15}['\"])", re.IGNORECASE),
-    },
-    "pass": {
-        "walletpassphrase": re.compile(r"\bwalletpassphrase\s{1,8}(?=\S)|\bencryptwallet\s{1,8}(?=\S)"),
-        "mosquitto_passwd": re.compile(
-            rf"\bmosquitto_passwd\s{{1,8}}(?:-[cUH]\s{{1,8}})?-\w?b\s{{1,8}}{_WORD}{_WORD}(?=\S)"
-        ),
-        "_pbkdf2": re.compile(rf"\bpassword_pbkdf2\s{{1,8}}{_WORD}(?=\S)"),
-        "mysqladmin": re.compile(rf"\bmysqladmin{_NEAR}password\s{{1,8}}(?=[^\s-])"),
-        "admin": re.compile(r"\breset-admin-password\s{1,8}(?=[^\s-])"),
-        "neighbor": re.compile(rf"\bneighbor\s{{1,8}}{_WORD}password\s{{1,8}}(?:\d\s{{1,8}})?(?=\S)"),
-        "_password": re.compile(r"[_-]password(?:-again)?\s{1,8}password\s{1,8}(?=[^\s-])"),
-        "-password": re.compile(r"/[\w-]{0,40}password(?:-again)?\s{1,8}password\s{1,8}(?=[^\s-])"),
-        "sshpass": re.compile(
-            rf"\bsshpass{_COMMA}(?:\s{{1,8}}-v)?\s{{1,8}}\\{{0,15}}[\"']?-p{_COMMA}\s{{0,8}}(?=\S)"
-        ),
-        "password": re.compile(
-            rf"\b\w{{0,40}}password{_QUOTED}|=\s{{0,4}}password\(\s{{0,4}}(?=\\{{0,15}}')"
-            rf"|\bset-initial-password\s{{1,8}}(?=\S)|\bnmcli{_BETWEEN}password\s{{1,8}}(?=\S)"
-            rf"|(?:\A|(?<=\n))[ \t]{{0,16}}password[ \t]{{1,8}}{_MADE_UP}"
-            rf"|\binsecure-password\s{{1,8}}(?=\S)"
-            rf"|\bpassword is (?:generated for \S{{1,200}}: (?=\S)|{_MADE_UP})"
-            r"|\b\w{0,40}password (?=\\{0,15}\"[^\s\"\\]{0,60}\d[^\s\"\\]{0,60}\\{0,15}\")",
-            re.IGNORECASE,
-        ),
-        "set password": re.compile(
-            r"\bset password for [^\n;=]{1,100}=\s{0,4}(?=\\{0,15}')", re.IGNORECASE
-        ),
-        "passwd": re.compile(
-            rf"\bopenssl\s{{1,8}}passwd\s{_DASHED}{_MADE_UP}|\bmkpasswd\s{_DASHED}{_MADE_UP}",
-            re.IGNORECASE,
-        ),
-        "requirepass": re.compile(r"\brequirepass\s{1,8}(?=\S)"),
-        "htpasswd": re.compile(
-            rf"\bhtpasswd\s{{1,8}}-(?=\w*b)(?:\w*n\w*\s{{1,8}}|\w+\s{{1,8}}{_WORD}){_WORD}(?=\S)"
-        ),
-        "wpa_passphrase": re.compile(rf"\bwpa_passphrase\s{{1,8}}{_WORD}(?=\S)"),
+        "cargo": _pattern(r"\bcargo\s{1,8}login\s{1,8}(?=[\w.]{12,})"),
+        "vault": _pattern(r"\bvault\s{1,8}login\s{1,8}(?=[\w.]{12,})"),
+        "bw": _pattern(r"\bbw\s{1,8}login\s{1,8}[^\s-]\S{0,200}\s{1,8}(?=[^\s-])"),
     },
     "nuget": {
         "oy2": re.compile(r"(?<![A-Za-z0-9])(?=oy2[a-z0-9]{43}(?![A-Za-z0-9]))"),
-        "setapikey": re.compile(r"\bnuget\S{0,4}\s{1,8}setapikey\s{1,8}(?=[^\s-])", re.IGNORECASE),
-        "push": re.compile(
-            r"\bnuget\S{0,4}\s{1,8}push\s{1,8}[^\s-]\S{0,200}\s{1,8}(?=[^\s-])", re.IGNORECASE
-        ),
     },
-    "user": {
-        "username": re.compile(
-            r"[\"']username\\{0,15}[\"']\s{0,8}:\s{0,8}\\{0,15}[\"'][\w.@-]{1,64}\\{0,15}[\"'],\s{0,8}\\{0,15}[\"']key\\{0,15}[\"']\s{0,8}:\s{0,8}(?=\\{0,15}[\"'])"
+    "pass": {
+        "walletpassphrase": _pattern(r"\bwalletpassphrase\s{1,8}(?=\S)|\bencryptwallet\s{1,8}(?=\S)"),
+        "-generic-": _pattern(rf"\bsecurity\s{{1,8}}\w+-generic-password{_BETWEEN}-w\s{{1,8}}(?=[^\s-])"),
+        'type="password': re.compile(
+            r"<input\s[^<>]{0,200}?type=\\{0,15}[\"']password[^<>]{0,200}?\svalue\s?=\s?(?=\\{0,15}[\"'])"
         ),
-        "setuser": re.compile(
-            r"\bACL\s{1,8}SETUSER\s[^\n;|&]{0,160}?\s[\"']?>(?=[^\s>\"'])", re.IGNORECASE
+        "mosquitto_passwd": _pattern(
+            rf"\bmosquitto_passwd\s{{1,8}}(?:-[cUH]\s{{1,8}})?-\w?b\s{{1,8}}{_WORD}{_WORD}(?=\S)"
         ),
-        "samba-tool": re.compile(
-            rf"\bsamba-tool\s{{1,8}}user\s{{1,8}}(?:create|add)\s{{1,8}}{_WORD}(?=[^\s-])"
+        "_pbkdf2": _pattern(rf"\bpassword_pbkdf2\s{{1,8}}{_WORD}(?=\S)"),
+        "mysqladmin": _pattern(rf"\bmysqladmin{_NEAR}password\s{{1,8}}(?=[^\s-])"),
+        "admin": _pattern(r"\breset-admin-password\s{1,8}(?=[^\s-])"),
+        "neighbor": _pattern(rf"\bneighbor\s{{1,8}}{_WORD}password\s{{1,8}}(?:\d\s{{1,8}})?(?=\S)"),
+        "_password": re.compile(r"[_-]password(?:-again)?\s{1,8}password\s{1,8}(?=[^\s-])"),
+        "-password": re.compile(r"/[\w-]{0,40}password(?:-again)?\s{1,8}password\s{1,8}(?=[^\s-])"),
+        "sshpass": _pattern(
+            rf"\bsshpass{_COMMA}(?:\s{{1,8}}-v)?\s{{1,8}}\\{{0,15}}[\"']?-p{_COMMA}\s{{0,8}}(?=\S)"
         ),
-        "ftp": re.compile(
-            r"\bl?ftp\s[^|&]{0,160}?(?<![\w-])user\s{1,8}[\w.@-]{1,64}[ \t]{1,8}(?=[^\s-])"
+        "requirepass": _pattern(r"\brequirepass\s{1,8}(?=\S)"),
+        "htpasswd": _pattern(
+            rf"\bhtpasswd\s{{1,8}}-(?=\w*b)(?:\w*n\w*\s{{1,8}}|\w+\s{{1,8}}{_WORD}){_WORD}(?=\S)"
         ),
-        " pass": re.compile(
+        "user": _pattern(
             rf"\buser(?:name)?\s{{1,8}}{_WORD}(?:there\s)?pass(?:word)?\s{{1,8}}(?:[05-9]\s{{1,8}})?(?=\S)"
         ),
+        "wpa_passphrase": _pattern(rf"\bwpa_passphrase\s{{1,8}}{_WORD}(?=\S)"),
     },
-    "pw ": {
-        "": re.compile(
+    "psk": {
+        "psk ": re.compile(
+            r"(?:\bwifi-sec|\bwireless-security|-sec)\.psk\s{1,8}(?=\S)|\bPSK\s{1,8}(?=\\{0,15}\")"
+        ),
+    },
+    "pw": {
+        "_pw ": _pattern(r"\b(?:input|owner|user)_pw\s{1,8}(?=\S)"),
+        "pw ": re.compile(
             r"(?:\A|(?<=\n))[ \t]{0,16}(?:rootpw|bindpw|rootbindpw)[ \t]{1,8}"
             r"(?:--(?:plaintext|iscrypted)[ \t]{1,8}){0,2}(?=[^\s-])"
         ),
     },
-    "psk ": {
-        "": re.compile(
-            r"(?:\bwifi-sec|\bwireless-security|-sec)\.psk\s{1,8}(?=\S)|\bPSK\s{1,8}(?=\\{0,15}\")"
-        ),
-    },
     "radtest": {
-        "": re.compile(
+        "": _pattern(
             r"\bradtest\s{1,8}(?:-\w{1,8}\s{1,8}(?:\w{1,12}\s{1,8})?){0,3}[^\s-]\S{0,80}\s{1,8}(?=\S)"
         )
     },
-    "@": {
-        "proxy=": re.compile(r"_proxy=[\"']?[\w.-]{1,64}:(?=[^\s:/\"'@]{1,200}@)", re.IGNORECASE),
-        "pserver": re.compile(r":pserver:[\w.-]{1,64}:(?=[^\s:]{1,200}@)"),
-        "impacket": re.compile(
-            rf"\bimpacket-[\w-]{{1,30}}{_NEAR}[\w.-]{{1,64}}(?:/[\w.-]{{1,64}})?:(?=[^\s:]{{1,200}}@)"
-        ),
-        ".py": re.compile(
-            rf"\b(?:psexec|smbexec|wmiexec|atexec|dcomexec|secretsdump|smbclient|lookupsid|getTGT|getST|GetUserSPNs"
-            rf"|GetNPUsers|GetADUsers|mssqlclient|samrdump|rpcdump|ticketer|services|addcomputer)\.py{_NEAR}"
-            r"[\w.-]{1,64}(?:/[\w.-]{1,64})?:(?=[^\s:]{1,200}@)"
-        ),
-    },
-    "chamber": {"": re.compile(rf"\bchamber\s{{1,8}}write\s{{1,8}}{_WORD}{_WORD}(?=[^\s-])")},
-    "credstash": {"": re.compile(rf"\bcredstash\s{{1,8}}put\s{{1,8}}{_WORD}(?=[^\s-])")},
-    "vault kv": {
-        " put": re.compile(r"\bvault\s{1,8}kv\s{1,8}put\s[^\n;|&]{0,160}?\s[\w.-]{1,64}=(?=[^\s@-])"),
-    },
     "secret": {
-        "secret ": re.compile(r"\b(?:enable\s{1,8}secret|IPSec\s{1,8}secret)\s{1,8}(?:\d\s{1,8})?(?=\S)"),
-        "secrets set": re.compile(r"\bsecrets\s{1,8}set\s(?:[^\n;|&]{0,160}?\s)?\w{1,64}=(?=\S)"),
+        "issecret=true": re.compile(r"issecret=true\](?=\S)"),
+        "secret_access_key": _pattern(r"\bsecret_access_key\s{1,8}(?=[A-Za-z0-9/+]{16})"),
+        "enable": _pattern(r"\benable\s{1,8}secret\s{1,8}(?:\d\s{1,8})?(?=\S)"),
+        "ipsec": _pattern(r"\bIPSec\s{1,8}secret\s{1,8}(?:\d\s{1,8})?(?=\S)"),
+        "secrets set": _pattern(r"\bsecrets\s{1,8}set\s(?:[^\n;|&]{0,160}?\s)?\w{1,64}=(?=\S)"),
     },
-    '"kty': {
-        "": re.compile(
+    "string": {
+        "encrypt_string": _pattern(r"\bencrypt_string\s{1,8}(?=[^\s-])"),
+    },
+    "unlock": {
+        "": _pattern(r"\bbw\s{1,8}unlock\s{1,8}(?:--(?:raw|quiet)\s{1,8}){0,2}(?=[^\s-])"),
+    },
+    "user": {
+        "samba-tool": _pattern(
+            rf"\bsamba-tool\s{{1,8}}user\s{{1,8}}(?:create|add)\s{{1,8}}{_WORD}(?=[^\s-])"
+        ),
+        "ftp": _pattern(r"\bl?ftp\s[^|&]{0,160}?(?<![\w-])user\s{1,8}[\w.@-]{1,64}[ \t]{1,8}(?=[^\s-])"),
+    },
+    "vault": {
+        "unseal": _pattern(
+            r"\bvault\s{1,8}(?:operator\s{1,8})?unseal\s{1,8}(?:-\S{1,80}\s{1,8}){0,4}(?=[^\s-])"
+        ),
+        " put": _pattern(r"\bvault\s{1,8}kv\s{1,8}put\s[^\n;|&]{0,160}?\s[\w.-]{1,64}=(?=[^\s@-])"),
+    },
+    "//": {
+        "mc alias": _pattern(rf"\bmc\s{{1,8}}alias\s{{1,8}}set\s{{1,8}}{_WORD}{_WORD}{_WORD}(?=[^\s-])"),
+        "smbclient": _SHARE,
+    },
+    "\\": {"smbclient": _SHARE},
+    '"': {
+        '"kty': re.compile(
             r"(?<=[\"'])(?:d|k|p|q|dp|dq|qi)\\{0,15}[\"']\s{0,8}:\s{0,8}(?=\\{0,15}[\"'][\w-]{16,})"
         )
     },
-    "identified": {"identified": re.compile(rf"\bidentified by\s{{1,8}}{_MADE_UP}", re.IGNORECASE)},
-    "cloudflared": {
-        "cloudflared": re.compile(r"\bcloudflared\S{0,4}\s{1,8}service\s{1,8}install\s{1,8}(?=[^\s-])")
+    "-": {
+        "snmp-server": _pattern(r"\bsnmp-server\s{1,8}community\s{1,8}(?=\S)"),
     },
-    "auth": {
-        "b2": re.compile(r"\bauthorize-account\s{1,8}[^\s-]\S{0,80}\s{1,8}(?=[^\s-])"),
-        "masterauth": re.compile(r"\bmasterauth\s{1,8}(?=\S)"),
-        "redis": re.compile(
-            r"\bredis\S{0,12}[^\n]{0,200}?\sAUTH\s{1,8}(?:[\w.-]{1,64}\s{1,8}(?=[\w!#%+.:=?@^~/-]))?(?=\S)"
-            r"|\bredis-cli\s[^\n]{0,200}?[\"']AUTH\s{1,8}(?=\S)"
+    "/": {
+        "sqlplus": _pattern(r"\bsqlplus\s{1,8}(?:-\S{1,20}\s{1,8}){0,4}[\w.-]{1,64}/(?=[^\s@/])"),
+    },
+    "@": {
+        "pserver": re.compile(r":pserver:[\w.-]{1,64}:(?=[^\s:]{1,200}@)"),
+        "jdbc:oracle": _pattern(r"\boracle:(?:thin|oci8?):[\w.-]{1,64}/(?=[^\s@/])"),
+        "impacket": _pattern(
+            rf"\bimpacket-[\w-]{{1,30}}{_NEAR}[\w.-]{{1,64}}(?:/[\w.-]{{1,64}})?:(?=[^\s:]{{1,200}}@)"
         ),
-        "snyk": re.compile(r"\bsnyk\s{1,8}auth\s{1,8}(?=[^\s-])"),
-        " auth ": re.compile(
-            rf"\bcf\s{{1,8}}auth\s{{1,8}}{_WORD}(?=[^\s-])|\bstats\s{{1,8}}auth\s{{1,8}}[\w.-]{{1,64}}:(?=\S)"
-        ),
-    },
-    "unlock": {
-        "": re.compile(r"\bbw\s{1,8}unlock\s{1,8}(?:--(?:raw|quiet)\s{1,8}){0,2}(?=[^\s-])"),
-    },
-    "unseal": {
-        "": re.compile(
-            r"\bvault\s{1,8}(?:operator\s{1,8})?unseal\s{1,8}(?:-\S{1,80}\s{1,8}){0,4}(?=[^\s-])"
-            r"|\bUnseal Key(?: \d{1,3})?:\s{1,8}(?=\S)"
+        ".py": re.compile(
+            rf"\.py(?:{_IMPACKET}){_NEAR}[\w.-]{{1,64}}(?:/[\w.-]{{1,64}})?:(?=[^\s:]{{1,200}}@)"
         ),
     },
-    "::add-mask::": {"": re.compile(r"::add-mask::(?=\S)")},
-    "issecret=true": {"": re.compile(r"issecret=true\](?=\S)")},
-    "login": {
-        "wandb": re.compile(r"\bwandb\s{1,8}login\s{1,8}(?:--relogin\s{1,8})?(?=[\w-]{8,})(?!-)"),
-        "login=": re.compile(r"\slogin=[\w.-]{1,64}:(?=\S)"),
-        "": re.compile(
-            rf"\blogin{_BETWEEN}password\s{{1,8}}(?=\S)|\blogin\s{{1,8}}{_WORD}password\s{{1,8}}(?=\S)|\b(?:cargo|vault)\s{{1,8}}login\s{{1,8}}(?=[\w.]{{12,}})"
-            rf"|sonar\.login=(?=\S)|\bbw\s{{1,8}}login\s{{1,8}}[^\s-]\S{{0,200}}\s{{1,8}}(?=[^\s-])"
+    "_": {
+        "bundle_": _pattern(r"\bBUNDLE_[A-Z0-9_]{1,40}__[A-Z0-9_]{1,40}=[\"']?[\w.-]{1,64}:(?=[^\s/])"),
+        "rabbitmqctl": _pattern(
+            rf"\brabbitmqctl\s{{1,8}}(?:add_user|change_password)\s{{1,8}}{_WORD}(?=\S)"
         ),
     },
 }
 """Patterns of what stands before a password, by a sign and a word that each has in it."""
-_CODES = {
-    "code": re.compile(
-        r"code(?:(?<=verification.code)|(?<=security.code)|(?<=login.code)|(?<=auth.code)|(?<=sms.code)"
-        r"|(?<=mfa.code)|(?<=otp.code)|(?<=2fa.code)|(?<=token.code))"
-        r"[\"']?(?: is|\s?[:=])?\s?[\"']?(?=\d{3} ?\d{1,5}(?![\w.]))"
+_DASH_PHRASES = {
+    "az ": _pattern(
+        r"\baz\s{1,8}(?:sql|postgres|mysql|mariadb|synapse|vm|vmss|login|acr)\s[^\n;|&]{0,200}?\s-p\s{1,8}(?=[^\s-])"
+    ),
+    "qpdf": _pattern(
+        rf"\bqpdf{_NEAR}--encrypt\s{{1,8}}(?=[^\s-])"
+        rf"|(?<=--encrypt )[^\s-]\S{{0,200}}\s{{1,8}}(?=\S{{1,200}}\s{{1,8}}(?:40|128|256)\b)"
     ),
 }
-"""What stands before digits that somebody is asked for, in small letters."""
-_CALLS: Mapping[str, re.Pattern[str]] = {
-    "auth": re.compile(
-        rf"(?:\bauth\s?=\s?|basic_?auth\w{{0,20}})\(\s{{0,8}}{_STRING}(?:Some\()?{_OPENS}",
-        re.IGNORECASE,
-    ),
-    "credential": re.compile(
-        rf"\b(?:Network|Password)Credential\]?(?:::new)?\(\s{{0,8}}{_STRING}{_OPENS}"
-    ),
-    "client(": re.compile(
-        rf"\b\w*Client\(\s{{0,8}}{_STRING}(?=\\{{0,15}}[\"'][0-9a-f]{{32}}\\{{0,15}}[\"'])"
-    ),
-    "connect": re.compile(
-        rf"\b(?:getConnection|DBI->connect|pymysql\.connect|MySQLdb\.connect|mysqli?_connect)\(\s{{0,8}}[^,\n]{{1,300}},\s{{0,64}}{_STRING}{_OPENS}"
-    ),
-    "jwt.": re.compile(
-        rf"\bjwt\.(?:encode|sign|decode|verify)\(\s{{0,8}}[^,\n]{{1,200}},\s{{0,8}}b?{_OPENS}"
-    ),
-    ".login(": re.compile(rf"\.login\(\s{{0,8}}{_STRING}{_OPENS}"),
-    "fernet(": re.compile(rf"\bFernet\(\s{{0,8}}b?{_OPENS}"),
-    "hmac": re.compile(rf"\bhmac\.new\(\s{{0,8}}b?{_OPENS}|\bcreateHmac\(\s{{0,8}}{_STRING}{_OPENS}"),
-    "@tcp(": re.compile(r"[\"'`][\w.-]{1,64}:(?=[^\s@\"']{1,200}@tcp\()"),
-    ".tochararray": re.compile(r"[(,]\s{0,8}(?=\"[^\"\n]{1,200}\"\.toCharArray)"),
-    "auth(": re.compile(rf"(?<=[.:])auth\(\s{{0,8}}(?:{_STRING})?{_OPENS}"),
-    "pdo(": re.compile(rf"\bPDO\(\s{{0,8}}[^,\n]{{1,300}},\s{{0,64}}{_STRING}{_OPENS}"),
-    "mysqli(": re.compile(rf"\bmysqli\(\s{{0,8}}[^,\n]{{1,300}},\s{{0,64}}{_STRING}{_OPENS}"),
-    ".set": re.compile(
-        rf"\.set_?(?:\w{{0,20}}password|passphrase|\w{{0,20}}secret|\w{{0,20}}token|\w{{0,20}}api_?key)\(\s{{0,8}}{_OPENS}",
-        re.IGNORECASE,
-    ),
+"""The same for commands with options, by a word of each."""
+_SLASH_PHRASES = {
+    "schtasks": _pattern(rf"\bschtasks\S{{0,4}}{_NEAR}/rp\s{{1,8}}(?=[^\s/*])"),
+    "signtool": _pattern(rf"\bsigntool\S{{0,4}}{_NEAR}/p\s{{1,8}}(?=\S)"),
+    "freerdp": re.compile(r"freerdp\S{0,10}\s[^\n;|&]{0,300}?/p:(?=\S)"),
+    "net use": _NET,
 }
-"""Patterns of what stands before a password that is a string in a call, by a word that each has in it."""
+"""The same for options as Windows has them, in small letters."""
+_DASH = re.compile(r"-(?<=[\s\"'(,\[]-)-?[A-Za-z]")
+_SLASH = re.compile(r"/(?<=[\s\"',]/)[A-Za-z]")
+_CALLS: Mapping[str, Mapping[str, re.Pattern[str]]] = {
+    "auth": {
+        "auth(": re.compile(rf"(?<=[.:])auth\(\s{{0,8}}(?:{_STRING})?{_OPENS}"),
+    },
+    "credential": {
+        "credential": re.compile(
+            r"Credential(?:(?<=\bNetworkCredential)|(?<=\bPasswordCredential))"
+            rf"\]?(?:::new)?\(\s{{0,8}}{_STRING}{_OPENS}"
+        ),
+    },
+    "login": {".login(": re.compile(rf"\.login\(\s{{0,8}}{_STRING}{_OPENS}")},
+    "@": {"@tcp(": re.compile(r"[\"'`][\w.-]{1,64}:(?=[^\s@\"']{1,200}@tcp\()")},
+    "(": {
+        "client(": re.compile(
+            rf"Client\(\s{{0,8}}{_STRING}(?=\\{{0,15}}[\"'][0-9a-f]{{32}}\\{{0,15}}[\"'])"
+        ),
+        "connect": re.compile(
+            r"onnect(?:(?<=\bgetConnect)ion|(?<=\bDBI->connect)|(?<=\bpymysql\.connect)"
+            r"|(?<=\bMySQLdb\.connect)|(?<=\bmysql_connect)|(?<=\bmysqli_connect))"
+            rf"\(\s{{0,8}}[^,\n]{{1,300}},\s{{0,64}}{_STRING}{_OPENS}"
+        ),
+        "jwt.": _pattern(
+            rf"\bjwt\.(?:encode|sign|decode|verify)\(\s{{0,8}}[^,\n]{{1,200}},\s{{0,8}}b?{_OPENS}"
+        ),
+        "fernet(": _pattern(rf"\bFernet\(\s{{0,8}}b?{_OPENS}"),
+        "hmac": _pattern(rf"\bhmac\.new\(\s{{0,8}}b?{_OPENS}|\bcreateHmac\(\s{{0,8}}{_STRING}{_OPENS}"),
+        ".tochararray": re.compile(r"[(,]\s{0,8}(?=\"[^\"\n]{1,200}\"\.toCharArray)"),
+        "pdo(": _pattern(rf"\bPDO\(\s{{0,8}}[^,\n]{{1,300}},\s{{0,64}}{_STRING}{_OPENS}"),
+        "mysqli(": _pattern(rf"\bmysqli\(\s{{0,8}}[^,\n]{{1,300}},\s{{0,64}}{_STRING}{_OPENS}"),
+    },
+}
+"""Patterns of what stands before a password that is a string in a call, by a sign and a word likewise."""
+
+
+_SMALL: Mapping[str, Mapping[str, re.Pattern[str]]] = {
+    "auth": {
+        "auth": re.compile(
+            r"auth(?:(?<=\bauth)\s?=\s?|(?<=basicauth)\w{0,20}|(?<=basic_auth)\w{0,20})"
+            rf"\(\s{{0,8}}{_STRING}(?:some\()?{_OPENS}"
+        )
+    },
+    "identified": {
+        "": _pattern(rf"\bidentified by\s{{1,8}}{_MADE_UP}"),
+        "by": _pattern(rf"\bidentified\s(?:[^\n;]{{0,60}}\s)?by{_QUOTED}"),
+    },
+    **{
+        sign: {".set": re.compile(rf"\.set_?\w{{0,20}}{word}\(\s{{0,8}}{_OPENS}")}
+        for sign, word in {"secret": "secret", "token": "token"}.items()
+    },
+    "key": {
+        "pragma": _pattern(r"\bpragma\s{1,8}(?:re)?key\s{0,8}=\s{0,8}(?=\\{0,15}['\"])"),
+        ".set": re.compile(rf"\.set_?\w{{0,20}}api_?key\(\s{{0,8}}{_OPENS}"),
+    },
+    "nuget": {
+        "setapikey": _pattern(r"\bnuget\S{0,4}\s{1,8}setapikey\s{1,8}(?=[^\s-])"),
+        "push": _pattern(r"\bnuget\S{0,4}\s{1,8}push\s{1,8}[^\s-]\S{0,200}\s{1,8}(?=[^\s-])"),
+    },
+    "pass": {
+        "password ": re.compile(
+            rf"password (?:(?=\\{{0,15}}\"[^\s\"\\]{{0,60}}\d[^\s\"\\]{{0,60}}\\{{0,15}}\")"
+            rf"|(?<=\bpassword )is (?:generated for \S{{1,200}}: (?=\S)|{_MADE_UP}))"
+        ),
+        "password": re.compile(
+            rf"password(?:{_QUOTED}|(?:(?<=\binsecure-password)|(?<=\bset-initial-password))\s{{1,8}}(?=\S)"
+            rf"|(?:{_LINE_STARTS})[ \t]{{1,8}}{_MADE_UP})",
+            re.MULTILINE,
+        ),
+        "password(": re.compile(r"=\s{0,4}password\(\s{0,4}(?=\\{0,15}')"),
+        "nmcli": _pattern(rf"\bnmcli{_BETWEEN}password\s{{1,8}}(?=\S)"),
+        "set password": _pattern(r"\bset password for [^\n;=]{1,100}=\s{0,4}(?=\\{0,15}')"),
+        "openssl": _pattern(rf"\bopenssl\s{{1,8}}passwd\s{_DASHED}{_MADE_UP}"),
+        "mkpasswd": _pattern(rf"\bmkpasswd\s{_DASHED}{_MADE_UP}"),
+        ".set": re.compile(rf"\.set_?\w{{0,20}}pass(?:word|phrase)\(\s{{0,8}}{_OPENS}"),
+    },
+    "string": {
+        "securestring": _pattern(r"\bconvertto-securestring\s{1,8}(?:-string\s{1,8})?(?=[^\s$-])"),
+    },
+    "user": {
+        "setuser": _pattern(r"\bacl\s{1,8}setuser\s[^\n;|&]{0,160}?\s[\"']?>(?=[^\s>\"'])"),
+    },
+    "\\": {"net use": _NET},
+    "@": {"proxy=": re.compile(r"_proxy=[\"']?[\w.-]{1,64}:(?=[^\s:/\"'@]{1,200}@)")},
+    "code": {
+        "": re.compile(
+            r"code(?:(?<=verification.code)|(?<=security.code)|(?<=login.code)|(?<=auth.code)|(?<=sms.code)"
+            r"|(?<=mfa.code)|(?<=otp.code)|(?<=2fa.code)|(?<=token.code))"
+            r"[\"']?(?: is|\s?[:=])?\s?[\"']?(?=\d{3} ?\d{1,5}(?![\w.]))"
+        ),
+    },
+}
+"""Patterns of text in small letters, whose words are written in any."""
 
 
 class Taking(NamedTuple):
@@ -397,31 +442,40 @@ _PORTS = re.compile(r"(?:[\d.]{1,40}:)?\d{1,5}(?:-\d{1,5})?:\d{1,5}(?:-\d{1,5})?
 """`8080:80`, as programs have it that publish ports."""
 
 
-def password_options(text: str, lower: str) -> Iterator[Span]:
-    """The spans of such passwords in `text`, which is `lower` in small letters."""
+_CHARACTERS = tuple(sign for sign in _PHRASES if len(sign) == 1)
+PASSWORD_SIGNS = tuple(sign for sign in {**_PHRASES, **_CALLS, **_SMALL} if len(sign) > 1)
+"""What stands in most texts with such a password, in small letters."""
+
+
+def password_options(text: str, lower: str, signs: Collection[str]) -> Iterator[Span]:
+    """The spans of such passwords in `text`, which is `lower` in small letters.
+
+    `signs` are those of `PASSWORD_SIGNS`, and words of telling names, that are in it.
+    """
+    present = [*signs, *[character for character in _CHARACTERS if character in text]]
+    if not present and "(" not in text:
+        return
+    likely = [_PHRASES[sign] for sign in present if sign in _PHRASES]
+    small = [_SMALL[sign] for sign in present if sign in _SMALL]
+    if "(" in text and ("'" in text or '"' in text):
+        likely += [_CALLS[sign] for sign in (*present, "(") if sign in _CALLS]
+    dashed = "-" in text and _DASH.search(text) is not None
+    if dashed:
+        likely.append(_DASH_PHRASES)
+    if "/" in text and _SLASH.search(text) is not None:
+        small.append(_SLASH_PHRASES)
     found = [
         (match.end(), _BOTH)
-        for sign, patterns in _PHRASES.items()
-        if sign in lower
+        for kinds, searched in ((likely, text), (small, lower))
+        for patterns in kinds
         for word, pattern in patterns.items()
         if word in lower
-        for match in pattern.finditer(text)
+        for match in pattern.finditer(searched)
     ]
-    if "(" in text and ("'" in text or '"' in text):
-        found += [
-            (match.end(), _BOTH)
-            for word, pattern in _CALLS.items()
-            if word in lower
-            for match in pattern.finditer(text)
-        ]
-    if "-" in text:
+    if dashed:
         found += _options(text)
-    found += [
-        (match.end(), _BOTH)
-        for word, pattern in _CODES.items()
-        if word in lower
-        for match in pattern.finditer(lower)
-    ]
+    if not found:
+        return
     words = ShellWords(text)
     done = 0
     for at, taking in sorted(found):
