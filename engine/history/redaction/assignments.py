@@ -16,7 +16,17 @@ from .shell.words import QUOTE, ShellWords, closes, quoted
 from .spans import MASK, Span
 
 SENTENCES = frozenset(
-    {"authorization", "cookie", "passcode", "passphrase", "passwd", "password", "passwords", "pwd"}
+    {
+        "authorization",
+        "cookie",
+        "passcode",
+        "passphrase",
+        "passwd",
+        "password",
+        "passwords",
+        "phrase",
+        "pwd",
+    }
 )
 """The last words of names whose value may have several words, as in `Cookie: a=b; c=d`."""
 
@@ -40,6 +50,15 @@ _TUPLE = re.compile(r"\((?:\s{0,8}\\{0,15}(?:\"[^\"\n]{0,200}\"|'[^'\n]{0,200}')
 _DIRECTORIES = ("PWD", "OLDPWD")
 _SELVES = ("self", "this", "cls")
 _OWN = re.compile(r"\s{0,8}(\w{1,64})(?![\w.\"'(!#$%@&/+-])")
+_COMPARED = re.compile(r"[ \t]{1,8}([A-Za-z_][A-Za-z_.]{0,63})(?![\w.\"'(!#$%@&/+-])")
+_COUNT = re.compile(r"[ \t]{0,8}\d{1,3}(?![\w.!#$%@&/+-])")
+"""How many tests pass: `pass=12 fail=3`."""
+_TURN = re.compile(r"[123](?!\S)")
+"""The turn of an encoder: `ffmpeg -pass 1`."""
+_SUBCOMMAND = re.compile(r"(?:create|delete|get|list|push|set|update)(?!\S)")
+_UNREAD = re.compile(r"[ \t]{0,8}[\"'`]?[^\s\"'`\d]{0,11}(?![^\s\"'`])")
+"""What a parser says that it cannot read: a sign or a word."""
+_EQUAL = ("==", "===")
 _AFTER_STRING = (" ", ")", ",", ";", "\n", "")
 _SUBSTITUTION = "$("
 _WRAPPED = re.compile(r"(?:Some\(|String::from\(|Buffer\.from\(|@)(?=[\"'])")
@@ -70,6 +89,8 @@ def given(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Span]
         name = before[len(before.rstrip(_NAME)) :]
         if not name or not names.telling(name) or _only_looks(text, end - len(name), name, sign):
             continue
+        if sign[2] in _EQUAL and (other := _COMPARED.match(text, sign.end())) and names.telling(other[1]):
+            continue  # code compares two variables
         start, last = giving.quoted_name(sign, name) if sign[1] else giving.named(sign, name)
         if start < last:
             yield start, last
@@ -85,6 +106,7 @@ def options(text: str, names: TellingNames) -> Iterator[Span]:
             option.start() >= done
             and names.telling(option[1])
             and not _ELSEWHERE.match(text, option.end())
+            and not (option[1] == "pass" and _TURN.match(text, option.end()))
         ):
             start, end = words.word(option.end())
             if start < end:
@@ -112,6 +134,8 @@ def users(text: str) -> Iterator[Span]:
 
 def _only_looks(text: str, start: int, name: str, sign: re.Match[str]) -> bool:
     """Whether a name is used in a word, `$PWD:/src`, or stands in a sentence, `the first pass: x`."""
+    if sign[1] is None and name.lower() == "pass" and _COUNT.match(text, sign.end()) is not None:
+        return True
     if sign[2] != ":":
         if sign[2] == "<<<" and name.endswith("passwd"):
             return True  # a program, not a name
@@ -125,7 +149,13 @@ def _only_looks(text: str, start: int, name: str, sign: re.Match[str]) -> bool:
         return True
     if sign[1] is None and _closes_around(text, start, sign.end()):
         return True
-    return name.lower() == "pass" and sign[1] is None and start > 0 and text[start - 1] in " \t"
+    if sign[1] is not None or start == 0:
+        return False
+    if name == "secret" and text[start - 1].isspace() and _SUBCOMMAND.match(text, sign.end()):
+        return True
+    if name == "token" and text[max(0, start - 11) : start].lower() == "unexpected ":
+        return _UNREAD.match(text, sign.end()) is not None
+    return name.lower() == "pass" and text[start - 1] in " \t"
 
 
 def _closes_around(text: str, start: int, end: int) -> bool:

@@ -36,6 +36,7 @@ _KEY_FORMATS: Mapping[str, Mapping[str, str]] = {
         "PMAK-": _key("PMAK-", r"[a-f0-9]{24}-[a-f0-9]{34}"),
         "key-": _key("key-", r"[0-9a-f]{32}(?![0-9a-f])"),
         "nvapi-": _key("nvapi-", r"[A-Za-z0-9_-]{40,}"),
+        "pa-": _key("pa-", r"(?=[A-Za-z_-]*[0-9])(?=[a-z0-9_-]*[A-Z])[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])"),
         "pat-": _key("pat-", r"(?:na|eu)[0-9]-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
         "pplx-": _key("pplx-", r"[A-Za-z0-9]{40,}"),
         "pul-": _key("pul-", r"[a-f0-9]{40}"),
@@ -158,10 +159,17 @@ _KEY_FORMATS: Mapping[str, Mapping[str, str]] = {
         "sha256~": _key("sha256~", r"[A-Za-z0-9_-]{40,}"),
         "Q~": r"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~.-])",
     },
+    "$": {
+        "access_token$": _key(
+            "access_token$", r"(?:production|sandbox)\$[a-z0-9]{16}\$[0-9a-f]{32}(?![0-9a-f])"
+        ),
+    },
     "K": {
+        "EZ": _key("EZ", r"[AT]K[A-Za-z0-9]{54}(?![A-Za-z0-9])"),
         "SK": _key("SK", r"[0-9a-f]{32}(?![0-9A-Za-z])"),
     },
     "Z": {
+        "AZDO": r"(?<![A-Za-z0-9])[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}(?![A-Za-z0-9])",
         "b3BlbnNzaC1rZXktdjE": _key(
             "b3BlbnNzaC1rZXktdjE", r"[A-Za-z0-9+/]{20,}={0,2}(?:(?:\s|\\n)[A-Za-z0-9+/]{1,76}={0,2})*"
         ),
@@ -172,6 +180,8 @@ _KEY_FORMATS: Mapping[str, Mapping[str, str]] = {
     },
     "G": {
         "GR1348941": _key("GR1348941", r"[A-Za-z0-9_-]{20,}"),
+        "cmVmdGtu": _key("cmVmdGtu", r"[A-Za-z0-9+/]{40,}={0,2}"),
+        "dG9rO": _key("dG9rO", r"[A-Za-z0-9+/]{40,}={0,2}"),
     },
     "L": {
         # A private key in Base64 once more, as a cluster's files have it; a certificate is none.
@@ -282,7 +292,7 @@ def hide_keys(masking: Masking, signs: Collection[str]) -> bool:
     if "-" in text:
         if "-----BEGIN" in text:
             masking.hide(private_keys(text))
-        if "Private-Lines" in text:
+        if "P" in text and "Private-Lines" in text:
             masking.hide(putty_keys(masking.text))
     if "M" in text and (masking.text.find("MI") >= 0 or "MHcC" in text or "MC4C" in text):
         masking.hide(bare_keys(masking.text))

@@ -48,6 +48,7 @@ _NET = _pattern(
 _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
     "::add-mask::": {"": re.compile(r"::add-mask::(?=\S)")},
     "auth": {
+        "digest": re.compile(r"response=\s?(?=\\{0,15}[\"'][0-9a-f]{32})"),
         "b2": _pattern(r"\bauthorize-account\s{1,8}[^\s-]\S{0,80}\s{1,8}(?=[^\s-])"),
         "masterauth": _pattern(r"\bmasterauth\s{1,8}(?=\S)"),
         "redis": _pattern(
@@ -197,6 +198,7 @@ _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
         ),
     },
     "_": {
+        "op_session_": _pattern(r"\bOP_SESSION_\w{1,64}=(?=\S)"),
         "bundle_": _pattern(r"\bBUNDLE_[A-Z0-9_]{1,40}__[A-Z0-9_]{1,40}=[\"']?[\w.-]{1,64}:(?=[^\s/])"),
         "rabbitmqctl": _pattern(
             rf"\brabbitmqctl\s{{1,8}}(?:add_user|change_password)\s{{1,8}}{_WORD}(?=\S)"
@@ -234,6 +236,11 @@ _CALLS: Mapping[str, Mapping[str, re.Pattern[str]]] = {
         ),
     },
     "login": {".login(": re.compile(rf"\.login\(\s{{0,8}}{_STRING}{_OPENS}")},
+    "_": {
+        "_salt": re.compile(
+            r"_SALT(?:(?<=NONCE_SALT)|(?<=LOGGED_IN_SALT))\\{0,15}[\"'],\s{0,40}(?=\\{0,15}[\"'])"
+        )
+    },
     "@": {"@tcp(": re.compile(r"[\"'`][\w.-]{1,64}:(?=[^\s@\"']{1,200}@tcp\()")},
     "(": {
         "client(": re.compile(
@@ -384,7 +391,8 @@ _PROGRAMS: Mapping[str, Mapping[str, Taking]] = {
     "fly vercel": {"-t": _APART},
     "dgst": {"-hmac": _APART},
     "import": {"-P": _APART},
-    "create secret:create secret:set": {"--value": Taking(glued=False, random=True)},
+    "eas secret:create secret:set": {"--value": _APART},
+    "create": {"--value": Taking(glued=False, random=True)},
     "kadmin": {"-w": _APART},
     "useradd usermod": {"-p": _APART},
     "ccrypt": {"-K": _APART},

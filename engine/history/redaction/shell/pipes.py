@@ -34,7 +34,7 @@ _VARIABLE = re.compile(r"\$\{?\w{1,64}\}?")
 _END = re.compile(r"[ \t\"']{0,4}\Z")
 
 _SENT = re.compile(
-    r"\bsend\s{1,8}(?:--\s{1,8})?\\{0,15}\"([^\s\"'\\{}$\[\]]{1,200})(?:\\{1,15}[rn])?\\{0,15}\""
+    r"\bsend\s{1,8}(?:--\s{1,8})?\\{0,15}\"([^\s\"'\\{}$\[\]]{1,200})(?:\\{1,15}[rn]|[\r\n]){0,2}\\{0,15}\""
 )
 _PROMPT = re.compile(
     r"(?:ass(?:word|phrase|code)|\bpin)\b[^\n]{0,40}\s{0,40}\S{0,10}\s{0,40}\Z", re.IGNORECASE
