@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test types tests screenshots bench crash clean
+.PHONY: demo test types docs tests screenshots bench crash clean
 
 demo: $(VENV)/run
 	@$(BIN)/interlock demo
@@ -11,11 +11,16 @@ demo: $(VENV)/run
 test: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	@$(MAKE) --no-print-directory --jobs=2 types tests
+	@$(MAKE) --no-print-directory --jobs=2 types docs tests
 
 types: $(VENV)/dev
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+
+# Any warning fails: a broken link, a page that no list of pages has, a name that is not found.
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: $(VENV)/dev
+	$(BIN)/mkdocs build --strict
 
 # Consoles under test wait as much as they compute: four processes keep two processors busy. What they start
 # again and again need not be compiled each time, even where the environment says so.
@@ -44,7 +49,7 @@ $(VENV)/run: pyproject.toml
 
 $(VENV)/dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,docs]'
 	touch $@ $(VENV)/run
 
 clean:

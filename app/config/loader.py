@@ -70,7 +70,7 @@ def apply_settings(
     directory = directory or Path.cwd()
     command = _subparser(top, args.command)
     sources = _Sources(args.command, directory, environ, list(settings_files(directory, environ)))
-    known = {n for p in _subparsers(top).values() for a in _all_options(p) for n in _names(a)}
+    known = {n for p in _subparsers(top).values() for a in _all_options(p) for n in option_names(a)}
     for path, table in sources.files:
         _reject_unknown(path, table, known, set(_subparsers(top)))
     of_directory: dict[str, object] = {}
@@ -112,7 +112,7 @@ class _Sources:
 
     def find(self, action: argparse.Action) -> _Found | None:
         """What counts for an option."""
-        each = (_find(n, self.command, self.environ, self.files) for n in _names(action))
+        each = (_find(n, self.command, self.environ, self.files) for n in option_names(action))
         return next(filter(None, each), None)
 
     def value(self, action: argparse.Action, found: _Found) -> object:
@@ -289,7 +289,7 @@ def _chosen_options(command: argparse.ArgumentParser, args: argparse.Namespace) 
     return _options(command) + (_options(part) if part is not None else [])
 
 
-def _names(action: argparse.Action) -> tuple[str, ...]:
+def option_names(action: argparse.Action) -> tuple[str, ...]:
     """What an option is called in the environment and in files: as on the line, then as programs do."""
     on_line = next((o for o in action.option_strings if o.startswith("--")), action.dest)
     return tuple(dict.fromkeys([on_line.lstrip("-").replace("-", "_"), action.dest]))

@@ -40,7 +40,7 @@ MODIFIERS = frozenset({"ctrl", "shift", "alt", "super", "meta", "hyper"})
 
 def checked(settings: Sequence[KeySetting]) -> Mapping[str, str]:
     """The keymap that `settings` ask for. Raises `SettingsError` with everything that is wrong."""
-    classes = list(_classes())
+    classes = list(classes_with_keys())
     known = {b.id for owner in classes for b in bindings_of(owner) if b.id}
     problems: list[str] = []
     keymap: dict[str, str] = {}
@@ -204,7 +204,7 @@ def _shows(screen: type[DOMNode], widget: type[DOMNode]) -> bool:
 _PACKAGE = __name__.split(".terminal.")[0]
 
 
-def _classes() -> Iterator[type[DOMNode]]:
+def classes_with_keys() -> Iterator[type[DOMNode]]:
     """Every app, screen and widget of the console that has keys."""
     for folder in ("screens", "widgets", "console"):
         package = importlib.import_module(f"{_PACKAGE}.{folder}")

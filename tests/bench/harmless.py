@@ -1,8 +1,8 @@
 """Ordinary commands that cannot be read to their end: how many of each corpus.
 
 `python -m tests.bench harmless` prints the figures, and then each of them. The corpora are the commands
-that the library's scenarios let pass, those of the demo's scripted agents and of README, and those that a
-developer types or an agent runs all day (`tests/data/harmless_more.txt`, one JSON text a line).
+that the library's scenarios let pass, those of the demo's scripted agents and of the documentation, and
+what a developer types or an agent runs all day (`tests/data/harmless_more.txt`, one JSON text a line).
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from pathlib import Path
 
 from interlock.rules.shell import Shell, read
 
+from ..docs.blocks import blocks
+
 ROOT = Path(__file__).parents[2]
 _CALL = re.compile(
     r'^\s*call (?:[Bb]ash|shell) (?:command|cmd) ("(?:[^"\\]|\\.)*").*\n(?!\s*expect (?:block|ask))',
     re.MULTILINE,
 )
 _LINE = re.compile(
-    r"^ {4}((?:make|interlock|pip|npm|npx|python|git|curl|docker|uv|cd|export) .*?)(?: {2,}#.*)?$",
+    r"^((?:make|interlock|pip|npm|npx|python|git|curl|docker|uv|cd|export) .*?)(?: {2,}#.*)?$",
     re.MULTILINE,
 )
 _SHELLS: tuple[Shell | None, ...] = ("bash", None)
@@ -40,7 +42,7 @@ def corpora() -> Mapping[str, Sequence[str]]:
     found = {
         "library": [*_of_scenarios()],
         "demo": [*_of_demo()],
-        "README": _LINE.findall((ROOT / "README.md").read_text(encoding="utf-8")),
+        "documentation": [line for block in blocks("bash") for line in _LINE.findall(block.text)],
         "everyday": [json.loads(line) for line in everyday.split("\n") if line],
     }
     return {name: tuple(dict.fromkeys(commands)) for name, commands in found.items()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -18,7 +17,7 @@ from interlock.app.agents.agent_file import MAX_FILE_BYTES, load_agent_file
 from interlock.app.agents.builder import prepare
 from interlock.app.agents.spec import AgentSpec, AgentSpecError
 
-README = Path(__file__).parents[3] / "README.md"
+from ...docs.blocks import titled
 
 
 @pytest.fixture(autouse=True)
@@ -346,13 +345,11 @@ class TestFaultyFile:
         assert all(problem.startswith("any.toml") for problem in said)
 
 
-class TestReadme:
+class TestDocumentation:
     def test_the_example_is_hosted(self, here: Path) -> None:
-        """The agent file in the README is one: it loads, and what it names can be prepared."""
-        [block] = re.findall(r"(?m)^    # agent\.toml\n(?:    .*\n|\n(?=    ))+", README.read_text())
-        spec = load_agent_file(write(here / "agent.toml", block))
-        [rules] = re.findall(r"(?m)^    # deploy\.rules\n(?:    .*\n|\n(?=    ))+", README.read_text())
-        write(here / "deploy.rules", rules)
+        """The agent file in the documentation is one: it loads, and what it names can be prepared."""
+        spec = load_agent_file(write(here / "agent.toml", titled("how-to/agents.md", "agent.toml")))
+        write(here / "deploy.rules", titled("how-to/rules.md", "deploy.rules"))
         write(here / "release_tools.py", "def announce(text: str) -> None:\n    'Say it.'\n")
         prepared = prepare(spec)
         assert [net.name for net in prepared.rules] != []

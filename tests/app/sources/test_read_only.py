@@ -19,7 +19,7 @@ from interlock.app.screens.decisions.screen import DecisionsScreen
 from interlock.app.sources.read_only import READING, ReadOnlyError, ReadOnlyHub, read_only
 from interlock.app.terminal.key_rights import NEEDS
 from interlock.app.terminal.keymap import bindings_of, decides
-from interlock.app.terminal.keymap_check import _classes
+from interlock.app.terminal.keymap_check import classes_with_keys
 from interlock.engine.history.decisions.counts import ShadowSession, ShadowSummary
 from interlock.engine.hub.hub import Hub
 
@@ -116,7 +116,7 @@ class TestHub:
 class TestKeys:
     def test_exist(self) -> None:
         """The actions that are greyed are actions of the console."""
-        known = {b.id for owner in _classes() for b in bindings_of(owner)}
+        known = {b.id for owner in classes_with_keys() for b in bindings_of(owner)}
         assert known >= NEEDS.keys()
 
     async def test_greyed(self) -> None:

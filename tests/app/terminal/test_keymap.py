@@ -18,7 +18,7 @@ from interlock.app.screens.approval.screen import ApprovalScreen
 from interlock.app.terminal import keymap
 from interlock.app.terminal.appearance import Appearance, appearance_of
 from interlock.app.terminal.keymap import bindings_of, decides, display_key
-from interlock.app.terminal.keymap_check import _classes, checked, is_key, normal
+from interlock.app.terminal.keymap_check import checked, classes_with_keys, is_key, normal
 
 from ..screens.history.sessions import SESSIONS, Source
 from ..support.views import BY_NAME, Shown, showing
@@ -226,7 +226,7 @@ class TestRefused:
 
     def test_the_usual_keys_pass(self) -> None:
         """Writing down what is there anyway is refused for no action, lists' on other screens aside."""
-        for owner in _classes():
+        for owner in classes_with_keys():
             for binding in bindings_of(owner):
                 if binding.id:
                     assert is_key(binding.key), binding
@@ -236,7 +236,7 @@ class TestBindings:
     def test_each_has_a_name_an_explanation_and_one_action(self) -> None:
         """Every binding of every screen can be put on another key, and is told apart."""
         actions: dict[str, set[str]] = {}
-        for owner in _classes():
+        for owner in classes_with_keys():
             for binding in (b for b in bindings_of(owner) if not b.system):
                 assert binding.id, (owner, binding)
                 assert binding.description, (owner, binding)
@@ -247,7 +247,7 @@ class TestBindings:
 
     def test_a_key_of_a_class_does_one_thing(self) -> None:
         """Textual frees the whole key when one of its bindings moves: nothing else may be on it."""
-        for owner in _classes():
+        for owner in classes_with_keys():
             found: dict[str, set[str]] = {}
             for binding in bindings_of(owner):
                 found.setdefault(binding.key, set()).add(binding.action)

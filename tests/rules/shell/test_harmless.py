@@ -13,8 +13,8 @@ COMMANDS = tuple(dict.fromkeys(command for commands in corpora().values() for co
 
 class TestOrdinaryCommands:
     def test_come_from_everywhere(self) -> None:
-        """The library, the demo, README and everyday work are in it, enough for a percentage."""
-        assert corpora().keys() == {"library", "demo", "README", "everyday"}
+        """The library, the demo, the documentation and everyday work have enough for a percentage."""
+        assert corpora().keys() == {"library", "demo", "documentation", "everyday"}
         assert all(len(commands) >= 5 for commands in corpora().values())
         assert len(COMMANDS) >= 800
 

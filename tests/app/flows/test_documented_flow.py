@@ -1,21 +1,16 @@
-"""The flow in the README is one."""
+"""The flow in the documentation is one."""
 
 from __future__ import annotations
-
-import re
-from pathlib import Path
-from textwrap import dedent
 
 from interlock.app.demo import release_flow
 from interlock.engine import agents, flows
 
-README = Path(__file__).parents[3] / "README.md"
+from ...docs.blocks import titled
 
 
 def test_it_can_be_run() -> None:
     """Section 14: with the demo's models it is built, nothing can go wrong, and it is a page at most."""
-    [block] = re.findall(r"(?m)^    # release\.py\n(?:    .*\n|\n(?=    ))+", README.read_text())
-    text = dedent(block)
+    text = titled("how-to/flows.md", "release.py")
     assert len([line for line in text.splitlines() if line.strip()]) <= 40
     names = {**vars(flows), **vars(agents)}
     names |= {

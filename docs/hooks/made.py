@@ -1,0 +1,199 @@
+"""Pages that are made from the code: commands, options, keys, ready-made rules and Python names."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LIBRARY = "reference/library.md"
+"""The page of the ready-made rules."""
+PACKAGES = ("engine", "engine.flows", "engine.gateway", "rules")
+"""The packages whose public names are documented, one page each."""
+
+
+def made() -> Iterator[tuple[str, str]]:
+    """The pages, each with its path in docs/ and its text."""
+    yield "reference/cli.md", _commands()
+    yield "reference/options.md", _options()
+    yield "reference/keys.md", _keys()
+    yield LIBRARY, _library()
+    for package in PACKAGES:
+        yield f"reference/api/{package.replace('.', '-')}.md", _names(f"interlock.{package}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    from interlock.app.cli.main import parser
+
+    return parser()
+
+
+def _commands() -> str:
+    """Every command with its arguments and options."""
+    top = _parser()
+    parts = [
+        "# Command line",
+        f"{top.description} This page is made from the command's own parsers.",
+        "An option is also a setting: see [Options as settings](options.md). "
+        "Exit codes are 0 for done, 1 for work that failed and 2 for wrong input; of a console also 129 "
+        "when its terminal is gone (SIGHUP) and 143 when it is told to end (SIGTERM): its sessions are "
+        "ended in order before.",
+    ]
+    for command in _all_commands(top):
+        parts += [f"{'#' * len(command.prog.split())} `{command.prog}`", command.description or ""]
+        parts.append(f"```text\n{_usage(command)}\n```")
+        arguments = [action for action in command._actions if _is_shown(action)]
+        if arguments:
+            rows = [f"| {_written(a)} | {_cell(_help(command, a))} |" for a in arguments]
+            parts.append("\n".join(["| argument | meaning |", "| --- | --- |", *rows]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _all_commands(top: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """The commands, each followed by its parts."""
+    for command in _subcommands(top).values():
+        yield command
+        yield from _all_commands(command)
+
+
+def _subcommands(command: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
+    for action in command._actions:  # argparse has no public way to them.
+        if isinstance(action, argparse._SubParsersAction):
+            return action.choices
+    return {}
+
+
+def _is_shown(action: argparse.Action) -> bool:
+    hidden = action.help is argparse.SUPPRESS or isinstance(action, argparse._SubParsersAction)
+    return not hidden and action.dest != "help"
+
+
+def _usage(command: argparse.ArgumentParser) -> str:
+    formatter = argparse.HelpFormatter(command.prog, width=100)
+    groups = command._mutually_exclusive_groups
+    formatter.add_usage(command.usage, command._actions, groups, prefix="")
+    return formatter.format_help().strip()
+
+
+def _written(action: argparse.Action) -> str:
+    """An argument as it is written on the line."""
+    choices = "{" + ",".join(map(str, action.choices)) + "}" if action.choices else ""
+    value = str(action.metavar or choices)
+    if not action.option_strings:
+        return f"`{_bar(value or action.dest)}`"
+    takes = f" {value}" if value and action.nargs != 0 else ""
+    return ", ".join(f"`{_bar(option + takes)}`" for option in action.option_strings)
+
+
+def _help(command: argparse.ArgumentParser, action: argparse.Action) -> str:
+    return command._get_formatter()._expand_help(action) if action.help else ""
+
+
+def _cell(text: str) -> str:
+    """A text as it is, in a cell of a table."""
+    return _bar(text).replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")
+
+
+def _bar(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _options() -> str:
+    """Every option as a setting: its names, and the commands that have it."""
+    from interlock.app.config.loader import option_names
+
+    rows: dict[tuple[str, str], dict[str, None]] = {}
+    for command in _all_commands(_parser()):
+        for action in command._actions:
+            if action.option_strings and _is_shown(action):
+                keys = option_names(action)
+                option = next((o for o in action.option_strings if o.startswith("--")), "")
+                row = rows.setdefault((option, ", ".join(f"`{key}`" for key in keys)), {})
+                row[command.prog.removeprefix("interlock ")] = None
+    lines = [
+        f"| `{option}` | {keys} | {', '.join(f'`{each}`' for each in commands)} |"
+        for (option, keys), commands in sorted(rows.items())
+    ]
+    return "\n".join(
+        [
+            "# Options as settings",
+            "",
+            "Each option is a key of `interlock.toml`, at the top or in a table with its command's name, "
+            "and an environment variable: `INTERLOCK_` and the key in capitals. [Settings](settings.md) "
+            "says which file counts and what a working directory's may say.",
+            "",
+            "| option | key | commands |",
+            "| --- | --- | --- |",
+            *lines,
+            "",
+        ]
+    )
+
+
+def _keys() -> str:
+    """Every action that has a key: its name in `[keys]`, the usual keys, and what it does."""
+    from interlock.app.terminal.keymap import bindings_of, display_key
+    from interlock.app.terminal.keymap_check import classes_with_keys
+
+    rows: dict[str, tuple[list[str], str]] = {}
+    for owner in classes_with_keys():
+        for binding in bindings_of(owner):
+            if binding.id:
+                keys, _ = rows.setdefault(binding.id, ([], binding.tooltip or binding.description))
+                for key in binding.key.split(","):
+                    shown = display_key(key, binding.key_display)
+                    if shown not in keys:
+                        keys.append(shown)
+    lines = [
+        f"| `{name}` | {' '.join(f'`{_bar(key)}`' for key in keys)} | {_cell(does)} |"
+        for name, (keys, does) in sorted(rows.items())
+    ]
+    return "\n".join(
+        [
+            "# Keys",
+            "",
+            "Every action that a key does in the console, by the name that `[keys]` in "
+            "[`interlock.toml`](settings.md#keys) gives other keys to. In the console `?` lists those of "
+            "the screen.",
+            "",
+            "| action | keys | what it does |",
+            "| --- | --- | --- |",
+            *lines,
+            "",
+        ]
+    )
+
+
+def _library() -> str:
+    """The ready-made rule files, and what their scenarios test."""
+    parts = [
+        "# Ready-made rules",
+        "Files to copy and start from, in `rules/library`. Each has scenarios beside it, which "
+        "`interlock test` runs.",
+    ]
+    for path in sorted((ROOT / "rules" / "library").glob("*.rules")):
+        if not path.stem.endswith("_test"):
+            tests = path.with_name(f"{path.stem}_test.rules")
+            parts += [f"## {path.name}", f"```text\n{path.read_text(encoding='utf-8').rstrip()}\n```"]
+            scenarios = re.findall(r'^scenario "(.*)"', tests.read_text(encoding="utf-8"), re.MULTILINE)
+            parts.append(f"`{tests.name}` tests: " + "; ".join(map(_cell, scenarios)) + ".")
+    return "\n\n".join(parts) + "\n"
+
+
+def _names(package: str) -> str:
+    """The public names of a package, each described by its docstring."""
+    module = importlib.import_module(package)
+    summary = (module.__doc__ or "").split("\n\n")[0]
+    parts = [f"# {package}", summary]
+    for name in module.__all__:
+        parts.append(f"::: {_identifier(package, name, getattr(module, name))}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _identifier(package: str, name: str, value: object) -> str:
+    """The dotted path of a public name: where it is defined, since a module may have the same name."""
+    home, qualified = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    return f"{home}.{name}" if home and qualified == name else f"{package}.{name}"

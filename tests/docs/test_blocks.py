@@ -1,0 +1,289 @@
+"""README and docs/: each command, program and file that they show is one."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib
+import inspect
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from interlock.app.agents.agent_file import load_agent_file
+from interlock.app.cli.main import main, parser
+from interlock.app.config.approvals import approval_settings
+from interlock.app.config.gateway import gateway_settings
+from interlock.app.config.hooks import hook_settings
+from interlock.app.config.keys import key_settings
+from interlock.app.config.loader import apply_settings
+from interlock.app.console.attention import attention_settings
+from interlock.app.demo import release_flow
+from interlock.app.hosting.notifications import notify_settings
+from interlock.app.terminal.keymap_check import checked
+from interlock.engine import LitellmModel, ScriptedModel, agents, flows
+from interlock.rules import load_rules
+
+from ..engine.gateway.served import served
+from .blocks import PAGES, ROOT, Block, blocks, blocks_of
+
+LANGUAGES = {"bash", "json", "mermaid", "python", "rules", "scenario", "sh", "text", "toml"}
+_OPENING = re.compile(r"^ *```", re.MULTILINE)
+
+
+def named(found: Iterator[Block]) -> list[object]:
+    """Blocks as parameters of a test, by where they stand."""
+    return [pytest.param(block, id=block.where) for block in found]
+
+
+def pages_with(language: str) -> list[object]:
+    """The pages with a block in a language that is run, as parameters of a test."""
+    found = (page for page in PAGES if any(_is_run(block, language) for block in blocks_of(page)))
+    return [pytest.param(page, id=str(page.relative_to(ROOT))) for page in found]
+
+
+def _is_run(block: Block, language: str) -> bool:
+    return block.language == language and block.title is None and block.reason is None
+
+
+def write_files(page: Path, directory: Path) -> None:
+    """Write the files that a page shows into a directory, settings into the user's own file."""
+    for block in blocks_of(page):
+        if block.title is not None:
+            own = block.title == "interlock.toml"
+            folder = directory / "home" / "config" / "interlock" if own else directory
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / block.title).write_text(block.text, encoding="utf-8")
+
+
+class TestBlocks:
+    @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+    def test_each_is_of_a_known_language(self, page: Path) -> None:
+        """A block without a language, or one that is not found here, would be checked by nothing."""
+        found = blocks_of(page)
+        assert {block.language for block in found} <= LANGUAGES
+        assert len(_OPENING.findall(page.read_text(encoding="utf-8"))) == 2 * len(found)
+
+
+class TestShell:
+    @pytest.mark.parametrize("block", named(blocks("bash")))
+    def test_it_is_bash(self, block: Block) -> None:
+        """Each block can be read by bash, whether or not it is run here."""
+        done = subprocess.run(
+            ["bash", "-n"], input=block.text, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+    @pytest.mark.parametrize("block", named(blocks("bash")))
+    def test_each_command_is_accepted(self, block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The parser takes each line that begins with `interlock`, and `make` has each target."""
+        for line in block.text.replace("\\\n", "").splitlines():
+            words = shlex.split(line, comments=True)
+            match words:
+                case ["interlock", *arguments]:
+                    accept(arguments, monkeypatch)
+                case ["make", target]:
+                    assert f"\n{target}:" in (ROOT / "Makefile").read_text(encoding="utf-8")
+                case _:
+                    pass
+
+    @pytest.mark.parametrize("page", pages_with("bash"))
+    def test_it_runs(self, page: Path, tmp_path: Path) -> None:
+        """The blocks of a page run one after the other, on the files that the page shows."""
+        write_files(page, tmp_path)
+        for block in blocks_of(page):
+            if _is_run(block, "bash"):
+                done = subprocess.run(
+                    ["bash", "-euo", "pipefail", "-c", block.text],
+                    cwd=tmp_path,
+                    env=environment(tmp_path),
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
+                assert done.returncode == 0, f"{block.where}\n{done.stdout}\n{done.stderr}"
+
+
+def accept(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have `interlock` read a command line, up to where the command would begin."""
+
+    class Accepted(Exception):  # noqa: N818 - it is none
+        """The line was read."""
+
+    def stop(*_: object) -> None:
+        raise Accepted
+
+    monkeypatch.setattr("interlock.app.config.loader.apply_settings", stop)
+    with pytest.raises(Accepted):
+        main(arguments)
+
+
+def environment(home: Path) -> dict[str, str]:
+    """The environment of somebody who has just installed Interlock, in an empty home."""
+    return {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(home / "home"),
+        "XDG_CONFIG_HOME": str(home / "home" / "config"),
+        "XDG_DATA_HOME": str(home / "home" / "data"),
+        "XDG_STATE_HOME": str(home / "home" / "state"),
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+    }
+
+
+class TestPython:
+    @pytest.mark.parametrize("page", pages_with("python"))
+    async def test_it_runs(self, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The blocks of a page run one after the other, with what the page says is there."""
+        monkeypatch.chdir(tmp_path)
+        write_files(page, tmp_path)
+        async with surroundings(page, tmp_path, monkeypatch) as names:
+            for block in blocks_of(page):
+                if _is_run(block, "python"):
+                    await run(block, names)
+
+    @pytest.mark.parametrize("block", named(b for b in blocks("python") if b.title or b.reason))
+    def test_what_is_not_run_has_its_names(self, block: Block) -> None:
+        """It compiles, and what it imports from Interlock is there."""
+        for node in ast.walk(ast.parse(block.text)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("interlock"):
+                module = importlib.import_module(node.module or "")
+                assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
+
+    @pytest.mark.parametrize("block", named(blocks("python")))
+    def test_it_uses_no_name_from_nowhere(self, block: Block) -> None:
+        """Each name is a builtin, is made on the page, or is among what the page says is there."""
+        known = set(dir(builtins)) | PROVIDED.get(str(block.page.relative_to(ROOT)), set())
+        for other in blocks_of(block.page):
+            if other.language == "python":
+                known |= made_in(ast.parse(other.text))
+        used = {
+            node.id
+            for node in ast.walk(ast.parse(block.text))
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        }
+        assert used - known == set()
+
+
+PROVIDED: Mapping[str, set[str]] = {
+    "docs/how-to/server.md": {"ask_model", "deploy", "messages", "run_tests"},
+    "docs/how-to/flows.md": {*vars(agents), *vars(flows), *vars(release_flow)},
+}
+"""Names that a page uses and describes in words."""
+
+
+def made_in(tree: ast.AST) -> set[str]:
+    """The names that a program binds."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                found.add(name)
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                found.add(name)
+            case ast.alias(name=name, asname=short):
+                found.add(short or name.partition(".")[0])
+            case ast.ExceptHandler(name=str() as name):
+                found.add(name)
+            case _:
+                pass
+    return found
+
+
+async def run(block: Block, names: dict[str, object]) -> None:
+    """Run a block whose top level may wait."""
+    code = compile(block.text, block.where, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    done = eval(code, names)
+    if inspect.isawaitable(done):
+        await done
+
+
+@asynccontextmanager
+async def surroundings(
+    page: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[dict[str, object]]:
+    """Scripted models, and on the page of servers one that runs, for the programs of a page."""
+    model = ScriptedModel([agents.T("Done.")])
+    monkeypatch.setenv("OPENAI_API_KEY", "test")
+    monkeypatch.setattr(LitellmModel, "stream", lambda _, request: model.stream(request))
+    monkeypatch.setattr(LitellmModel, "check_price", lambda _: None)
+    monkeypatch.setattr("builtins.input", lambda _: "yes")
+    names: dict[str, object] = {"__name__": "page"}
+    if page.name != "server.md":
+        yield names
+        return
+    async with served(directory, rules="block rm") as server:
+        monkeypatch.setenv("INTERLOCK_URL", server.url)
+        monkeypatch.setenv("INTERLOCK_TOKEN", server.agent)
+        yield names | model_of_its_own()
+
+
+def model_of_its_own() -> dict[str, object]:
+    """A program's own model and tools: one call, then an answer, as litellm has them."""
+    function = SimpleNamespace(name="deploy", arguments='{"env": "prod"}')
+    call = SimpleNamespace(id="1", type="function", function=function)
+    replies = [SimpleNamespace(tool_calls=[call]), SimpleNamespace(tool_calls=None)]
+
+    async def ask_model(_: object) -> SimpleNamespace:
+        return replies.pop(0)
+
+    return {
+        "ask_model": ask_model,
+        "deploy": lambda env: f"deployed to {env}",
+        "messages": [],
+        "run_tests": lambda: "2 tests passed",
+    }
+
+
+class TestFiles:
+    @pytest.mark.parametrize("block", named(blocks("rules")))
+    def test_rules_compile(self, block: Block, tmp_path: Path) -> None:
+        """Rules have no error and no warning."""
+        path = tmp_path / (block.title or "block.rules")
+        path.write_text(block.text, encoding="utf-8")
+        assert load_rules(path).registry
+
+    @pytest.mark.parametrize("block", named(b for b in blocks("toml") if b.title == "interlock.toml"))
+    def test_settings_are_accepted(
+        self, block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Each key is known, and each value what it takes, in the user's own file."""
+        (tmp_path / "interlock.toml").write_text(block.text, encoding="utf-8")
+        environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path), "HOME": str(tmp_path)}
+        monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
+        elsewhere = tmp_path / "work"
+        elsewhere.mkdir()
+        top = parser()
+        for line in (["serve"], ["console"], ["check", "x.rules"]):
+            apply_settings(top, top.parse_args(line), environ=environ, directory=elsewhere)
+        for read in (approval_settings, attention_settings, gateway_settings, notify_settings):
+            read(environ=environ, directory=elsewhere)
+        hook_settings(environ=environ)
+        checked(key_settings(environ=environ, directory=elsewhere))
+
+    @pytest.mark.parametrize("block", named(b for b in blocks("toml") if b.title != "interlock.toml"))
+    def test_agent_files_load(self, block: Block, tmp_path: Path) -> None:
+        """Each key of an agent file is known, and each value what it takes."""
+        path = tmp_path / (block.title or "agent.toml")
+        path.write_text(block.text, encoding="utf-8")
+        assert load_agent_file(path).task
+
+    @pytest.mark.parametrize("block", named(blocks("json")))
+    def test_json_is_json(self, block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It can be read; a client's configuration names a command that Interlock takes."""
+        if (block.title or "").endswith(".jsonl"):
+            assert [json.loads(line) for line in block.text.splitlines()]
+            return
+        servers = json.loads(block.text)["mcpServers"]
+        for server in servers.values():
+            assert server["command"] == "interlock"
+            accept(server["args"], monkeypatch)
