@@ -23,6 +23,12 @@ def _key(mark: str, rest: str) -> str:
     return rf"{plain}(?:(?<![A-Za-z0-9]{plain})|(?<=\\[nrt]{plain})){rest}"
 
 
+_BEFORE_WORDS = ("=", "=[\"']", ": ", ": [\"']", '": "', " is ")
+_MNEMONIC = (
+    f"(?:{'|'.join(rf'(?<=(?i:mnemonic){sign})' for sign in _BEFORE_WORDS)})"
+    r"(?:[a-z]{3,8} ){11,23}[a-z]{3,8}\b"
+)
+"""The words of which a wallet makes its key."""
 _KEY_FORMATS: Mapping[str, Mapping[str, str]] = {
     "-": {
         # glpat-, gldt-, glrt-, glcbt-, glptt-, glft-, glimt-, glagent-, glsoat-, gloas-
@@ -193,6 +199,7 @@ _KEY_FORMATS: Mapping[str, Mapping[str, str]] = {
     "//": {
         "1//0": _key("1//0", r"[A-Za-z0-9_-]{30,}"),
     },
+    "mnemonic": dict.fromkeys(("nemonic", "NEMONIC"), _MNEMONIC),
     "dapi": {
         "dapi": _key("dapi", r"[a-h0-9]{32}(?:-[0-9])?"),
     },
@@ -289,11 +296,10 @@ def hide_keys(masking: Masking, signs: Collection[str]) -> bool:
     `signs` are those of `KEY_SIGNS` that are in the text. Whether that hid anything more.
     """
     text = masking.text
-    if "-" in text:
-        if "-----BEGIN" in text:
-            masking.hide(private_keys(text))
-        if "P" in text and "Private-Lines" in text:
-            masking.hide(putty_keys(masking.text))
+    if "B" in text and "-----BEGIN" in text:
+        masking.hide(private_keys(text))
+    if "P" in text and "Private-Lines" in text:
+        masking.hide(putty_keys(masking.text))
     if "M" in text and (masking.text.find("MI") >= 0 or "MHcC" in text or "MC4C" in text):
         masking.hide(bare_keys(masking.text))
     for character, formats in _BY_CHARACTER.items():

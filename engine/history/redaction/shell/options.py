@@ -80,7 +80,7 @@ _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
         ),
         "-token.": _pattern(rf"\bconfig\s[^\n]{{0,40}}?\w-token\.{_WORD}(?=\S)"),
     },
-    "credstash": {"": _pattern(rf"\bcredstash\s{{1,8}}put\s{{1,8}}{_WORD}(?=[^\s-])")},
+    "credstash ": {"": _pattern(rf"\bcredstash\s{{1,8}}put\s{{1,8}}{_WORD}(?=[^\s-])")},
     "key": {
         "keychain": _pattern(rf"\bsecurity\s{{1,8}}\w+-keychain{_BETWEEN}-p\s{{1,8}}(?=\S)"),
         "unseal key": _pattern(r"\bUnseal Key(?: \d{1,3})?:\s{1,8}(?=\S)"),
@@ -141,7 +141,8 @@ _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
             r"(?:--(?:plaintext|iscrypted)[ \t]{1,8}){0,2}(?=[^\s-])"
         ),
     },
-    "radtest": {
+    "rclone obscure": {"": _pattern(r"\brclone obscure\s{1,8}(?=[^\s-])")},
+    "radtest ": {
         "": _pattern(
             r"\bradtest\s{1,8}(?:-\w{1,8}\s{1,8}(?:\w{1,12}\s{1,8})?){0,3}[^\s-]\S{0,80}\s{1,8}(?=\S)"
         )
@@ -182,7 +183,7 @@ _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
         )
     },
     "-": {
-        "snmp-server": _pattern(r"\bsnmp-server\s{1,8}community\s{1,8}(?=\S)"),
+        "snmp-server community": _pattern(r"\bsnmp-server community\s{1,8}(?=\S)"),
     },
     "/": {
         "sqlplus": _pattern(r"\bsqlplus\s{1,8}(?:-\S{1,20}\s{1,8}){0,4}[\w.-]{1,64}/(?=[^\s@/])"),
@@ -196,6 +197,9 @@ _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
         ".py": re.compile(
             rf"\.py(?:{_IMPACKET}){_NEAR}[\w.-]{{1,64}}(?:/[\w.-]{{1,64}})?:(?=[^\s:]{{1,200}}@)"
         ),
+    },
+    "P": {
+        "pin": re.compile(r"PIN(?<![A-Za-z0-9]PIN)(?: ?=|:| is) ?[\"']?(?=\d{4,12}(?![\w.-]))"),
     },
     "_": {
         "op_session_": _pattern(r"\bOP_SESSION_\w{1,64}=(?=\S)"),
