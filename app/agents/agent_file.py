@@ -158,7 +158,7 @@ def _problem(path: Path, text: str, keys: Keys, message: str, remedy: str = "") 
     return Problem(str(path), at.line, at.column, at.length, at.shown, message, remedy)
 
 
-class _Place(NamedTuple):
+class _Location(NamedTuple):
     """A key in a file: where it stands, what is shown of its line, and its whole path."""
 
     line: int
@@ -168,10 +168,10 @@ class _Place(NamedTuple):
     path: list[str]
 
 
-def _place(text: str, keys: Keys) -> _Place:
+def _place(text: str, keys: Keys) -> _Location:
     """The first key in the file that comes nearest to `keys`; line 0 if none does."""
     wanted = [str(key) for key in keys if isinstance(key, str)]
-    found, shared = _Place(0, 1, 0, "", []), 0
+    found, shared = _Location(0, 1, 0, "", []), 0
     for place in _file_keys(text):
         both = _shared(place.path, wanted)
         if both > shared:
@@ -185,7 +185,7 @@ def _shared(path: list[str], wanted: list[str]) -> int:
     return next((n for n, (one, other) in enumerate(pairs) if one != other), min(len(path), len(wanted)))
 
 
-def _file_keys(text: str) -> Iterator[_Place]:
+def _file_keys(text: str) -> Iterator[_Location]:
     """Every key of a TOML text.
 
     tomllib keeps no places. Texts of several lines are skipped; a key inside an inline table is not seen.
@@ -199,10 +199,10 @@ def _file_keys(text: str) -> Iterator[_Place]:
         header, pair = _HEADER.match(line), _KEY.match(line)
         if header is not None:
             table = _parts(header[1])
-            yield _Place(number, header.start(1) + 1, len(header[1]), header[0], table)
+            yield _Location(number, header.start(1) + 1, len(header[1]), header[0], table)
         elif pair is not None:
             shown = line[: pair.end(1)] + _HIDDEN
-            yield _Place(number, pair.start(1) + 1, len(pair[1]), shown, table + _parts(pair[1]))
+            yield _Location(number, pair.start(1) + 1, len(pair[1]), shown, table + _parts(pair[1]))
         for quotes in ('"""', "'''"):
             if line.count(quotes) % 2:
                 fence = quotes

@@ -61,10 +61,10 @@ def dispatch(args: argparse.Namespace) -> int:
 
             return list_sessions(database(args), limit=args.limit or 50, out=sys.stdout, err=sys.stderr)
         case "backtest":
-            from .history.backtest import Chosen
+            from .history.backtest import BacktestSelection
             from .history.backtest import run as backtest
 
-            chosen = Chosen(args.session or (), args.since, args.messages or (), args.at)
+            chosen = BacktestSelection(args.session or (), args.since, args.messages or (), args.at)
             return backtest(
                 args.files,
                 database(args),

@@ -23,10 +23,10 @@ from ..format.text import count, shown
 from ..screens.approval.screen import ApprovalScreen
 from ..screens.common.confirm import Confirm
 from ..screens.common.guarded_keys import QUIET
-from ..screens.common.operator_context import Desk
+from ..screens.common.operator_context import OperatorContext
 from ..screens.live.screen import LiveScreen
-from ..sources.api import Door, HistorySource, Journal
-from ..sources.deep_link import Place
+from ..sources.api import DecisionHistory, HistorySource, HubApi
+from ..sources.deep_link import DeepLink
 from ..sources.messages import (
     ActionDone,
     BacktestChosen,
@@ -44,7 +44,7 @@ from ..terminal.key_rights import Permission
 from .attention import Attention, AttentionSettings, Terminal, of_queue, terminal_of
 from .base import TerminalApp
 from .connection import ConnectionShown
-from .navigation import Presenter, visit
+from .navigation import DialogManager, visit
 
 if TYPE_CHECKING:
     from textual._path import CSSPathType
@@ -66,10 +66,10 @@ class RecordedApp(TerminalApp):
     def __init__(
         self,
         source: HistorySource,
-        journal: Journal | None,
+        journal: DecisionHistory | None,
         appearance: Appearance | None,
         *,
-        host: Door | None = None,
+        host: HubApi | None = None,
         operator: str = "",
         clock: Clock = utc_now,
         zone: tzinfo | None = None,
@@ -192,12 +192,12 @@ class InterlockConsole(RecordedApp):
 
     def __init__(
         self,
-        hub: Door,
+        hub: HubApi,
         *,
         operator: str,
         start: Start | None = None,
         open_session: str | None = None,
-        open_at: Place | None = None,
+        open_at: DeepLink | None = None,
         appearance: Appearance | None = None,
         permission: Permission | None = None,
         attention: AttentionSettings | None = None,
@@ -222,9 +222,9 @@ class InterlockConsole(RecordedApp):
         self._programs: set[asyncio.Task[None]] = set()
         self.hub = hub
         self._start = start
-        self._open_at = open_at or Place(session=open_session)
+        self._open_at = open_at or DeepLink(session=open_session)
         self.monotonic = monotonic
-        self._desk = Desk(hub, operator, clock, monotonic, quiet)
+        self._desk = OperatorContext(hub, operator, clock, monotonic, quiet)
         self._inbox: list[HubEvent] = []
         self._outbox: list[HubEvent] = []
         self._paint_first = PaintFirst()
@@ -232,7 +232,7 @@ class InterlockConsole(RecordedApp):
         dialog = ApprovalScreen(self._desk, deny_reasons)
         # Installed, so that closing it keeps its widgets.
         self.install_screen(dialog, "approval")  # pyright: ignore[reportUnknownMemberType] - any screen
-        self._presenter = Presenter(self, self._desk, dialog)
+        self._presenter = DialogManager(self, self._desk, dialog)
         self._connection = ConnectionShown(self, hub.place)
 
     def get_default_screen(self) -> Screen[None]:
@@ -246,7 +246,7 @@ class InterlockConsole(RecordedApp):
             self.run_worker(
                 self._run_start(self._start), name="start", group="start", exit_on_error=False
             )
-        if self._open_at != Place():
+        if self._open_at != DeepLink():
             self.call_after_refresh(self._go_to, self._open_at)
         if not self.is_headless:
             self.call_after_refresh(settle_collector)
@@ -332,7 +332,7 @@ class InterlockConsole(RecordedApp):
             for screen in self.screen_stack:
                 screen.post_message(HubMoved(events))
 
-    async def _go_to(self, place: Place) -> None:
+    async def _go_to(self, place: DeepLink) -> None:
         """An open request, or the replay of a session that is none of the live ones any more."""
         if place.approval is not None:
             await self.open_request(place.approval)

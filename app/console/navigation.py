@@ -15,17 +15,17 @@ from ...engine.history.model.state import ApprovalState, SessionState, SessionSu
 from ...engine.hub.hub import Outcome, UnknownSessionError
 from ..format.text import name_shown, shown
 from ..screens.approval.screen import ApprovalScreen
-from ..screens.common.operator_context import Desk
+from ..screens.common.operator_context import OperatorContext
 from ..screens.rules.screen import RulesScreen
 from ..sources.api import HistorySource
 from ..sources.rules_files import files_of
 from ..widgets.inputs.safe_input import TakesText
 
 
-class Presenter:
+class DialogManager:
     """Shows requests in the `dialog` of an app, one after the other."""
 
-    def __init__(self, app: App[None], desk: Desk, dialog: ApprovalScreen) -> None:
+    def __init__(self, app: App[None], desk: OperatorContext, dialog: ApprovalScreen) -> None:
         self._app = app
         self._hub = desk.hub
         self._dialog = dialog

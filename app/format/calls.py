@@ -62,7 +62,7 @@ def call_of(event: JournalEvent) -> str | None:
     return cast("About", body).call_id if type(body) in _ABOUT else None
 
 
-def told(recorded: Sequence[JournalEvent], position: int) -> list[tuple[str, str]]:
+def call_timeline(recorded: Sequence[JournalEvent], position: int) -> list[tuple[str, str]]:
     """Who decided what of the call that event number `position` is about, up to then, and why.
 
     Labels with their texts, as agents and people wrote them.

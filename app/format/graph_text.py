@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ...engine.core.condition import written
-from ...engine.core.durations import lasting
+from ...engine.core.durations import format_duration
 from ...engine.core.sanitize import visible
 from ...engine.net.net import SkillNet, Transition
 from ...rules.parse.lines import code, head
@@ -63,7 +63,7 @@ def clipped(text: str, most: int = LABEL) -> str:
 def notes(transition: Transition) -> str:
     """What makes a transition fire, beside its name."""
     if transition.after is not None:
-        return f"after {lasting(transition.after)}"
+        return f"after {format_duration(transition.after)}"
     if not transition.tools:
         return "by itself"
     several = "asks one of several people" if transition.partial else "asks a person"

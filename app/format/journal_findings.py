@@ -18,7 +18,7 @@ NO_FILE = FileCheck(events=0, missing=0)
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ExportComparison:
     """An exported file, and what the journal still has of it."""
 
     name: str
@@ -26,7 +26,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class JournalFindings:
     """What a verification found: chains in their order, and what concerns the whole file.
 
     `otherwise` are sessions that are listed otherwise than their events say, `compared` exports that
@@ -38,7 +38,7 @@ class Findings:
     stubs: tuple[StubCheck, ...] = ()
     file: FileCheck = NO_FILE
     otherwise: tuple[str, ...] = ()
-    compared: tuple[Compared, ...] = ()
+    compared: tuple[ExportComparison, ...] = ()
     own: bytes | None = None
     trusted: frozenset[bytes] = frozenset()
 
@@ -77,7 +77,7 @@ class Findings:
         )
 
 
-def findings_lines(found: Findings) -> Iterator[str]:
+def findings_lines(found: JournalFindings) -> Iterator[str]:
     """For a person: first sessions, then stubs, what concerns the whole file, and all in a line."""
     width = max((len(visible(check.session)) for check in found.checks), default=0)
     for check in found.checks:
@@ -144,7 +144,7 @@ def _unsure(check: ChainCheck) -> str:
     return f"imported with a key this machine does not know: {keys}"
 
 
-def _verdict(found: Findings) -> str:
+def _verdict(found: JournalFindings) -> str:
     broken = sum(check.fault is not None for check in found.checks)
     if broken:
         verdict = f"{broken} broken"
@@ -161,7 +161,7 @@ def _verdict(found: Findings) -> str:
     return f"{verdict}, {count(found.unknown, 'stub')} by unknown keys" if found.unknown else verdict
 
 
-def _compared(compared: Compared) -> str:
+def _compared(compared: ExportComparison) -> str:
     """What the journal still has of an exported file."""
     name, found = visible(compared.name), compared.found
     events = "its event is" if found.events == 1 else f"its {found.events} events are"
@@ -180,7 +180,7 @@ def _gap(gap: Gap) -> str:
     return f"{numbers}, {behind}"
 
 
-def findings_json(found: Findings) -> dict[str, object]:
+def findings_json(found: JournalFindings) -> dict[str, object]:
     """For programs."""
     return {
         "whole": not found.broken,

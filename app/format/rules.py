@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...engine.core.condition import written
-from ...engine.core.durations import lasting
+from ...engine.core.durations import format_duration
 from ...engine.core.rule import ApprovalRule, BlockRule, LimitRule, Rule, SequenceRule
 from ...engine.net.net import SkillNet, Transition
 from ...engine.verify import Answer, Most, Never, Unknown, Way
@@ -34,7 +34,7 @@ def transition_text(transition: Transition, arrow: str = "→") -> str:
     moved = "".join(f", all {source} {arrow} {target}" for source, target in transition.transfers)
     fired_by = f"on {', '.join(transition.tools)}" if transition.tools else "structural"
     if transition.after is not None:
-        fired_by = f"after {lasting(transition.after)}"
+        fired_by = f"after {format_duration(transition.after)}"
     traits = {
         "manual": transition.type == "manual",
         "partial": transition.partial,
@@ -119,7 +119,7 @@ def _approval(rule: ApprovalRule) -> Iterator[str]:
     asked = "a person" if rule.people == 1 else f"{rule.people} different people"
     yield f"{rule.tool} asks {asked}"
     if rule.within is not None:
-        yield f"within {lasting(rule.within)}"
+        yield f"within {format_duration(rule.within)}"
     if rule.risk is not None:
         yield f"risk {rule.risk}"
     if not rule.grants:
@@ -130,7 +130,7 @@ def _limit(rule: LimitRule) -> Iterator[str]:
     calls = f"{count(rule.limit, 'call')} of {rule.tool}"
     if rule.window is not None:
         yield f"{calls} per {rule.scope}"
-        yield f"each comes back after {lasting(rule.window)}"
+        yield f"each comes back after {format_duration(rule.window)}"
     elif rule.scope == SESSION:
         yield f"{calls} a session"
     else:

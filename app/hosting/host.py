@@ -17,7 +17,7 @@ from ..config.approvals import approval_settings
 from ..config.arguments import BAD_INPUT, redaction
 from ..config.loader import SettingsError
 from ..config.rules_compiler import LANGUAGE
-from ..sources.deep_link import Place
+from ..sources.deep_link import DeepLink
 from ..terminal.appearance import Appearance
 from .notifications import notify_settings, notifying
 
@@ -148,7 +148,7 @@ def attach(
     *,
     read_only: bool = False,
     appearance: Appearance | None = None,
-    open_at: Place | None = None,
+    open_at: DeepLink | None = None,
 ) -> int:
     """The console on the hub of a server; nothing there ends with it. Who decides is who the token names.
 

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError, field_va
 from pydantic_core import ErrorDetails
 
 from ...engine.core.clock import Clock, utc_now
-from ...engine.core.durations import lasting
+from ...engine.core.durations import format_duration
 from ...engine.core.sanitize import visible, visible_words
 from ...engine.history.model.events import (
     ApprovalDecided,
@@ -171,7 +171,7 @@ def as_bytes(payload: Payload) -> bytes:
 
 def _summary(request: ApprovalState, now: datetime) -> str:
     minutes = max(0, round((now - request.since).total_seconds() / 60))
-    waited = f"for {lasting(60 * minutes)}" if minutes else "for less than a minute"
+    waited = f"for {format_duration(60 * minutes)}" if minutes else "for less than a minute"
     risk = f", risk {request.risk}" if request.risk else ""
     who = linkless(request.agent or request.session)
     return f"{linkless(request.tool)} of {who} has waited {waited} for a person{risk}"

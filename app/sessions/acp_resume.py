@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from ...engine.core.sanitize import visible
 from ...engine.history.model.events import JournalEvent, SessionOpened, SessionResumed
 from ...engine.hub.hub import Hub
-from ..sources.api import Door
+from ..sources.api import HubApi
 
 SOURCE = "acp"
 """Under which the record of such a session has the id that its agent knows it by; `acp_agent` writes it,
@@ -38,7 +38,7 @@ def going_on(session_id: str, events: Sequence[JournalEvent], database: Path | N
     return f"interlock acp {shlex.join(given)} --rules FILES -- COMMAND"
 
 
-def journal_here(hub: Door) -> Path | None:
+def journal_here(hub: HubApi) -> Path | None:
     """The file that the command has to name, where it is one of this machine."""
     return hub.database if isinstance(hub, Hub) else None
 

@@ -24,7 +24,7 @@ from ..agents.builder import Prepared, prepare
 from ..agents.command_line import from_command_line, is_target
 from ..agents.spec import AgentSpec, AgentSpecError
 from ..flows.spec import FlowSpecError, is_flow
-from ..sources.api import Door
+from ..sources.api import HubApi
 from .acp_resume import going_on, is_acp
 from .imported_session import goes_on, refusal
 from .server_rules import ServerRules
@@ -341,7 +341,7 @@ class StartsThere:
         return await self._hub.go_on(session_id, at=at)
 
 
-def starts_at(hub: Door, operator: str) -> Starts:
+def starts_at(hub: HubApi, operator: str) -> Starts:
     """The way to start agents that `hub` offers."""
     if isinstance(hub, StartsAgents):
         return StartsThere(hub, hub.place)

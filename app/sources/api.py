@@ -80,7 +80,7 @@ class RecordedFile(JudgedSource):
         return MaskedEvents(reader.recorded(reader.session(session_id).id), self.redaction)
 
 
-class Journal(Protocol):
+class DecisionHistory(Protocol):
     """What was decided, call by call, and what it would be under other rules; see `JudgedSource`."""
 
     async def scan_decisions(
@@ -119,7 +119,7 @@ class Journal(Protocol):
     def fatigue(self, since: datetime | None = None) -> AsyncGenerator[Counted, None]: ...
 
 
-class Door(Journal, HistorySource, Protocol):
+class HubApi(DecisionHistory, HistorySource, Protocol):
     """Everything; see `Hub` for what each does."""
 
     @property

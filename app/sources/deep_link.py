@@ -9,14 +9,14 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:#-]{0,127}")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DeepLink:
     """Nowhere special when both are `None`; a request goes before a session."""
 
     session: str | None = None
     approval: str | None = None
 
     @classmethod
-    def of(cls, kind: str, name: str) -> Place:
+    def of(cls, kind: str, name: str) -> DeepLink:
         """`/s/SESSION` or `/a/APPROVAL`. Raises `ValueError` for what cannot be the id of one."""
         if not _ID.fullmatch(name):
             raise ValueError("no such id")

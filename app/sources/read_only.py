@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from ...engine.hub.hub import Spawn
 from ..terminal.key_rights import READ_ONLY
-from .api import Door
+from .api import HubApi
 
 READING = frozenset(
     {
@@ -65,7 +65,7 @@ def _refuse(*_: object, **__: object) -> NoReturn:
     raise ReadOnlyError(f"{READ_ONLY}. Use the console of the process that hosts the session")
 
 
-def read_only(hub: object) -> Door:
+def read_only(hub: object) -> HubApi:
     """A hub for a console that is to change nothing."""
     guarded: object = ReadOnlyHub(hub)
     return guarded  # type: ignore[return-value]  # it answers what a hub answers, and refuses the rest

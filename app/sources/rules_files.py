@@ -40,7 +40,7 @@ Stamp: TypeAlias = "tuple[int, int, int] | None"
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class OfferedFiles:
     """Files that are compiled together, why they are offered, and the sessions that began with them."""
 
     files: tuple[str, ...]
@@ -90,7 +90,7 @@ def usual(file: str) -> str:
 
 def offered(
     sessions: Iterable[tuple[str, tuple[str, ...]]], named: Sequence[tuple[str, ...]] = ()
-) -> list[Chosen]:
+) -> list[OfferedFiles]:
     """What can be chosen: `sessions` with their files, what was `named` here, this folder, the library.
 
     Files of scenarios are left out: `interlock test` is for them.
@@ -99,15 +99,17 @@ def offered(
     for session, files in sessions:
         if files:
             started.setdefault(files, []).append(session)
-    found = {files: Chosen(files, "session", tuple(who)) for files, who in started.items()}
+    found = {files: OfferedFiles(files, "session", tuple(who)) for files, who in started.items()}
     for files in named:
-        found.setdefault(files, Chosen(files, "named"))
+        found.setdefault(files, OfferedFiles(files, "named"))
     here: list[str] = sorted(usual(str(path)) for path in Path.cwd().glob("*.rules"))
     ready: list[str] = sorted(str(path) for path in LIBRARY.glob("*.rules"))
     for origin, paths in (("here", here), ("library", ready)):
         for path in paths:
             if not path.endswith(SCENARIOS):
-                found.setdefault((path,), Chosen((path,), "here" if origin == "here" else "library"))
+                found.setdefault(
+                    (path,), OfferedFiles((path,), "here" if origin == "here" else "library")
+                )
     return list(found.values())
 
 

@@ -22,7 +22,7 @@ from ...engine.history.model.state import ApprovalState, Origin, SessionState
 from ...engine.history.redaction.redaction import Redaction
 from ...engine.hub.hub import Subscription, UnknownSessionError
 from ...engine.recording.explanation import ExplanationView
-from ...engine.recording.masked_view import Told
+from ...engine.recording.masked_view import MaskedSessionState
 from ...rules import condition_of
 from .api import RecordedFile
 
@@ -37,7 +37,7 @@ class WatchedJournal(RecordedFile):
 
     def __init__(self, database: Path, redaction: Redaction | None = None) -> None:
         super().__init__(database, redaction)
-        self._told: dict[str, Told] = {}
+        self._told: dict[str, MaskedSessionState] = {}
         self._at: dict[str, int] = {}
         self._subscriptions: list[Subscription] = []
         self._failed: Exception | None = None
@@ -51,7 +51,9 @@ class WatchedJournal(RecordedFile):
         for event in found:
             told = self._told.get(event.session)
             if told is None:
-                told = self._told[event.session] = Told(new_state(event.session), self.redaction)
+                told = self._told[event.session] = MaskedSessionState(
+                    new_state(event.session), self.redaction
+                )
             shown = told.apply(event)
             for subscription in self._subscriptions:
                 subscription.put(shown)

@@ -145,7 +145,7 @@ def visible_words(text: str, *, keep_newlines: bool = False) -> str:
     return visible(text if text.isascii() else mark_words(text, spelt), keep_newlines=keep_newlines)
 
 
-def told(text: str) -> str:
+def as_drawn(text: str) -> str:
     """A line that the engine made of recorded names, safe to paint; its arrows are ours."""
     safe = visible(text)
     return safe.replace(_MARKED[ord("→")], STAND_INS["→"]) if _Terminal.ascii_only else safe

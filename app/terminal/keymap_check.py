@@ -138,7 +138,7 @@ def _problems(setting: KeySetting, known: Iterable[str]) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Location:
     """Where keys meet: a screen, the widgets it may have, and the app where it is within reach."""
 
     name: str
@@ -177,14 +177,14 @@ def _clashes(
                     )
 
 
-def _places(classes: Sequence[type[DOMNode]]) -> Iterator[_Place]:
+def _places(classes: Sequence[type[DOMNode]]) -> Iterator[_Location]:
     apps, screens, dialogs = (_of(classes, kind) for kind in (App, Screen, ModalScreen))
     widgets = [c for c in _of(classes, Widget) if c not in screens]
     for screen in screens:
         parts = [w for w in widgets if _shows(screen, w)]
         above = [] if screen in dialogs else apps
         named = [b for owner in (screen, *parts, *above) for b in bindings_of(owner) if b.id]
-        yield _Place(screen.__name__, tuple(named))
+        yield _Location(screen.__name__, tuple(named))
 
 
 def _of(classes: Sequence[type[DOMNode]], kind: type[DOMNode]) -> list[type[DOMNode]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...engine.history.model.since import moment
 from ...rules import read_rules
-from ..sources.api import Journal
+from ..sources.api import DecisionHistory
 
 if TYPE_CHECKING:
     from ...engine.backtest.source import Backtested
@@ -44,7 +44,7 @@ def rules_files(text: str) -> list[str]:
 
 
 async def backtest(
-    journal: Journal,
+    journal: DecisionHistory,
     files: Sequence[str],
     scope: Scope,
     *,

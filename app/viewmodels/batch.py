@@ -34,7 +34,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class FieldComparison:
     """The fields of requests by name: those that are `alike`, and for each that differs one per request.
 
     Of a request that has no such field it is `None`.
@@ -80,7 +80,7 @@ def input_size(request: ApprovalState) -> int:
     )
 
 
-def compared(requests: Sequence[ApprovalState], sessions: Mapping[str, SessionState]) -> Compared:
+def compared(requests: Sequence[ApprovalState], sessions: Mapping[str, SessionState]) -> FieldComparison:
     """What is the same in all requests and what is not, in the order of the first that has it."""
     every = [fields_of(r, sessions.get(r.via or "") or sessions.get(r.session)) for r in requests]
     names = list(dict.fromkeys(name for each in every for name in each))
@@ -93,7 +93,7 @@ def compared(requests: Sequence[ApprovalState], sessions: Mapping[str, SessionSt
             alike[name] = first
         else:
             differing[name] = values
-    return Compared(alike, differing)
+    return FieldComparison(alike, differing)
 
 
 def effects(requests: Sequence[ApprovalState]) -> Counter[str]:

@@ -20,7 +20,7 @@ from ...engine.history.decisions.filter import EVERYTHING, DecisionFilter
 from ...engine.history.decisions.reader import Decision, Mark, Part, Scan
 from ...engine.history.fold.setting_changes import SETTINGS
 from ...engine.history.model.events import CallDecided, CallResult, JournalEvent
-from ..sources.api import Journal
+from ..sources.api import DecisionHistory
 
 COUNTS_PAUSE = 2.0
 """Seconds between counts, at least."""
@@ -74,7 +74,7 @@ class Failed(Message):
 class DecisionFeed:
     """Asks `source` for `screen`, in workers of it."""
 
-    def __init__(self, source: Journal, screen: Screen[None]) -> None:
+    def __init__(self, source: DecisionHistory, screen: Screen[None]) -> None:
         self.wanted: DecisionFilter = EVERYTHING
         self.search = 0
         self._source = source
@@ -170,7 +170,7 @@ class DecisionFeed:
         self._screen.post_message(Counted(search, counts, shadow))
 
 
-def bears(event: object) -> bool:
+def affects_decisions(event: object) -> bool:
     """Whether an event changes the list."""
     return isinstance(event, JournalEvent) and isinstance(
         event.body, (CallDecided, CallResult, *SETTINGS)

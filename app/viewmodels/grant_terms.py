@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from ...engine.core.durations import LONGEST, as_typed, lasting, parse_time
+from ...engine.core.durations import LONGEST, as_typed, format_duration, parse_time
 from ...engine.gate.types import MOST_USES, GrantScope, GrantTerms
 from ...engine.history.model.state import ApprovalState
 from ..format.text import name_shown, shown
@@ -87,7 +87,9 @@ def sentence(request: ApprovalState, chosen: GrantTerms) -> str:
     if chosen.uses is not None:
         return f"{runs}, the next {chosen.uses:,} calls {which} pass without being asked about."
     until = (
-        "as long as this session lasts" if chosen.seconds is None else f"for {lasting(chosen.seconds)}"
+        "as long as this session lasts"
+        if chosen.seconds is None
+        else f"for {format_duration(chosen.seconds)}"
     )
     return f"{runs}, {until}, every call {which} passes without being asked about."
 

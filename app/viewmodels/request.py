@@ -21,13 +21,13 @@ from ...engine.history.model.events import (
 )
 from ...engine.history.model.state import ApprovalState
 from ...engine.hub.hub import HubEvent, Outcome, Revealed
-from ..sources.api import Door
+from ..sources.api import HubApi
 from .answer_schema import AnswerDraft
 from .input_draft import Draft
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class OperatorDecision:
     """What is decided. `edited` is the input that shall run instead, `grant` what passes from now on."""
 
     approved: bool
@@ -37,7 +37,7 @@ class Decision:
     stop: bool = False
 
 
-async def send(hub: Door, request: ApprovalState, decision: Decision, by: str) -> Outcome:
+async def send(hub: HubApi, request: ApprovalState, decision: OperatorDecision, by: str) -> Outcome:
     """What became of it. Raises nothing: what fails has decided nothing, and says so."""
     try:
         return await hub.decide(
@@ -54,7 +54,7 @@ async def send(hub: Door, request: ApprovalState, decision: Decision, by: str) -
         return Outcome(ok=False, message=f"Not decided: {error}")
 
 
-async def still_open(hub: Door, request: ApprovalState) -> bool:
+async def still_open(hub: HubApi, request: ApprovalState) -> bool:
     """Whether a request waits, also when the hub does not say. Raises nothing."""
     try:
         return any(waiting.id == request.id for waiting in await hub.approvals())
@@ -62,7 +62,7 @@ async def still_open(hub: Door, request: ApprovalState) -> bool:
         return True
 
 
-async def ask_for_time(hub: Door, request: ApprovalState, seconds: float, by: str) -> Outcome:
+async def ask_for_time(hub: HubApi, request: ApprovalState, seconds: float, by: str) -> Outcome:
     """Have a request wait so long from now on. Raises nothing."""
     try:
         return await hub.extend(request.id, seconds=seconds, by=by)
@@ -70,7 +70,7 @@ async def ask_for_time(hub: Door, request: ApprovalState, seconds: float, by: st
         return Outcome(ok=False, message=f"Not extended: {error}")
 
 
-async def ask_to_reveal(hub: Door, request: ApprovalState, by: str) -> Revealed:
+async def ask_to_reveal(hub: HubApi, request: ApprovalState, by: str) -> Revealed:
     """The masked parts of a request that may be more than a secret. Raises nothing."""
     try:
         return await hub.reveal(request.id, by=by)

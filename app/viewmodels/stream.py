@@ -26,7 +26,7 @@ KEPT = 20_000
 
 
 @dataclass(slots=True)
-class Flow:
+class LiveStream:
     """The streams of one session. `said` is the text of the message being written.
 
     `calls` are those the model is writing after it, by their place: the tool, and characters so far.

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from ...engine.gateway.protocol.address import Address
 from ...engine.gateway.server.limits import Bucket, Failures
-from ..sources.deep_link import Place
+from ..sources.deep_link import DeepLink
 from .browser_key import check_key, is_signed, new_challenge
 from .login_file import Login
 from .logins import LOGIN_LASTS, Logins
@@ -85,7 +85,7 @@ class Front:
 
     def __init__(
         self,
-        console: Callable[[Place], Console],
+        console: Callable[[DeepLink], Console],
         *,
         logins: Logins | None = None,
         most_tabs: int = MOST_TABS,
@@ -411,12 +411,12 @@ def _signature(text: str) -> str | None:
         return None
 
 
-def _place(request: web.Request) -> Place:
+def _place(request: web.Request) -> DeepLink:
     """Where a path leads. Raises `HTTPNotFound`."""
     kind, name = request.match_info.get("kind"), request.match_info.get("name")
     if kind is None or name is None:
-        return Place()
+        return DeepLink()
     try:
-        return Place.of(kind, name)
+        return DeepLink.of(kind, name)
     except ValueError as error:
         raise web.HTTPNotFound from error

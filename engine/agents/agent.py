@@ -99,7 +99,7 @@ class Agent:
         self.follow_up: FollowUp = follow_up
         self._gate = gate
         self._hooks = HookChain(hooks)
-        self._above: Above | None = None
+        self._above: InheritedLimits | None = None
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -139,7 +139,7 @@ class Agent:
         Agent.__init__(agent, self.model if model is None else model, **settings)
         return agent
 
-    def below(self, above: Above) -> Agent:
+    def below(self, above: InheritedLimits) -> Agent:
         """The same agent for a session that another one starts, whose hooks and limit then hold too."""
         agent = copy.copy(self)
         agent._above = above
@@ -254,7 +254,7 @@ class Agent:
             send_mode=self.send_mode if send_mode is None else _mode(send_mode),
             follow_up=self.follow_up,
             spawn=spawn,
-            children=SupervisedChildren(children, Above(hooks, spending)),
+            children=SupervisedChildren(children, InheritedLimits(hooks, spending)),
             spending=spending,
         )
         return Session(session_id, config, history)
@@ -276,7 +276,7 @@ def _mode(mode: SendMode) -> SendMode:
 
 
 @dataclass(frozen=True, slots=True)
-class Above:
+class InheritedLimits:
     """What holds for an agent because of those above it: their hooks, and what they may cost."""
 
     hooks: HookChain
@@ -286,7 +286,7 @@ class Above:
 class SupervisedChildren:
     """Makes children as `children` does, each under the hooks and the limit of the session above it."""
 
-    def __init__(self, children: Children, above: Above) -> None:
+    def __init__(self, children: Children, above: InheritedLimits) -> None:
         self._children = children
         self._above = above
 

@@ -16,7 +16,7 @@ _NUMBERS = {"integer": "a whole number", "number": "a number"}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestedInput:
     """An answer to fill in: its JSON Schema, and what says why a given one is `unfit`, or `None`.
 
     `title` and `message` are what the request says.

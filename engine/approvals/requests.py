@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
-from ..core.durations import lasting
+from ..core.durations import format_duration
 from ..core.people import is_among, not_another, same_person
 from ..core.rule import people_to_loosen
 from ..gate import GateManager
@@ -42,7 +42,7 @@ from ..history.model.state import ApprovalState, SessionState
 from ..recording.records import json_input, rule_record
 from ..recording.resume import Deadline
 from .digest import digest_of
-from .input_form import Wanted
+from .input_form import RequestedInput
 from .request_limits import OpenRequests
 from .withdrawals import RETRY, Tasks, Withdrawals
 from .wording import expired, more_needed, ungrantable
@@ -121,7 +121,7 @@ class Reply:
     needs_reason: bool = False
 
 
-class Host(Protocol):
+class RequestHost(Protocol):
     """The session whose requests these are; see `HostedSession`."""
 
     id: str
@@ -151,7 +151,7 @@ class Host(Protocol):
 class _Open:
     request: ApprovalRequest
     digest: str
-    wanted: Wanted | None
+    wanted: RequestedInput | None
     answered: asyncio.Future[ApprovalAnswer]
     # One answer at a time: who comes second learns what the first one did.
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -179,12 +179,12 @@ class _Open:
         return self.ending or self.answered.done()
 
 
-class Questions:
+class ApprovalRequests:
     """See the module. `clock` is what requests expire by, the journal's."""
 
     def __init__(
         self,
-        host: Host,
+        host: RequestHost,
         policy: ApprovalPolicy,
         clock: Callable[[], datetime],
         tokens: OperatorTokens | None = None,
@@ -210,7 +210,7 @@ class Questions:
         *,
         preview: str | None,
         via: str | None,
-        wanted: Wanted | None = None,
+        wanted: RequestedInput | None = None,
         stands: Callable[[], Awaitable[bool]] | None = None,
     ) -> ApprovalAnswer:
         """Record a request and wait for its end. Cancelling withdraws it.
@@ -429,7 +429,7 @@ class Questions:
         if until is None:
             rest = "waits for ever"
         else:
-            rest = f"has {lasting((until - self._clock()).total_seconds())} from now"
+            rest = f"has {format_duration((until - self._clock()).total_seconds())} from now"
         return Reply(True, f"{shown.tool} {rest}")
 
     async def ask_again(self, why: str = CHANGED) -> None:

@@ -63,7 +63,7 @@ def asked_when(registry: Mapping[str, SkillNet], name: str) -> tuple[Condition, 
     return tuple(when for when in found if when is not None)
 
 
-def asked_anyway(conditions: Iterable[Condition], call: ToolCall) -> bool:
+def is_certainly_asked(conditions: Iterable[Condition], call: ToolCall) -> bool:
     """Whether a rule with one of `conditions` is sure to ask about `call`.
 
     It asks unless its condition does not hold, wherever the call's paths may lead: that only the session
@@ -169,4 +169,6 @@ class _Wished:
             return (call.tool_name,)
         args: dict[str, JsonValue] = json_input(call.input)
         wished = any(wants_approval(tool, args) for tool in self._tools)
-        return (self._asking, name) if wished and not asked_anyway(self._conditions, call) else (name,)
+        return (
+            (self._asking, name) if wished and not is_certainly_asked(self._conditions, call) else (name,)
+        )

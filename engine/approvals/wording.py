@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ..core.durations import lasting
+from ..core.durations import format_duration
 from ..gate.types import GrantTerms
 from ..history.model.state import ApprovalState
 
@@ -21,7 +21,7 @@ def expired(shown: ApprovalState, since: datetime | None = None) -> str:
     assert shown.expires is not None
     where = "" if shown.rule is None else f" ({shown.rule.where})"
     time = (shown.expires - (since or shown.since)).total_seconds()
-    return f"nobody decided within {lasting(time)}{where}"
+    return f"nobody decided within {format_duration(time)}{where}"
 
 
 def ungrantable(shown: ApprovalState, grant: GrantTerms) -> str | None:

@@ -36,7 +36,7 @@ from .recording import (
     Start,
     Then,
 )
-from .trial import Trial, fit
+from .trial import Trial, initial_markings
 
 Change: TypeAlias = Literal["same", "blocked", "asked", "allowed"]
 """What is new about a call: nothing, or that it would now be blocked, asked about or allowed."""
@@ -171,7 +171,7 @@ class Judge:
                 self._known = item.known
                 self._manager.surroundings = Surroundings(item.workdir, shell=item.shell)
                 if item.branch is not None:
-                    begun = fit(fold([item.branch]), self._trial)
+                    begun = initial_markings(fold([item.branch]), self._trial)
                     self._manager.restore(markings=begun.markings, since=begun.since)
                 self._activate(self._joined(item.active))
             case RecordedResumption():

@@ -22,7 +22,7 @@ from .report import Divergence, SessionReport, Totals
 from .rules_compiler import Language
 from .run import Backtest, divergence
 from .savings import Saved, saved
-from .threaded import Parts
+from .threaded import ProgressStream
 from .trial import Trial, fork
 
 MOST_REPORTS = 200
@@ -59,7 +59,7 @@ class Counted(Record):
 
 
 def backtest_all(
-    parts: Parts[Backtested],
+    parts: ProgressStream[Backtested],
     database: Path,
     nets: Mapping[str, SkillNet],
     session: str | None,
@@ -98,7 +98,7 @@ def backtest_all(
 
 
 def count_approvals(
-    parts: Parts[Counted],
+    parts: ProgressStream[Counted],
     database: Path,
     since: datetime | None,
     language: Language,
@@ -141,7 +141,7 @@ def chosen(
 
 
 def judge_rest(
-    parts: Parts[Judged],
+    parts: ProgressStream[Judged],
     events: Iterable[JournalEvent],
     at: int,
     active: Sequence[str],

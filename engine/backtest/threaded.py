@@ -15,7 +15,7 @@ EVERY = 1 / 8
 T = TypeVar("T")
 
 
-class Parts(Generic[T]):
+class ProgressStream(Generic[T]):
     """What such work says. Nothing is said any more once nobody listens: it looks at `gone` and ends."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Parts(Generic[T]):
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._told.put_nowait, told)
 
-    def run(self, work: Callable[[Parts[T]], None]) -> None:
+    def run(self, work: Callable[[ProgressStream[T]], None]) -> None:
         """Do the work, in the thread."""
         try:
             work(self)
@@ -64,12 +64,12 @@ class Parts(Generic[T]):
         return told
 
 
-async def beside(work: Callable[[Parts[T]], None]) -> AsyncGenerator[T, None]:
+async def beside(work: Callable[[ProgressStream[T]], None]) -> AsyncGenerator[T, None]:
     """The parts of `work`, as they come; closing this ends the work soon.
 
     It has a thread that it shares with nobody: those of the loop are for work that is quick.
     """
-    parts: Parts[T] = Parts()
+    parts: ProgressStream[T] = ProgressStream()
     threading.Thread(target=parts.run, args=(work,), name="beside", daemon=True).start()
     try:
         while (part := await parts.take()) is not None:

@@ -164,7 +164,7 @@ def _active(nets: Mapping[str, SkillNet], active: Iterable[str] | None) -> tuple
 # Where the nets of a trial stand at a moment of a record: a fork begins there.
 
 
-def fit(state: SessionState, trial: Trial) -> Start:
+def initial_markings(state: SessionState, trial: Trial) -> Start:
     """Fit the trial's nets to a session's state.
 
     Nets of the same key and structure are where the record has them, with what waits for results there;
@@ -217,5 +217,5 @@ def fork(
             asked.add(item.call_id)
     if not isinstance(trial, Trial):
         trial = trial(state)
-    start = replace(fit(state, trial), asked=frozenset(asked)) if state.seq else BEGINNING
+    start = replace(initial_markings(state, trial), asked=frozenset(asked)) if state.seq else BEGINNING
     return Recording(state.id, (i for i in map(items.of, left) if i is not None), start=start)

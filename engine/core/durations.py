@@ -35,7 +35,7 @@ def as_typed(seconds: float) -> str:
     return f"{seconds:g}s"
 
 
-def lasting(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """`15 min`, `1 h 30 min`, `2 d`: at most two units, rounded down; `0.2 s` below one second.
 
     What is over is `0 s`.

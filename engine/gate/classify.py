@@ -20,7 +20,7 @@ from ..core.rule import ANYTHING_ELSE, RESERVED, UNCLEAR
 from ..core.sanitize import folded_name
 from ..net.net import CallNames, GateState, Input, ReadsCalls, SkillNet, ToolCall, Transition, renamed_by
 from . import reasons
-from .conditions import Moment, Timekeeper, judged
+from .conditions import EvaluationContext, Timekeeper, apply_condition
 from .member import Member
 from .name_changes import named_tools
 from .types import NetVerdict
@@ -32,7 +32,7 @@ MOST_STRANGERS = 4_096
 
 
 @dataclass(slots=True)
-class Findings:
+class Classification:
     """The names of a call, the most specific first, and the opinions on it in active order.
 
     `exempted` are the nets that know the call but abstain since their condition does not hold. `unclear`
@@ -194,7 +194,7 @@ class Roster:
                 if name not in self.renamed and not any(m.knows[name].consults for m in members)
             }
 
-    def findings(self, call: ToolCall, moment: Moment) -> Findings:
+    def findings(self, call: ToolCall, moment: EvaluationContext) -> Classification:
         """The opinions on `call`. A callback that fails blocks in its net's name (G-59)."""
         tool = call.tool_name
         if self.opaque or tool in self.renamed:
@@ -208,14 +208,16 @@ class Roster:
             if member.plain:
                 found.append((member, member.knows[tool].verdict(member.state.marking)))
             else:
-                found.append((member, judged(member, (tool,), call, moment)))
+                found.append((member, apply_condition(member, (tool,), call, moment)))
                 plain = False
-        return Findings((tool,), found) if plain else _sorted_out((tool,), found)
+        return Classification((tool,), found) if plain else _sorted_out((tool,), found)
 
-    def _stranger_findings(self, call: ToolCall, moment: Moment) -> Findings:
+    def _stranger_findings(self, call: ToolCall, moment: EvaluationContext) -> Classification:
         """Those on a call that no active net has an opinion of by its tool's name."""
         tool = call.tool_name
-        return Findings((tool,), []) if self.is_stranger(tool) else self._named_findings(call, moment)
+        return (
+            Classification((tool,), []) if self.is_stranger(tool) else self._named_findings(call, moment)
+        )
 
     def is_stranger(self, tool: str) -> bool:
         """Tell whether no active net has an opinion of a tool's calls, whatever their input."""
@@ -279,7 +281,7 @@ class Roster:
             by_net.update((member.order, names) for member in group.members)
         return Naming([by_net[order] for order in range(len(self.members))], heard.unlocks)
 
-    def _named_findings(self, call: ToolCall, moment: Moment) -> Findings:
+    def _named_findings(self, call: ToolCall, moment: EvaluationContext) -> Classification:
         heard = self._heard(call)
         found: dict[int, Finding] = {}
         for group, names in heard.groups:
@@ -289,12 +291,12 @@ class Roster:
             for name in names:
                 for member in group.by_name.get(name, ()):
                     if member.order not in found:
-                        found[member.order] = (member, judged(member, names, call, moment))
+                        found[member.order] = (member, apply_condition(member, names, call, moment))
         for member, names in heard.mapped:
             if isinstance(names, CallbackError):
                 found[member.order] = (member, _failed(member, names, heard.tool))
             elif names[0] in member.knows:
-                found[member.order] = (member, judged(member, names, call, moment))
+                found[member.order] = (member, apply_condition(member, names, call, moment))
         in_order = [found[order] for order in sorted(found)]
         if not heard.unlocks:
             in_order = [(member, unlocking_nothing(member, verdict)) for member, verdict in in_order]
@@ -302,7 +304,7 @@ class Roster:
         findings.unclear, findings.judged_as = heard.unclear, heard.alike
         return findings
 
-    def verdicts(self, findings: Findings) -> list[NetVerdict]:
+    def verdicts(self, findings: Classification) -> list[NetVerdict]:
         """One verdict per active net, those that abstain included."""
         known = (*findings.opinions, *findings.exempted)
         by_key = {member.key: verdict for member, verdict in known}
@@ -338,15 +340,15 @@ def unlocking_nothing(member: Member, verdict: NetVerdict) -> NetVerdict:
     return replace(verdict, steps=tuple(step for step in verdict.steps if not step.transition.deferred))
 
 
-def _sorted_out(names: tuple[str, ...], found: list[Finding]) -> Findings:
+def _sorted_out(names: tuple[str, ...], found: list[Finding]) -> Classification:
     """Opinions here, and there the nets that have none."""
     for finding in found:
         if finding[1].kind == "abstain":
             break
     else:
-        return Findings(names, found)
+        return Classification(names, found)
     exempted = [finding for finding in found if finding[1].kind == "abstain"]
-    return Findings(names, [finding for finding in found if finding[1].kind != "abstain"], exempted)
+    return Classification(names, [finding for finding in found if finding[1].kind != "abstain"], exempted)
 
 
 def reading_of(call_names: CallNames | None) -> ReadsCalls | None:

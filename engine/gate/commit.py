@@ -26,7 +26,7 @@ from ..net.net import (
 from ..net.timed import aged, arrivals
 from . import reasons
 from .classify import Finding
-from .conditions import Moment, Timekeeper
+from .conditions import EvaluationContext, Timekeeper
 from .member import Member
 from .types import NetVerdict, ResultRecord, Step, ToolResult
 
@@ -50,7 +50,7 @@ class MetaKeeper:
         """Raises what copying raises when `meta` holds something that cannot be copied."""
         self._kept.append((state, deepcopy(state.meta)))
 
-    def age(self, gated: Iterable[Finding], moment: Moment) -> None:
+    def age(self, gated: Iterable[Finding], moment: EvaluationContext) -> None:
         """Bring timed nets to where they were judged."""
         for member, _ in gated:
             if member.net.timed:
@@ -96,7 +96,7 @@ def _reason(answer: object) -> str:
 
 
 def commit(
-    gated: Iterable[Finding], call: ToolCall, pending: PendingIndex, moment: Moment
+    gated: Iterable[Finding], call: ToolCall, pending: PendingIndex, moment: EvaluationContext
 ) -> Finding | None:
     """Phase 4: every gated net fires, or records its deferred transition under the call's id (G-15).
 
@@ -130,7 +130,7 @@ def commit(
     return None
 
 
-def steps_of(gated: Iterable[Finding], moment: Moment) -> tuple[Step, ...]:
+def steps_of(gated: Iterable[Finding], moment: EvaluationContext) -> tuple[Step, ...]:
     """The steps of gated nets, in the order they are committed, after those that time has fired."""
     steps: list[Step] = []
     for member, verdict in gated:
@@ -255,7 +255,9 @@ def fire_deferred(member: Member, pending: PendingCall) -> bool:
     return True
 
 
-def fire_in_time(member: Member, pending: PendingCall, moment: Moment) -> tuple[Step, ...] | None:
+def fire_in_time(
+    member: Member, pending: PendingCall, moment: EvaluationContext
+) -> tuple[Step, ...] | None:
     """As `fire_deferred` in a timed net; gives the steps that were due before, or `None` for no."""
     state, net = member.state, member.net
     marking, since = state.marking, state.since

@@ -29,8 +29,8 @@ class Timekeeper:
         self.around = around
         self._latest = -inf
 
-    def moment(self) -> Moment:
-        return Moment(self, self.around)
+    def moment(self) -> EvaluationContext:
+        return EvaluationContext(self, self.around)
 
     def read(self) -> float:
         """The time. Raises what the clock raises, and `ValueError` when it does not say a time."""
@@ -45,7 +45,7 @@ class Timekeeper:
         self._latest = latest
 
 
-class Moment:
+class EvaluationContext:
     """One point in time, taken when something first depends on it; `clock` is `None` until then."""
 
     __slots__ = ("_aged", "_timekeeper", "around", "clock", "moved")
@@ -80,7 +80,7 @@ class Moment:
             self.moved = {**(self.moved or {}), member.key: times}
 
     def aged(self, member: Member) -> Aged:
-        """Where time has brought a net by now; the same answer until `Moment` ends.
+        """Where time has brought a net by now; the same answer until `EvaluationContext` ends.
 
         Raises what the clock raises, and `NetError` for a net that does not come to rest.
         """
@@ -98,7 +98,7 @@ class Moment:
         return self.aged(member).marking if member.net.timed else member.state.marking
 
 
-def governed(
+def under_condition(
     net: SkillNet, names: Sequence[str], call: ToolCall, around: Surroundings
 ) -> tuple[tuple[str, ...], str | None]:
     """Those of a call's names that the net judges, and what is to be said of its condition.
@@ -119,12 +119,14 @@ def governed(
     )
 
 
-def judged(member: Member, names: Sequence[str], call: ToolCall, moment: Moment) -> NetVerdict:
+def apply_condition(
+    member: Member, names: Sequence[str], call: ToolCall, moment: EvaluationContext
+) -> NetVerdict:
     """The net's verdict. What it cannot judge, it blocks (G-59)."""
     if member.plain:
         return member.verdict(names)
     try:
-        left, note = governed(member.net, names, call, moment.around)
+        left, note = under_condition(member.net, names, call, moment.around)
     except Exception as problem:
         return member.blocked(names[0], reasons.callback_failed(member.key, "condition", problem))
     if not any(name in member.knows for name in left):

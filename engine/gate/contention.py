@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from ..net.net import Marking, NetError, ToolCall
 from .classify import Roster
-from .conditions import Moment
+from .conditions import EvaluationContext
 from .member import Member
 from .types import NetVerdict
 
@@ -33,7 +33,7 @@ class Claim:
     roster: Roster | None = None
     moved: Sequence[Move] = ()
 
-    def moves(self, roster: Roster, moment: Moment) -> Sequence[Move]:
+    def moves(self, roster: Roster, moment: EvaluationContext) -> Sequence[Move]:
         """The nets the call moves now; those are looked for again where that may have changed."""
         if self.roster is not roster:
             findings = roster.findings(self.call.run_by(moment.around.shell), moment)
@@ -75,7 +75,7 @@ class Claims:
         self._claims: dict[str, Claim] = {}
         self.waiters: list[Callable[[], None]] = []
 
-    def enter(self, call: ToolCall, roster: Roster, moment: Moment) -> tuple[str, ...]:
+    def enter(self, call: ToolCall, roster: Roster, moment: EvaluationContext) -> tuple[str, ...]:
         """Claim what `call` would take, and give the ids of the calls it has to wait for.
 
         A claim that the call has already stands where it stood, unless a person has edited the call: one
@@ -152,7 +152,9 @@ class Turn:
             yield self
 
 
-def in_the_way(claim: Claim, claims: Iterable[Claim], roster: Roster, moment: Moment) -> tuple[str, ...]:
+def in_the_way(
+    claim: Claim, claims: Iterable[Claim], roster: Roster, moment: EvaluationContext
+) -> tuple[str, ...]:
     """The ids of the earlier of `claims` that would block the call of `claim` if they came first.
 
     Each is taken to get all it would take now, and nothing that it brings counts: whichever of them come

@@ -17,7 +17,7 @@ from ..net.firing import passage
 from ..net.net import Marking, SkillNet, ToolCall, enabled_tool_transitions, format_marking
 from .approve import manual_steps
 from .classify import CallbackError, NetNames, Roster
-from .conditions import Moment, governed
+from .conditions import EvaluationContext, under_condition
 from .grants.store import Granted
 from .member import Member
 from .types import GateDecision, NetVerdict, Outcome
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 
 def status_lines(
-    nets: Iterable[tuple[str, Member]], active: Container[str] | None, granted: Granted, moment: Moment
+    nets: Iterable[tuple[str, Member]],
+    active: Container[str] | None,
+    granted: Granted,
+    moment: EvaluationContext,
 ) -> str:
     """`<net>: <marking>` for each net under its name, then `grant-1 (grant for deploy): granted:2`.
 
@@ -45,7 +48,7 @@ def status_lines(
     return "\n".join(f"{what}: {format_marking(marking_by_now(m, moment))}" for what, m in shown)
 
 
-def marking_by_now(member: Member, moment: Moment) -> Marking:
+def marking_by_now(member: Member, moment: EvaluationContext) -> Marking:
     """Where time has brought a net; where it was left when that cannot be told."""
     try:
         return moment.marking(member)
@@ -54,13 +57,13 @@ def marking_by_now(member: Member, moment: Moment) -> Marking:
         return member.state.marking
 
 
-def system_prompt(active: Iterable[Member], moment: Moment) -> str:
+def system_prompt(active: Iterable[Member], moment: EvaluationContext) -> str:
     """What each active net lets the model do now (G-24)."""
     sections = "\n\n".join(_section(member, moment) for member in active)
     return f"## Active Petri Nets (composed)\n{sections}"
 
 
-def _section(member: Member, moment: Moment) -> str:
+def _section(member: Member, moment: EvaluationContext) -> str:
     net, marking = member.net, marking_by_now(member, moment)
     gated = [
         tool
@@ -146,7 +149,7 @@ class Sight:
     judged_as: tuple[str, ...]
 
 
-def look(roster: Roster, granted: Granted, call: ToolCall, moment: Moment) -> Sight:
+def look(roster: Roster, granted: Granted, call: ToolCall, moment: EvaluationContext) -> Sight:
     """Note what `explain` needs; afterwards the gate may go on."""
     findings = roster.findings(call, moment)
     covered = granted.covering(findings, call, None, moment)
@@ -168,7 +171,7 @@ def look(roster: Roster, granted: Granted, call: ToolCall, moment: Moment) -> Si
 
 
 def _explained(
-    member: Member, verdict: NetVerdict, names: Sequence[str], moment: Moment
+    member: Member, verdict: NetVerdict, names: Sequence[str], moment: EvaluationContext
 ) -> NetExplanation:
     net = member.net
     asked = net.condition if any(name in net.governs for name in names) else None
@@ -197,7 +200,7 @@ def _way(seen: Sight) -> Answer:
     nets = {net.net: skill_net for net, skill_net in zip(seen.nets, seen.skill_nets, strict=True)}
     try:
         names = {
-            key: governed(net, known_by, seen.call, seen.around)[0]
+            key: under_condition(net, known_by, seen.call, seen.around)[0]
             for (key, net), known_by in zip(nets.items(), seen.names_by_net, strict=True)
             if not isinstance(known_by, CallbackError)
         }
@@ -216,7 +219,9 @@ def _way(seen: Sight) -> Answer:
     return together.way_to_extra()
 
 
-def with_way(roster: Roster, granted: Granted, decision: GateDecision, moment: Moment) -> GateDecision:
+def with_way(
+    roster: Roster, granted: Granted, decision: GateDecision, moment: EvaluationContext
+) -> GateDecision:
     """A net's block with the way out of it in its reason; any other decision as it is.
 
     What cannot be explained stays blocked, for the reason it has.

@@ -15,7 +15,7 @@ from . import phases, reasons
 from .approve import Asking, ask
 from .classify import Roster, names_of, unique_keys
 from .commit import NOTHING, PendingIndex
-from .conditions import Timekeeper, judged
+from .conditions import Timekeeper, apply_condition
 from .contention import Claims, asking_about
 from .explain import Explanation, explain, look, status_lines, system_prompt, with_way
 from .grants.net import Grant, grant_number
@@ -261,7 +261,7 @@ class GateManager:
     async def _awaited(
         self,
         call: ToolCall,
-        reached: GateDecision | phases.Asked,
+        reached: GateDecision | phases.PendingQuestion,
         claimed: bool,
         waits: Waits | None,
     ) -> GateDecision:
@@ -269,11 +269,11 @@ class GateManager:
 
         Then the call's id is released, and those go on that wait for what it might have taken.
         """
-        asks = isinstance(reached, phases.Asked)
+        asks = isinstance(reached, phases.PendingQuestion)
         try:
-            while isinstance(reached, phases.Asked):
+            while isinstance(reached, phases.PendingQuestion):
                 reached = await self._in_turn(reached, waits)
-                if isinstance(reached, phases.Asked):
+                if isinstance(reached, phases.PendingQuestion):
                     reached = await self._ask(reached)
             if self._recorder is not None:
                 reached = await self._recorder.record(call, reached)
@@ -285,7 +285,9 @@ class GateManager:
                     self._claims.leave(call.tool_call_id)
         return reached
 
-    async def _in_turn(self, asked: phases.Asked, waits: Waits | None) -> GateDecision | phases.Asked:
+    async def _in_turn(
+        self, asked: phases.PendingQuestion, waits: Waits | None
+    ) -> GateDecision | phases.PendingQuestion:
         """What becomes of a call once nobody is asked, or is to be, about a call that competes (G-68).
 
         Where such a call has taken what this one needs, this one is blocked in the net's own words: it
@@ -318,7 +320,7 @@ class GateManager:
                 return reached
             asked = reached
 
-    def _again(self, asking: Asking, confirm: Confirm) -> GateDecision | phases.Asked:
+    def _again(self, asking: Asking, confirm: Confirm) -> GateDecision | phases.PendingQuestion:
         """As far as a call goes that has been judged before."""
         reached = self._advance(asking.call, confirm, asking)
         if self._explain_blocks and isinstance(reached, GateDecision):
@@ -327,7 +329,7 @@ class GateManager:
 
     def _advance(
         self, call: ToolCall, confirm: Confirm | None, asking: Asking | None = None
-    ) -> GateDecision | phases.Asked:
+    ) -> GateDecision | phases.PendingQuestion:
         """As far as the call goes without waiting, from the start or after an answer."""
         tool_call_id, roster, pending = call.tool_call_id, self._roster, self._pending
         if self._recorder is not None and self._recorder.broken is not None:
@@ -387,7 +389,7 @@ class GateManager:
             for key in keys:
                 member = self._members.get(key)
                 try:
-                    verdict = member and judged(member, names_of(member.net, call), call, moment)
+                    verdict = member and apply_condition(member, names_of(member.net, call), call, moment)
                 except Exception:
                     log.exception("Net '%s' cannot judge call '%s'", key, call.tool_call_id)
                     found.append(key)
@@ -431,7 +433,7 @@ class GateManager:
         asking.note_put()
         return asking
 
-    async def _ask(self, asked: phases.Asked) -> GateDecision | phases.Asked:
+    async def _ask(self, asked: phases.PendingQuestion) -> GateDecision | phases.PendingQuestion:
         """Ask one question, then see how far the call goes."""
         try:
             with asking_about(self._claims.of(asked.asking.call.tool_call_id)):

@@ -14,9 +14,9 @@ from ..core.rule import RESERVED
 from ..net.net import Marking, NetError, ToolCall, fire_and_advance, is_enabled
 from . import reasons
 from .approve import MOST_QUESTIONS, NO_ANSWERS, Asking, manual_steps, next_question, request_for
-from .classify import Finding, Findings, Roster, names_of
+from .classify import Classification, Finding, Roster, names_of
 from .commit import MetaKeeper, PendingIndex, commit, steps_of, validate
-from .conditions import Moment, judged
+from .conditions import EvaluationContext, apply_condition
 from .grants.net import Question
 from .grants.store import NOT_COVERED, Granted, giving
 from .member import Member
@@ -24,20 +24,20 @@ from .types import ApprovalRequest, Confirm, GateDecision, Mode, NetVerdict, Out
 
 
 @frozen
-class Standing:
+class GateSnapshot:
     """What a call meets: the active nets, what is pending, the grants, and the moment."""
 
     roster: Roster
     pending: PendingIndex
     granted: Granted
-    moment: Moment
+    moment: EvaluationContext
 
 
-standing = maker(Standing)
+standing = maker(GateSnapshot)
 
 
 @frozen
-class Asked:
+class PendingQuestion:
     """The question a call waits for, who can answer it, and the time at which it was raised."""
 
     asking: Asking
@@ -55,8 +55,8 @@ class _Case:
     """A call whose nets have been heard, on its way to a decision."""
 
     call: ToolCall
-    findings: Findings
-    moment: Moment
+    findings: Classification
+    moment: EvaluationContext
     asking: Asking | None = None
     mode: Mode = "enforce"
 
@@ -94,12 +94,12 @@ class _Case:
 
 _decision = maker(GateDecision)
 _case = maker(_Case)
-_question = maker(Asked)
+_question = maker(PendingQuestion)
 
 
 def enforce(
-    call: ToolCall, confirm: Confirm | None, here: Standing, asking: Asking | None = None
-) -> GateDecision | Asked:
+    call: ToolCall, confirm: Confirm | None, here: GateSnapshot, asking: Asking | None = None
+) -> GateDecision | PendingQuestion:
     """Decide and commit, or say whom to ask what (G-11, G-13 … G-15, G-58).
 
     Called again with `asking` after every answer: the nets active then are asked about the call as it
@@ -165,7 +165,9 @@ def enforce(
     return case.decided("allow", None, moved, used, gave)
 
 
-def _held(call: ToolCall, findings: Findings, here: Standing, asking: Asking) -> Sequence[Finding]:
+def _held(
+    call: ToolCall, findings: Classification, here: GateSnapshot, asking: Asking
+) -> Sequence[Finding]:
     """The verdicts behind questions that were put to people and that no active net asks now (G-67).
 
     For a call that was edited since, the nets that asked and are off now are asked about it as it is.
@@ -184,7 +186,7 @@ def _held(call: ToolCall, findings: Findings, here: Standing, asking: Asking) ->
     return [finding for asked, finding in asking.held.items() if asked not in asked_now]
 
 
-def _judged_off(member: Member, call: ToolCall, moment: Moment) -> NetVerdict:
+def _judged_off(member: Member, call: ToolCall, moment: EvaluationContext) -> NetVerdict:
     """The verdict of a net that is off; it blocks where its names cannot be told (G-59)."""
     try:
         names = names_of(member.net, call)
@@ -192,7 +194,7 @@ def _judged_off(member: Member, call: ToolCall, moment: Moment) -> NetVerdict:
         callback = "tool_mapper" if member.net.tool_mapper is not None else "call_names"
         reason = reasons.callback_failed(member.key, callback, problem)
         return member.blocked(call.tool_name, reason)
-    return judged(member, names, call, moment)
+    return apply_condition(member, names, call, moment)
 
 
 def _asked(
@@ -203,7 +205,7 @@ def _asked(
     confirm: Confirm,
     covered: Container[Question],
     beyond: str | None,
-) -> Asked:
+) -> PendingQuestion:
     asking = case.asking or Asking.about(case.call)
     asking.hold(case.findings.opinions, covered)
     asking.passed = asking.passed or frozenset([m.key for m, _ in case.findings.opinions])
@@ -231,7 +233,7 @@ def unasked_for(
     return member, member.blocked(step.tool, reason)
 
 
-def _commit(gated: Sequence[Finding], call: ToolCall, here: Standing) -> Finding | None:
+def _commit(gated: Sequence[Finding], call: ToolCall, here: GateSnapshot) -> Finding | None:
     """Phases 3 and 4 of `gated` together: what is against it, and then nothing has happened."""
     for member, _ in gated:
         if member.net.timed or member.net.validate_tool_call is not None:
@@ -300,7 +302,7 @@ def _since_asking(asking: Asking | None, blocked: Finding) -> Finding:
 
 
 def shadow(
-    call: ToolCall, confirm: Confirm | None, here: Standing, asking: Asking | None = None
+    call: ToolCall, confirm: Confirm | None, here: GateSnapshot, asking: Asking | None = None
 ) -> GateDecision:
     """What `enforce` would do, without asking; the nets move as if the call had been allowed (G-57).
 
@@ -331,7 +333,7 @@ def shadow(
     return case.decided("allow" if against is None else "block", against, moved, used)
 
 
-def refused(asked: Asked, reason: str) -> GateDecision:
+def refused(asked: PendingQuestion, reason: str) -> GateDecision:
     """A decision against the call by the person who was asked, or for want of a proper answer."""
     return GateDecision(
         asked.asking.call,

@@ -19,7 +19,7 @@ from ..sessions.external import OutsideAgent, OutsideSession, RecordedOutside
 from ..sessions.external_answers import CallAnswer
 from ..sessions.external_driver import Driver, Prompts
 from ..sessions.imports import check_loop_here
-from ..sessions.registry import LiveSessions, new_id
+from ..sessions.registry import SessionRegistry, new_id
 
 
 class Driving:
@@ -28,7 +28,7 @@ class Driving:
     What they are told is in the record first; what cannot be recorded or decided is never allowed.
     """
 
-    _live: LiveSessions
+    _live: SessionRegistry
 
     async def open_outside(
         self,

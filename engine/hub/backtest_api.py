@@ -58,10 +58,10 @@ class JudgedSource(DecisionSource):
         `SessionNotFound`.
         """
         from ..backtest.source import judge_rest
-        from ..backtest.threaded import Parts, beside
+        from ..backtest.threaded import ProgressStream, beside
         from ..history.journal.reader import open_reader
 
-        def work(parts: Parts[Judged]) -> None:
+        def work(parts: ProgressStream[Judged]) -> None:
             reader = open_reader(self.database)
             events = reader.events(reader.session(session).id, limit=until)
             judge_rest(parts, events, at, active, rules, self.language, self.redaction)

@@ -17,7 +17,7 @@ from ..net.net import SkillNet
 from ..recording.resume import Nets, ResumeError, check_reason
 from ..sessions.config import Terms
 from ..sessions.errors import UnknownSessionError
-from ..sessions.registry import LiveSessions, new_id
+from ..sessions.registry import SessionRegistry, new_id
 
 if TYPE_CHECKING:
     from ..flows import ClientFactory, Context, Flow, RunLimits, Trace
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Flowing:
     """The part of a hub for flows; `_live` are its sessions."""
 
-    _live: LiveSessions
+    _live: SessionRegistry
 
     async def open_flow(
         self,

@@ -40,7 +40,7 @@ from ..sessions.errors import (
 from ..sessions.external import OutsideAgent, OutsideSession
 from ..sessions.external_answers import CallAnswer
 from ..sessions.messages import stopped, stopped_by
-from ..sessions.registry import LiveSessions, Spawn
+from ..sessions.registry import SessionRegistry, Spawn
 from .agent_api import Driving
 from .backtest_api import JudgedSource
 from .events import HubEvent, Streaming, Subscription
@@ -93,7 +93,9 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         self.redaction = (redaction or Redaction()).reading(self.language)
         self._journal = journal
         self.policy = policy or ApprovalPolicy()
-        super().__init__(LiveSessions(journal, self._publish, self._spawn, self.redaction, self.policy))
+        super().__init__(
+            SessionRegistry(journal, self._publish, self._spawn, self.redaction, self.policy)
+        )
         self._streams = Streams(self.redaction)
         self._subscriptions: list[Subscription] = []
 

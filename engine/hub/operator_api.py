@@ -22,7 +22,7 @@ from ..history.redaction.restore import StillMaskedError
 from ..recording.explanation import ExplanationView
 from ..sessions.errors import UnknownSessionError
 from ..sessions.hosted import HostedSession
-from ..sessions.registry import LiveSessions
+from ..sessions.registry import SessionRegistry
 from ..sessions.subagents import HostedChild
 from ..sessions.switching import Switching
 
@@ -53,7 +53,7 @@ class Revealed(Outcome):
 class Approving(ABC):
     """The part of a hub that decides; `_live` are its sessions."""
 
-    def __init__(self, live: LiveSessions) -> None:
+    def __init__(self, live: SessionRegistry) -> None:
         self._live = live
         self._ended: dict[str, EventBody] = {}
 
@@ -278,7 +278,7 @@ class Approving(ABC):
         """Let a session cost more, in US dollars, from its next model call on, for a `reason`.
 
         One that has stopped at its limit goes on with the next message. Raises `UnknownSessionError`,
-        also as `LiveSessions.get`.
+        also as `SessionRegistry.get`.
         """
         hosted, session = self._live.get(session_id)
         reason = (reason or "").strip()

@@ -20,7 +20,7 @@ class HandOver(Protocol):
     def __call__(self, *bodies: EventBody, then: Callable[[bool], None]) -> asyncio.Future[None]: ...
 
 
-class InStep:
+class GateSync:
     """See the module. `set_back` puts the gate where the journal is."""
 
     def __init__(self, hand_over: HandOver, set_back: Callable[[], None]) -> None:

@@ -17,7 +17,7 @@ SAMPLE = "dXNlcjpwYXNzd29yZA"
 """Nothing by itself, a password after anything that announces one."""
 
 
-class Told:
+class MaskedSessionState:
     """A session's state, and the same as it is shown; one object until there is something to hide."""
 
     def __init__(self, state: SessionState, redaction: Redaction) -> None:

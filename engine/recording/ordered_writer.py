@@ -13,7 +13,7 @@ from ..history.journal.journal import Journal
 from ..history.model.events import EventBody, JournalEvent
 
 
-class HandingOver:
+class SessionWriter:
     """See the module. `written` takes every event in the moment in which it is known to be durable."""
 
     def __init__(

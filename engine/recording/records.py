@@ -17,7 +17,7 @@ from ..core.rule import Rule, people_to_loosen, restricted
 from ..gate.classify import maps_digest
 from ..gate.types import GateDecision, ResultRecord, Step, ToolResult
 from ..history.model.events import CallDecided, CallResult
-from ..history.model.fast_models import updated
+from ..history.model.fast_models import copy_with
 from ..history.model.records import NetRecord, RuleRecord, StepRecord, TransitionRecord
 from ..net.net import Input, KnowsMaps, NameMaps, SkillNet
 
@@ -237,7 +237,7 @@ def decided_record(decision: GateDecision) -> CallDecided:
         "uninspectable": decision.unclear,
         "judged_as": decision.judged_as,
     }
-    return updated(_DECIDED, fields)
+    return copy_with(_DECIDED, fields)
 
 
 @lru_cache(maxsize=4096)

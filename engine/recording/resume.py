@@ -85,7 +85,7 @@ class BranchError(ResumeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ResumePoint:
     """Where the nets of a registry stand when a record goes on.
 
     `markings` are of the nets that go on from where they were, `fresh` start anew, `dropped` are no more,
@@ -123,7 +123,7 @@ def latest_time(events: Sequence[JournalEvent]) -> float:
 
 def standing(
     state: SessionState, registry: Mapping[str, SkillNet], *, active: Sequence[str] | None, nets: Nets
-) -> Standing:
+) -> ResumePoint:
     """Fit `registry` to what was recorded (G-63).
 
     A net of the same key and structure takes its recorded marking. With `nets="changed"` others start
@@ -146,7 +146,7 @@ def standing(
     if active is None:
         added = [key for key in records if key not in state.nets]
         active = [*(key for key in state.active if key in records), *added]
-    return Standing(
+    return ResumePoint(
         markings={key: dict(state.nets[key].marking) for key in kept},
         fresh=tuple(record for key, record in records.items() if key not in kept),
         dropped=tuple(missing),
@@ -183,7 +183,7 @@ def in_force(state: SessionState) -> dict[str, int]:
 
 
 def check_no_looser(
-    state: SessionState, fit: Standing, registry: Mapping[str, SkillNet], mode: Mode
+    state: SessionState, fit: ResumePoint, registry: Mapping[str, SkillNet], mode: Mode
 ) -> None:
     """Raise `ResumeError` where the session would go on without a rule that takes several people (G-67).
 
@@ -209,8 +209,8 @@ def check_no_looser(
 
 
 def with_required(
-    fit: Standing, state: SessionState, registry: Mapping[str, SkillNet], required: Collection[str]
-) -> Standing:
+    fit: ResumePoint, state: SessionState, registry: Mapping[str, SkillNet], required: Collection[str]
+) -> ResumePoint:
     """Where the nets stand with those active that the host requires, but for what people switched off.
 
     Nobody had switched off a net that was never active, nor one that is another or takes more people now.
@@ -249,7 +249,7 @@ def check_required(
 
 def check_reason(
     state: SessionState,
-    fit: Standing,
+    fit: ResumePoint,
     registry: Mapping[str, SkillNet],
     mode: Mode,
     max_cost: float | None,
@@ -287,7 +287,7 @@ def check_reason(
 def _less(
     key: str,
     state: SessionState,
-    fit: Standing,
+    fit: ResumePoint,
     registry: Mapping[str, SkillNet],
     timed: Container[str],
 ) -> str | None:
@@ -314,8 +314,8 @@ def _enforced(state: SessionState) -> bool:
 
 
 def switched_on(
-    fit: Standing, registry: Mapping[str, SkillNet], *states: SessionState
-) -> tuple[Standing, Mode]:
+    fit: ResumePoint, registry: Mapping[str, SkillNet], *states: SessionState
+) -> tuple[ResumePoint, Mode]:
     """Where the nets of a branch stand, and its mode; the first of `states` is where it begins.
 
     That people agreed to switch something off was said of the other session, and not of a branch: its
@@ -335,7 +335,7 @@ def switched_on(
 
 
 def _loosened(
-    key: str, state: SessionState, fit: Standing, registry: Mapping[str, SkillNet]
+    key: str, state: SessionState, fit: ResumePoint, registry: Mapping[str, SkillNet]
 ) -> str | None:
     """How the net `key` of a record would be less than it was; `None` where it is what it was."""
     was, active = state.nets[key].net, state.nets[key].active
@@ -353,7 +353,7 @@ def _loosened(
 
 
 def _taken(
-    state: SessionState, fit: Standing, registry: Mapping[str, SkillNet], held: Iterable[str]
+    state: SessionState, fit: ResumePoint, registry: Mapping[str, SkillNet], held: Iterable[str]
 ) -> Iterator[str]:
     """The nets that would be on as well and take calls from guarded ones (G-66)."""
     kept = {key for key in (*state.active, *_timed(state)) if key in fit.markings and key in registry}

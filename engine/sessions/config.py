@@ -14,7 +14,7 @@ from ..core.condition import Surroundings, of_one_process
 from ..gate.types import Mode
 from ..history.model.state import SessionState
 from ..net.net import SkillNet
-from ..recording.resume import Nets, Standing, standing, with_required
+from ..recording.resume import Nets, ResumePoint, standing, with_required
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Terms:
     reason: str | None = None
     required: Collection[str] = ()
 
-    def fit(self, state: SessionState) -> Standing:
+    def fit(self, state: SessionState) -> ResumePoint:
         """Where its nets stand after `state`. Raises `ResumeError` when they do not fit it."""
         fit = standing(state, self.registry, active=self.active, nets=self.nets)
         return with_required(fit, state, self.registry, self.required)

@@ -33,7 +33,7 @@ from ..history.model.state import SessionState
 from ..history.redaction.restore import StillMaskedError
 from ..net.net import ToolCall
 from ..recording.records import decided_record, net_record
-from ..recording.resume import Standing, closings, unknown_result
+from ..recording.resume import ResumePoint, closings, unknown_result
 from .external_calls import OutsideCalls
 from .external_driver import Driver, Prompts
 from .hosted import HostedSession, Loop
@@ -287,7 +287,7 @@ class OutsideSession(HostedSession):
         self,
         agent: OutsideAgent,
         by: str | None,
-        fit: Standing,
+        fit: ResumePoint,
         events: Sequence[JournalEvent],
         *,
         owner: str | None = None,

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from ..gate.types import Mode
 from ..history.model.events import CallDecided, CallResult, EventBody, MessageAdded
-from ..history.model.fast_models import made
+from ..history.model.fast_models import construct_model
 from ..history.model.records import CallRecord
 from ..recording.records import copied
 
@@ -44,7 +44,7 @@ class CallAnswer(BaseModel):
 
 
 @dataclass(slots=True)
-class CallBook:
+class CallIndex:
     """What a session's record says of its calls, by id: which call it is, and what was decided.
 
     `latest` is by an agent's own id the id of the last call made under it, where that is another;
@@ -111,7 +111,7 @@ def answer_of(decided: CallDecided, *, repeated: bool) -> CallAnswer:
         "repeated": repeated,
         "would": decided.outcome if shadow else None,
     }
-    return made(CallAnswer, fields)
+    return construct_model(CallAnswer, fields)
 
 
 def is_blocked(decided: CallDecided) -> bool:

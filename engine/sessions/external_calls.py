@@ -24,13 +24,13 @@ from ..history.model.events import (
     EventBody,
     MessageAdded,
 )
-from ..history.model.fast_models import updated
+from ..history.model.fast_models import copy_with
 from ..history.model.records import CallRecord
 from ..history.model.state import SessionState
 from ..net.net import ToolCall
 from ..recording.records import copied, own_input
 from .errors import CallIdUsed, CallWithdrawn, ResultRefusedError, UnknownCallError, UnknownSessionError
-from .external_answers import NO_RESULT, CallAnswer, CallBook, answer_of, digest, is_blocked
+from .external_answers import NO_RESULT, CallAnswer, CallIndex, answer_of, digest, is_blocked
 
 # A call of an agent elsewhere on its way through the gate.
 
@@ -39,7 +39,7 @@ How: TypeAlias = Literal["withdrawn", "denied", "closed"]
 
 
 @dataclass(slots=True)
-class Asked:
+class OpenCall:
     """A call on its way through the gate; `ending` is how and why somebody ended that.
 
     Of one that was decided at once `judging` is what its record waits for, else a task.
@@ -75,7 +75,7 @@ _PROPOSED = MessageAdded(role="assistant")
 """What is filled in without asking pydantic again about what is known to be JSON."""
 
 
-class Host(Protocol):
+class CallHost(Protocol):
     """The session whose calls these are; see `OutsideSession`."""
 
     id: str
@@ -103,10 +103,10 @@ class Host(Protocol):
 class OutsideCalls:
     """See the module."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: CallHost) -> None:
         self._host = host
-        self.book = CallBook()
-        self._asked: dict[str, Asked] = {}
+        self.book = CallIndex()
+        self._asked: dict[str, OpenCall] = {}
         self._settling: dict[str, tuple[tuple[str, bool], asyncio.Task[None]]] = {}
         self._since: dict[str, datetime] = {}
         self._unasked: set[str] = set()
@@ -173,7 +173,7 @@ class OutsideCalls:
         given, known = self._known(call_id, tool, arguments)
         if known is not None:
             return False
-        asked = Asked(self._made(own, call_id, tool, given))
+        asked = OpenCall(self._made(own, call_id, tool, given))
         if not self._decides(asked):
             return False
 
@@ -197,7 +197,7 @@ class OutsideCalls:
 
     def _made(self, own: str, call_id: str, tool: str, given: dict[str, JsonValue]) -> CallRecord:
         made_as = None if own == call_id else own
-        return updated(_CALL, {"call_id": call_id, "tool": tool, "input": given, "made_as": made_as})
+        return copy_with(_CALL, {"call_id": call_id, "tool": tool, "input": given, "made_as": made_as})
 
     def _known(
         self, call_id: str, tool: str, arguments: Mapping[str, JsonValue]
@@ -216,7 +216,7 @@ class OutsideCalls:
     def _answer(self, call_id: str, *, repeated: bool) -> CallAnswer:
         return answer_of(self.book.decided[call_id], repeated=repeated)
 
-    def _decides(self, asked: Asked) -> bool:
+    def _decides(self, asked: OpenCall) -> bool:
         """Have the gate decide a call that needs nobody, and hand it over with its decision.
 
         The two are recorded together or not at all. False where that cannot be, and nothing has happened.
@@ -234,8 +234,8 @@ class OutsideCalls:
         asked.judging = recorded
         return True
 
-    def _begin(self, call: CallRecord) -> Asked:
-        asked = Asked(call)
+    def _begin(self, call: CallRecord) -> OpenCall:
+        asked = OpenCall(call)
         if not self._decides(asked):
             self._asked[call.call_id] = asked
             judging = self._judge(asked)
@@ -249,7 +249,7 @@ class OutsideCalls:
         asked.judging.add_done_callback(done)
         return asked
 
-    async def _judge(self, asked: Asked) -> None:
+    async def _judge(self, asked: OpenCall) -> None:
         """Returns once the decision on a call is durable. The gate is left alone once it has decided."""
         call = asked.call
         # The decision follows it in the record, or is lost with it: they need not be waited for singly.
@@ -267,7 +267,7 @@ class OutsideCalls:
                 f"Call '{call.call_id}' was not decided: {problem or 'it could not be recorded'}"
             ) from problem
 
-    async def _decided(self, asked: Asked) -> Exception | None:
+    async def _decided(self, asked: OpenCall) -> Exception | None:
         """Have the gate decide, unless somebody ends that; what went wrong there."""
         call = asked.call
         if asked.ending is not None:
@@ -296,7 +296,7 @@ class OutsideCalls:
         stands = self._host.state.calls.get(call.call_id)
         if stands is not None and stands.status in UNDECIDED:
             return None
-        return updated(_PROPOSED, {"calls": (call,)})
+        return copy_with(_PROPOSED, {"calls": (call,)})
 
     async def _ended(self, call: CallRecord, how: How, why: str) -> None:
         """Record that a call was ended before its decision. Raises unless that decides it."""
@@ -364,7 +364,7 @@ class OutsideCalls:
         ]:
             await asyncio.wait(under_way)
 
-    async def _end(self, every: list[Asked], how: How, why: str) -> None:
+    async def _end(self, every: list[OpenCall], how: How, why: str) -> None:
         for asked in every:
             asked.stop(how, why)
         for asked in every:

@@ -49,7 +49,7 @@ class Driver(Protocol):
         ...
 
 
-class Host(Protocol):
+class MessageHost(Protocol):
     """The session that is spoken to; see `OutsideSession`."""
 
     id: str
@@ -67,7 +67,7 @@ class Host(Protocol):
 class Prompts:
     """See the module."""
 
-    def __init__(self, host: Host, driver: Driver) -> None:
+    def __init__(self, host: MessageHost, driver: Driver) -> None:
         self._host = host
         self._driver = driver
         self._one_at_a_time = asyncio.Lock()

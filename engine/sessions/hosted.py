@@ -37,7 +37,7 @@ from ..agents import (
 from ..agents.stores.base import Messages
 from ..agents.tool import labels_of
 from ..approvals.request_limits import OpenRequests
-from ..approvals.requests import ApprovalPolicy, OperatorTokens, Questions
+from ..approvals.requests import ApprovalPolicy, ApprovalRequests, OperatorTokens
 from ..approvals.withdrawals import INTERRUPTED
 from ..core.condition import Surroundings
 from ..core.json_equality import same_json
@@ -63,7 +63,7 @@ from ..history.model.events import (
     SessionStatus,
     StepEnded,
 )
-from ..history.model.fast_models import updated
+from ..history.model.fast_models import copy_with
 from ..history.model.state import SessionState
 from ..history.redaction.hidden_text import RevealedText, hidden_texts
 from ..history.redaction.redaction import Redaction
@@ -71,14 +71,14 @@ from ..history.redaction.restore import unmasked
 from ..net.net import SkillNet, ToolCall
 from ..recording.conversation import conversation, message_record
 from ..recording.explanation import ExplanationView, view_of, waiting_view
-from ..recording.gate_sync import InStep
+from ..recording.gate_sync import GateSync
 from ..recording.grants import Grants, grant_record
-from ..recording.masked_view import Told
-from ..recording.ordered_writer import HandingOver
+from ..recording.masked_view import MaskedSessionState
+from ..recording.ordered_writer import SessionWriter
 from ..recording.records import decision_record, json_input, net_record, result_record
-from ..recording.resume import Standing
+from ..recording.resume import ResumePoint
 from .config import surroundings_of
-from .messages import Sending, stopped
+from .messages import OperatorMessages, stopped
 from .switching import Switching
 
 Loop: TypeAlias = Literal["here", "elsewhere", "flow"]
@@ -115,7 +115,7 @@ class HostedSession:
     ) -> None:
         self.id = session_id
         self.redaction = redaction
-        self._told = Told(new_state(session_id), redaction)
+        self._told = MaskedSessionState(new_state(session_id), redaction)
         self.manager: GateManager = create_gate_manager(
             registry=registry,
             active=active,
@@ -135,12 +135,12 @@ class HostedSession:
         self.journal = journal
         self.publish = publish
         self.children: dict[str, HostedSession] = {}
-        self._giving = HandingOver(self.id, journal, self._written)
-        self.sending = Sending(self)
-        self.questions = Questions(self, policy, journal.clock, tokens, requests)
+        self._giving = SessionWriter(self.id, journal, self._written)
+        self.sending = OperatorMessages(self)
+        self.questions = ApprovalRequests(self, policy, journal.clock, tokens, requests)
         self._originals: dict[str, Mapping[str, object]] = {}
         self._settled: dict[str, str] = {}
-        self._in_step = InStep(self.hand_over, self._set_back)
+        self._in_step = GateSync(self.hand_over, self._set_back)
         self.switching = Switching(self, self._in_step, policy, journal.clock, tokens)
 
     @property
@@ -160,7 +160,7 @@ class HostedSession:
 
     def go_on_from(self, state: SessionState) -> None:
         """Begin where an earlier host of the session has ended."""
-        self._told = Told(state, self.redaction)
+        self._told = MaskedSessionState(state, self.redaction)
 
     def _written(self, event: JournalEvent) -> None:
         """Show an event that is durable; requests of calls that it has blocked are void (G-68)."""
@@ -192,8 +192,8 @@ class HostedSession:
         """An event that says which fields of its input hold shell commands (G-51)."""
         match body:
             case MessageAdded(calls=(_, *_) as calls):
-                declared = (updated(c, {"shell_fields": self.shell_fields.of(c.tool)}) for c in calls)
-                return updated(body, {"calls": tuple(declared)})
+                declared = (copy_with(c, {"shell_fields": self.shell_fields.of(c.tool)}) for c in calls)
+                return copy_with(body, {"calls": tuple(declared)})
             case MessageAdded(tool=str(tool)) | CallDecided(tool=tool) | ApprovalRequested(called=tool):
                 pass
             case ApprovalDecided() | ApprovalWithdrawn():
@@ -204,7 +204,7 @@ class HostedSession:
             case _:
                 return body
         found = () if tool is None else self.shell_fields.of(tool)
-        return updated(body, {"shell_fields": found}) if found else body
+        return copy_with(body, {"shell_fields": found}) if found else body
 
     # The gate, as the loop sees it
 
@@ -228,7 +228,7 @@ class HostedSession:
         await self._in_step.catch_up()
         outcome = self.manager.handle_tool_result(result)
         record = result_record(result, output, seconds, outcome)
-        await self._in_step.recorded(updated(record, {"unknown": True}) if unknown else record)
+        await self._in_step.recorded(copy_with(record, {"unknown": True}) if unknown else record)
         self.note_settled(result.tool_call_id, output)
         return outcome
 
@@ -260,7 +260,7 @@ class HostedSession:
             return record
         answered = {approval.net for approval in decision.approvals}
         concerned = self.manager.concerned(decision.call, [key for key in off if key not in answered])
-        return updated(record, {"off": {key: off[key].people for key in concerned}})
+        return copy_with(record, {"off": {key: off[key].people for key in concerned}})
 
     def _given(self, decision: GateDecision) -> Iterator[GrantGiven]:
         """The grants that came about with a decision: in the record before anything they let pass."""
@@ -508,7 +508,7 @@ class HostedSession:
         agent: Agent,
         by: str | None,
         source: dict[str, JsonValue] | None,
-        standing: Standing,
+        standing: ResumePoint,
         reason: str | None = None,
     ) -> SessionResumed:
         """The event with which a recorded session goes on."""

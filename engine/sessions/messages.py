@@ -39,7 +39,7 @@ class Recorded(Protocol):
     async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None: ...
 
 
-class Sending:
+class OperatorMessages:
     """What is sent to one session, from the moment it is said until it is stored or withdrawn.
 
     A message is recognised by its identity: agents pass on the very object that was sent.

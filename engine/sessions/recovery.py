@@ -51,7 +51,7 @@ from ..recording.resume import (
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class RecoveryPlan:
     """A session as its host left it.
 
     `again` are calls that the gate decides now, `below` the subagents' sessions that go on, by the call
@@ -63,7 +63,7 @@ class Left:
     state: SessionState
     said: Sequence[Message]
     again: tuple[str, ...]
-    below: Mapping[str, Left]
+    below: Mapping[str, RecoveryPlan]
     works: bool
     closing: tuple[EventBody, ...]
     unfinished: tuple[Unfinished, ...] = ()
@@ -81,12 +81,12 @@ class Left:
         return _named(self.below)
 
 
-def _named(below: Mapping[str, Left]) -> tuple[str, ...]:
+def _named(below: Mapping[str, RecoveryPlan]) -> tuple[str, ...]:
     deeper = (f"{left.state.id}/{i}" for left in below.values() for i in left.going_on)
     return (*below, *deeper)
 
 
-def look(
+def plan_recovery(
     reader: HistoryReader,
     events: Sequence[JournalEvent],
     state: SessionState,
@@ -94,7 +94,7 @@ def look(
     nets: Mapping[str, object],
     *,
     imported: bool = False,
-) -> Left:
+) -> RecoveryPlan:
     """What the session of these events, whose fold is `state`, left open for `agent` to go on with.
 
     `nets` are those that go on from where they were; a call that waits in another one cannot go on. Of an
@@ -118,10 +118,10 @@ def _left(
     said: Sequence[Message],
     step: Sequence[EventBody],
     again: tuple[str, ...],
-    below: Mapping[str, Left],
+    below: Mapping[str, RecoveryPlan],
     works: bool,
     missed: Sequence[EventBody] = (),
-) -> Left:
+) -> RecoveryPlan:
     """`known` is `state` with what it `missed`."""
     ended = closings(known, said, step, asked_again=again, going_on=_named(below))
     closing = (*missed, *ended, *([SessionStatus(status="running")] if works else []))
@@ -134,7 +134,7 @@ def _left(
             unfinished.append(ApprovedCall(each.call_id, each.name, args))
         elif isinstance(told := message_of(each, outputs), ToolMessage):
             unfinished.append(told)
-    return Left(state, said, again, below, works, closing, tuple(unfinished))
+    return RecoveryPlan(state, said, again, below, works, closing, tuple(unfinished))
 
 
 @dataclass(frozen=True)
@@ -166,13 +166,13 @@ class _Family:
 
     def below(
         self, state: SessionState, said: Sequence[Message], agent: Agent, path: str = ""
-    ) -> dict[str, Left]:
+    ) -> dict[str, RecoveryPlan]:
         """The sessions of `agent`'s subagents that go on, by call.
 
         `path` is what the top puts before the names of this session's calls.
         """
         tools = {tool.name: tool for tool in agent.tools}
-        found: dict[str, Left] = {}
+        found: dict[str, RecoveryPlan] = {}
         for call in open_calls(said):
             tool = tools.get(call.name)
             stands = state.calls.get(call.call_id)
@@ -187,7 +187,7 @@ class _Family:
                 found[call.call_id] = left
         return found
 
-    def _child(self, parent: str, call_id: str, agent: Agent, path: str) -> Left | None:
+    def _child(self, parent: str, call_id: str, agent: Agent, path: str) -> RecoveryPlan | None:
         """The session that a call had started, if it can go on or has said its last words."""
         ids = self.children.get((parent, call_id), [])
         if len(ids) != 1:
@@ -203,12 +203,12 @@ class _Family:
 
     def _child_left(
         self, events: Sequence[JournalEvent], state: SessionState, agent: Agent, path: str
-    ) -> Left | None:
+    ) -> RecoveryPlan | None:
         said = conversation(events)
         phase = _phase_at_death(events)
         if phase == "failed":
             error = state.error or ""
-            return Left(state, said, (), {}, False, (), failure=error.partition(": ")[2] or error)
+            return RecoveryPlan(state, said, (), {}, False, (), failure=error.partition(": ")[2] or error)
         calls = {call.call_id for call in open_calls(said)}
         seen = [body for body in self._seen(path) if body.call_id in calls]
         missed = _missed(state, seen)

@@ -30,7 +30,7 @@ from ..recording.branching import check_branch_point, copied
 from ..recording.grants import Grants, same_rules
 from ..recording.resume import (
     ResumeError,
-    Standing,
+    ResumePoint,
     check_no_looser,
     check_reason,
     check_required,
@@ -48,7 +48,7 @@ from .errors import DrivenElsewhereError, UnknownSessionError
 from .external import OutsideSession
 from .hosted import HostedSession, Publish
 from .imports import check_loop_here, endings, own_terms, reported
-from .recovery import Left, look
+from .recovery import RecoveryPlan, plan_recovery
 from .subagents import HostedChild, HostedChildren
 
 Spawn: TypeAlias = Callable[[Coroutine[None, None, None], str], object]
@@ -58,7 +58,7 @@ log = logging.getLogger(__name__)
 CHILDREN_LISTED = 8
 """Subagents that have finished and are still listed, for each session."""
 
-NO_NETS = Standing({}, (), (), (), ())
+NO_NETS = ResumePoint({}, (), (), (), ())
 
 H = TypeVar("H", bound=HostedSession)
 
@@ -73,12 +73,12 @@ class Revived(Generic[H]):
     hosted: H
     events: Sequence[JournalEvent]
     state: SessionState
-    fit: Standing
+    fit: ResumePoint
     ending: Sequence[EventBody] = ()
     imported: bool = False
 
 
-class LiveSessions:
+class SessionRegistry:
     """Live sessions by id, in the order they were opened. One at a time changes whether an id is live."""
 
     def __init__(
@@ -142,7 +142,13 @@ class LiveSessions:
             mode = hosted.manager.mode
             check_reason(back.state, fit, terms.registry, mode, agent.max_cost, terms.reason)
             left = await asyncio.to_thread(
-                look, reader, back.events, back.state, agent, fit.markings, imported=back.imported
+                plan_recovery,
+                reader,
+                back.events,
+                back.state,
+                agent,
+                fit.markings,
+                imported=back.imported,
             )
             if must_go_on and not left.works:
                 raise ResumeError(
@@ -312,7 +318,7 @@ class LiveSessions:
         terms: Terms,
         around: Surroundings,
         kind: type[H],
-        fit: Standing | None = None,
+        fit: ResumePoint | None = None,
         *,
         recorded: SessionState | None = None,
     ) -> H:
@@ -337,7 +343,7 @@ class LiveSessions:
         return hosted
 
     async def _start(
-        self, hosted: HostedSession, agent: Agent, *beginning: EventBody, left: Left | None = None
+        self, hosted: HostedSession, agent: Agent, *beginning: EventBody, left: RecoveryPlan | None = None
     ) -> str:
         """Record how a session begins or goes on, then make it live; what was `left` of it goes on."""
         session_id = hosted.id
@@ -374,7 +380,7 @@ class LiveSessions:
 
     @asynccontextmanager
     async def _host_child(
-        self, child: HostedChild, agent: Agent, below: HostedChildren, left: Left | None
+        self, child: HostedChild, agent: Agent, below: HostedChildren, left: RecoveryPlan | None
     ) -> AsyncGenerator[Session, None]:
         """A subagent's session, live while it works; afterwards listed as done until its parent ends."""
         parent = child.parent
@@ -436,11 +442,11 @@ class LiveSessions:
             self._changing.discard(session_id)
 
 
-def _goes_on(resumed: SessionResumed, left: Left) -> SessionResumed:
+def _goes_on(resumed: SessionResumed, left: RecoveryPlan) -> SessionResumed:
     return resumed.model_copy(update={"asked_again": left.asked_again, "going_on": left.going_on})
 
 
-def _take_up(hosted: HostedSession, session: Session, left: Left) -> None:
+def _take_up(hosted: HostedSession, session: Session, left: RecoveryPlan) -> None:
     """Let what was left of a session go on; one below that was told nothing yet waits for its task."""
     session.restore(hosted.sending.restored())
     if left.works and (left.said or hosted.state.kind != "child"):

@@ -21,22 +21,22 @@ from ..core.condition import NOWHERE
 from ..gate.types import GateDecision, ResultRecord, ToolResult
 from ..history.journal.journal import JournalError
 from ..history.model.events import SessionOpened
-from ..history.model.fast_models import updated
+from ..history.model.fast_models import copy_with
 from ..net.net import ToolCall
 from ..recording.explanation import ExplanationView
 from ..recording.records import decision_record, result_record
 from .hosted import HostedSession
-from .recovery import Left
+from .recovery import RecoveryPlan
 
 Host = Callable[
-    ["HostedChild", Agent, "HostedChildren", Left | None], AbstractAsyncContextManager[Session]
+    ["HostedChild", Agent, "HostedChildren", RecoveryPlan | None], AbstractAsyncContextManager[Session]
 ]
 """Makes a child live while the context lasts: recorded, listed, its session running under the hub.
 
 What an earlier host left of it goes on.
 """
 
-NOTHING_LEFT: Mapping[str, Left] = MappingProxyType({})
+NOTHING_LEFT: Mapping[str, RecoveryPlan] = MappingProxyType({})
 NOT_RECORDED = "The call was not run: it could not be recorded"
 
 
@@ -47,7 +47,7 @@ class HostedChild(HostedSession):
     """
 
     def __init__(
-        self, parent: HostedSession, agent: Agent, call_id: str, left: Left | None = None
+        self, parent: HostedSession, agent: Agent, call_id: str, left: RecoveryPlan | None = None
     ) -> None:
         super().__init__(
             f"{agent.name}-{uuid4().hex[:6]}" if left is None else left.state.id,
@@ -93,7 +93,7 @@ class HostedChild(HostedSession):
         """Tell the parent's nets, then record the result here."""
         outcome = await self._gate.settle(result, output, seconds)
         record = result_record(result, output, seconds)
-        await self.record(updated(record, {"unknown": True}) if unknown else record)
+        await self.record(copy_with(record, {"unknown": True}) if unknown else record)
         self.note_settled(result.tool_call_id, output)
         return outcome
 
@@ -119,7 +119,7 @@ class HostedChildren:
         self,
         parent: HostedSession,
         host: Host,
-        left: Mapping[str, Left] = NOTHING_LEFT,
+        left: Mapping[str, RecoveryPlan] = NOTHING_LEFT,
         depth: int = 1,
     ) -> None:
         self._parent = parent

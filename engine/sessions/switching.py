@@ -19,9 +19,9 @@ from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import uuid4
 
-from ..approvals.requests import ApprovalPolicy, Credential, OperatorTokens, Questions, Reply
+from ..approvals.requests import ApprovalPolicy, ApprovalRequests, Credential, OperatorTokens, Reply
 from ..approvals.withdrawals import RETRY, Tasks
-from ..core.durations import LONGEST, lasting
+from ..core.durations import LONGEST, format_duration
 from ..core.people import is_among, not_another
 from ..core.rule import people_to_loosen
 from ..gate import GateManager
@@ -36,7 +36,7 @@ from ..history.model.events import (
     NetToggled,
 )
 from ..history.model.state import ChangeState, SessionState, SwitchState
-from ..recording.gate_sync import InStep
+from ..recording.gate_sync import GateSync
 
 PROPOSED_FOR = 15 * 60.0
 """Seconds within which the others have to agree to what was proposed."""
@@ -44,12 +44,12 @@ PROPOSED_FOR = 15 * 60.0
 log = logging.getLogger(__name__)
 
 
-class Host(Protocol):
+class SwitchHost(Protocol):
     """The session whose nets these are; see `HostedSession`."""
 
     id: str
     manager: GateManager
-    questions: Questions
+    questions: ApprovalRequests
 
     @property
     def state(self) -> SessionState: ...
@@ -82,8 +82,8 @@ class Switching:
 
     def __init__(
         self,
-        host: Host,
-        in_step: InStep,
+        host: SwitchHost,
+        in_step: GateSync,
         policy: ApprovalPolicy,
         clock: Callable[[], datetime],
         tokens: OperatorTokens,
@@ -180,7 +180,7 @@ class Switching:
         same = next((c for c in self._host.state.changes.values() if c.net == net), None)
         if same is not None and same.seconds != seconds:
             # Whoever wants it for a time does not agree to it for good.
-            for_long = "for good" if same.seconds is None else f"for {lasting(same.seconds)}"
+            for_long = "for good" if same.seconds is None else f"for {format_duration(same.seconds)}"
             why = f"{same.by} has proposed this {for_long} already: {same.words}"
             return Reply(False, f"Not switched: {why}. Confirm that, or take it back first")
         if same is not None:
@@ -212,7 +212,7 @@ class Switching:
         why = "" if own is None else f"{own} and does not count. "
         return (
             f"Proposed, nothing is changed yet: {change.words}. {why}It takes {_others(change)}: "
-            f"each confirms it under their own name within {lasting(PROPOSED_FOR)}, "
+            f"each confirms it under their own name within {format_duration(PROPOSED_FOR)}, "
             "with `n` in their console. "
             "An operator's token is made with `interlock token new NAME`."
         )
@@ -347,7 +347,7 @@ class Switching:
         return None if seconds is None else self._clock() + timedelta(seconds=seconds)
 
     def _for(self, seconds: float | None) -> str:
-        return "" if seconds is None else f" for {lasting(seconds)}"
+        return "" if seconds is None else f" for {format_duration(seconds)}"
 
     def _waiting(self) -> tuple[str, ...]:
         """The calls that ask a person now; they go on waiting."""

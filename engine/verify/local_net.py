@@ -91,7 +91,7 @@ class LocalNet:
         self._simulated: set[tuple[int, int]] | None = None
         self._endless = False
         self._monotone: bool | None = None
-        self._compared: dict[int, Compared] = {}
+        self._compared: dict[int, Dominance] = {}
         self._states: tuple[tuple[int, ...], list[int] | None] | None = None
         self._budget = _plain_budget(net)
         self._actions = actions
@@ -166,11 +166,11 @@ class LocalNet:
             return True
         return self._endless and self.monotone and self._holds_more(state, other)
 
-    def comparing(self, state: int) -> Compared:
+    def comparing(self, state: int) -> Dominance:
         """By other state, whether it is no worse than `state`; remembered."""
         known = self._compared.get(state)
         if known is None:
-            known = self._compared[state] = Compared(self, state)
+            known = self._compared[state] = Dominance(self, state)
         return known
 
     def _holds_more(self, state: int, other: int) -> bool:
@@ -309,7 +309,7 @@ class LocalNet:
         return any(self.no_worse(other, state) for other in seen)
 
 
-class Compared(dict[int, bool]):
+class Dominance(dict[int, bool]):
     """Whether the states that are asked for are no worse than one state of a net."""
 
     def __init__(self, local: LocalNet, state: int) -> None:

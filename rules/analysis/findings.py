@@ -20,7 +20,7 @@ from ..parse.statements import SESSION, Map
 from ..ruleset import RuleSet
 from .condition_logic import covers
 from .lint import at_word, bare, mentions
-from .located_rule import Placed
+from .located_rule import LocatedRule
 from .overlaps import overlaps
 
 REDUNDANCY_EFFORT = 400_000
@@ -70,14 +70,14 @@ def examine(rules: RuleSet, tools: Collection[str] | None = None) -> Findings:
     maps = _maps(rules)
     together = Together(rules.registry, words=vocabulary(rules.nets, tools))
     placed = [
-        Placed(key, net.rule, net.rule.source)
+        LocatedRule(key, net.rule, net.rule.source)
         for key, net in rules.registry.items()
         if net.rule is not None and net.rule.source is not None
     ]
     blocks = {
         p.rule.tool: p for p in reversed(placed) if isinstance(p.rule, BlockRule) and p.rule.when is None
     }
-    by_tool: dict[str, list[Placed]] = {}
+    by_tool: dict[str, list[LocatedRule]] = {}
     for one in placed:
         by_tool.setdefault(one.gated, []).append(one)
     found = {
@@ -128,7 +128,7 @@ def examine(rules: RuleSet, tools: Collection[str] | None = None) -> Findings:
 
 
 def _about_tool(
-    name: str, about: Sequence[Placed], together: Together, block: Placed | None
+    name: str, about: Sequence[LocatedRule], together: Together, block: LocatedRule | None
 ) -> ToolFinding:
     way = together.way(name)
     closed = isinstance(way, Never)
@@ -151,7 +151,7 @@ def _maps(rules: RuleSet) -> list[Map]:
     ]
 
 
-def _unreachable(found: dict[str, ToolFinding], placed: Sequence[Placed]) -> Iterable[Problem]:
+def _unreachable(found: dict[str, ToolFinding], placed: Sequence[LocatedRule]) -> Iterable[Problem]:
     """One error for all tools that the same rules make impossible, though none blocks them."""
     by_key = {p.key: p for p in placed}
     groups: dict[tuple[str, ...], list[str]] = {}
@@ -175,7 +175,7 @@ def _unreachable(found: dict[str, ToolFinding], placed: Sequence[Placed]) -> Ite
         yield at_word(first.source, None, message, _forbidden(first, against, names))
 
 
-def _forbidden(first: Placed, against: Sequence[Placed], names: Collection[str]) -> str:
+def _forbidden(first: LocatedRule, against: Sequence[LocatedRule], names: Collection[str]) -> str:
     """What to do where the rules `against` calls of `names` forbid them together, told at `first`."""
     rest = [p for p in against if p is not first]
     if not rest:
@@ -188,7 +188,7 @@ def _forbidden(first: Placed, against: Sequence[Placed], names: Collection[str])
 
 
 def _never_within(
-    found: Mapping[str, ToolFinding], placed: Sequence[Placed], effort: Effort
+    found: Mapping[str, ToolFinding], placed: Sequence[LocatedRule], effort: Effort
 ) -> Iterable[Problem]:
     """An error for each condition under which, by the same rules, a tool can never be called."""
     by_key = {p.key: p for p in placed}
@@ -208,7 +208,7 @@ def _never_within(
             yield at_word(first.source, None, message, _forbidden(first, against, (name,)))
 
 
-def _takes_all(block: Placed, one: Placed, effort: Effort) -> bool:
+def _takes_all(block: LocatedRule, one: LocatedRule, effort: Effort) -> bool:
     """Whether a rule blocks every call that another applies to."""
     return (
         isinstance(block.rule, BlockRule)
@@ -217,7 +217,7 @@ def _takes_all(block: Placed, one: Placed, effort: Effort) -> bool:
     )
 
 
-def _unmet(rule: Placed, block: Placed) -> Problem:
+def _unmet(rule: LocatedRule, block: LocatedRule) -> Problem:
     tool = rule.gated
     message = f"no call can ever meet this rule: {quote(tool)} is blocked"
     apart = block.source.file != rule.source.file
@@ -226,12 +226,12 @@ def _unmet(rule: Placed, block: Placed) -> Problem:
 
 
 def _about_limit(
-    limit: Placed,
+    limit: LocatedRule,
     rule: LimitRule,
     together: Together,
-    about: Sequence[Placed],
+    about: Sequence[LocatedRule],
     found: dict[str, ToolFinding],
-    blocks: dict[str, Placed],
+    blocks: dict[str, LocatedRule],
     effort: Effort,
 ) -> tuple[bool, Problem] | None:
     """A limit that never counts or is never refilled; the first says whether that is an error.
@@ -293,7 +293,7 @@ def _at_count(source: RuleSource, count: int, message: str, remedy: str) -> Prob
     return Problem(source.file, source.line, at + 1, len(str(count)), source.text, message, remedy)
 
 
-def _repeated(placed: Sequence[Placed]) -> set[str]:
+def _repeated(placed: Sequence[LocatedRule]) -> set[str]:
     """Keys of rules that stand more than once; `advise` has warned of them."""
     keys: dict[Rule, list[str]] = {}
     for one in placed:
@@ -332,7 +332,7 @@ def _forestalls(first: Map, later: Map) -> bool:
 
 
 def _unknown(
-    placed: Iterable[Placed], maps: Sequence[Map], tools: Collection[str] | None
+    placed: Iterable[LocatedRule], maps: Sequence[Map], tools: Collection[str] | None
 ) -> Iterable[Problem]:
     """Names in rules that are neither tools nor mapped."""
     if tools is None:

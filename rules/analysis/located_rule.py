@@ -9,7 +9,7 @@ from ..parse.lines import code
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class LocatedRule:
     """A rule with where it stands and the key of its net."""
 
     key: str
@@ -21,11 +21,11 @@ class Placed:
         """The tool that the rule restricts."""
         return self.rule.dependent if isinstance(self.rule, SequenceRule) else self.rule.tool
 
-    def line(self, beside: Placed) -> str:
+    def line(self, beside: LocatedRule) -> str:
         """`line 4`, or `deploy.rules:4` where `beside` stands in another file."""
         same = self.source.file == beside.source.file
         return f"line {self.source.line}" if same else self.source.where
 
-    def brief(self, beside: Placed) -> str:
+    def brief(self, beside: LocatedRule) -> str:
         """`line 4 (block rm)`, as `beside` is told of it."""
         return f"{self.line(beside)} ({code(self.source.text).strip()})"

@@ -12,7 +12,7 @@ from ...engine.verify import Effort
 from ..errors.problems import Problem, quote
 from .condition_logic import FAILS, HOLDS, covers, ruled_out
 from .lint import at_word
-from .located_rule import Placed
+from .located_rule import LocatedRule
 
 EFFORT = 400_000
 """What comparing conditions may cost in all; of rules not compared by then nothing is said."""
@@ -25,13 +25,13 @@ _OPTIONS = {
 }
 
 
-def overlaps(rules: Sequence[Placed]) -> Iterator[Problem]:
+def overlaps(rules: Sequence[LocatedRule]) -> Iterator[Problem]:
     """Warnings about conditions, and about rules that they make superfluous."""
     effort = Effort(EFFORT)
     for one in rules:
         if one.rule.when is not None:
             yield from _alone(one, one.rule.when, effort)
-    by_tool: dict[str, list[Placed]] = {}
+    by_tool: dict[str, list[LocatedRule]] = {}
     for one in rules:
         by_tool.setdefault(one.gated, []).append(one)
     for tool, about in by_tool.items():
@@ -51,7 +51,7 @@ def overlaps(rules: Sequence[Placed]) -> Iterator[Problem]:
                 yield problem
 
 
-def _conditional(first: Placed, later: Placed) -> bool:
+def _conditional(first: LocatedRule, later: LocatedRule) -> bool:
     """Whether two rules differ in what their conditions, or their options, make of them."""
     asks = isinstance(first.rule, ApprovalRule) and isinstance(later.rule, ApprovalRule)
     if not asks and first.rule.when is None and later.rule.when is None:
@@ -59,7 +59,7 @@ def _conditional(first: Placed, later: Placed) -> bool:
     return replace(first.rule, source=None) != replace(later.rule, source=None)
 
 
-def _alone(one: Placed, when: Condition, effort: Effort) -> Iterator[Problem]:
+def _alone(one: LocatedRule, when: Condition, effort: Effort) -> Iterator[Problem]:
     if ruled_out((when, HOLDS), effort=effort):
         fields = dict.fromkeys(part.field_name for part in comparisons(when))
         missing = " or ".join(fields)
@@ -74,7 +74,7 @@ def _alone(one: Placed, when: Condition, effort: Effort) -> Iterator[Problem]:
             yield at_condition(one, part, message, "name the folder alone: all below it is under it")
 
 
-def at_condition(one: Placed, when: Condition, message: str, remedy: str) -> Problem:
+def at_condition(one: LocatedRule, when: Condition, message: str, remedy: str) -> Problem:
     """A warning at a condition, or a part of one."""
     parts = list(comparisons(when))
     start, end = min(p.start for p in parts), max(p.end for p in parts)
@@ -82,7 +82,7 @@ def at_condition(one: Placed, when: Condition, message: str, remedy: str) -> Pro
     return Problem(source.file, source.line, start + 1, end - start, source.text, message, remedy)
 
 
-def _always_blocked(tool: str, about: Sequence[Placed], effort: Effort) -> Iterator[Problem]:
+def _always_blocked(tool: str, about: Sequence[LocatedRule], effort: Effort) -> Iterator[Problem]:
     """Blocks of which one applies to every call, though none does to all."""
     blocks = [one for one in about if isinstance(one.rule, BlockRule) and one.rule.when is not None]
     conditions = [one.rule.when for one in blocks]
@@ -95,7 +95,7 @@ def _always_blocked(tool: str, about: Sequence[Placed], effort: Effort) -> Itera
         yield at_word(last.source, None, message, f"write: block {tool}")
 
 
-def _between(first: Placed, later: Placed, effort: Effort) -> Iterator[tuple[Problem, str]]:
+def _between(first: LocatedRule, later: LocatedRule, effort: Effort) -> Iterator[tuple[Problem, str]]:
     """What two rules about one tool make of each other, and the key of the rule that it is about."""
     for one, other in ((first, later), (later, first)):
         if isinstance(other.rule, BlockRule) and other.rule.when is not None:
@@ -117,13 +117,13 @@ def _between(first: Placed, later: Placed, effort: Effort) -> Iterator[tuple[Pro
             return
 
 
-def _redundant(block: Placed, wide: Placed) -> Problem:
+def _redundant(block: LocatedRule, wide: LocatedRule) -> Problem:
     message = "this rule can never matter: whatever it is about is blocked"
     return at_word(block.source, None, message, f"by {wide.brief(block)}: remove one of the two")
 
 
 def _asked_twice(
-    first: Placed, one: ApprovalRule, later: Placed, other: ApprovalRule, effort: Effort
+    first: LocatedRule, one: ApprovalRule, later: LocatedRule, other: ApprovalRule, effort: Effort
 ) -> Iterable[tuple[Problem, str]]:
     narrows = covers(one.when, other.when, effort)
     widens = covers(other.when, one.when, effort)

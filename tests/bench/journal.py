@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeAlias
 
-from interlock.engine.history.audit.hash_chain import Place, link
+from interlock.engine.history.audit.hash_chain import ChainPosition, link
 from interlock.engine.history.audit.verify import verify_journal
 from interlock.engine.history.decisions.index import INSERT_DECISION, decisions_of, input_head
 from interlock.engine.history.fold.fold import fold
@@ -193,7 +193,7 @@ class _Making:
     def rows(self, turn: int, cursor: int, at: int) -> _Rows:
         body, session, seq, line = self._bodies[turn], self._session, turn + 2, self._line
         text, salt = body.model_dump_json(), os.urandom(16)
-        self._head = link(Place(session, seq, at), text, salt, self._head)
+        self._head = link(ChainPosition(session, seq, at), text, salt, self._head)
         line[UPDATED] = at
         line[EVENTS] += 1
         line[DECISIONS] += 1

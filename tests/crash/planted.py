@@ -37,7 +37,7 @@ from interlock.engine.sessions.external_answers import CallAnswer
 from interlock.engine.sessions.flow.gate import RunGate
 from interlock.engine.sessions.flow.session import FlowSession
 from interlock.engine.sessions.hosted import HostedSession
-from interlock.engine.sessions.registry import LiveSessions
+from interlock.engine.sessions.registry import SessionRegistry
 from interlock.engine.sessions.subagents import Host, HostedChildren
 
 
@@ -165,17 +165,17 @@ def helpers_begin_again() -> None:
 
 def branches_begin_now() -> None:
     """A branch has the markings that its origin has by now, not those of the moment."""
-    branch, fit = LiveSessions.branch, Terms.fit
+    branch, fit = SessionRegistry.branch, Terms.fit
     now: dict[str, SessionState] = {}
 
-    async def begin(self: LiveSessions, session_id: str, *more: object) -> str:
+    async def begin(self: SessionRegistry, session_id: str, *more: object) -> str:
         now[session_id] = self._hosted[session_id].state
         try:
             return await branch(self, session_id, *more)
         finally:
             del now[session_id]
 
-    LiveSessions.branch = begin
+    SessionRegistry.branch = begin
     Terms.fit = lambda terms, state: fit(terms, now.get(state.id, state))
 
 

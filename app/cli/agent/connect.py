@@ -13,7 +13,7 @@ from ....engine.gateway.protocol.tokens import TokenError
 from ...config.arguments import BAD_INPUT
 from ...config.loader import SettingsError
 from ...hosting.host import attach
-from ...sources.deep_link import Place
+from ...sources.deep_link import DeepLink
 
 FAILED = 1
 OTHERS = {
@@ -35,7 +35,7 @@ def connect(args: argparse.Namespace) -> int:
             None if TOKEN in os.environ and "token_file" not in args.typed else args.token_file,
             read_only=bool(args.read_only),
             appearance=args.appearance,
-            open_at=Place(args.session, args.approval),
+            open_at=DeepLink(args.session, args.approval),
         )
     except GatewayError as error:
         return _said(str(error), FAILED)

@@ -45,7 +45,7 @@ _LOGGED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class BacktestSelection:
     """What is to be judged: sessions by id or its beginning, those since a moment, files of messages.
 
     With nothing chosen all sessions are. `at` is an event of the one session, after which it begins.
@@ -64,7 +64,7 @@ class Chosen:
 def run(
     files: Sequence[str],
     database: Path,
-    chosen: Chosen,
+    chosen: BacktestSelection,
     *,
     out: TextIO,
     err: TextIO,
@@ -111,7 +111,7 @@ def run(
 
 
 def _found(
-    database: Path, chosen: Chosen, trial: Trial, zone: tzinfo | None, now: datetime
+    database: Path, chosen: BacktestSelection, trial: Trial, zone: tzinfo | None, now: datetime
 ) -> tuple[Iterable[Recording], int | None]:
     """What is to be judged, and how many calls that is, where the journal alone can tell.
 

@@ -21,13 +21,19 @@ from ....engine.history.audit.prune import prune, stubs
 from ....engine.history.audit.signing import public_key, trusted_key
 from ....engine.history.audit.verify import ChainCheck, check_file, verify_journal, verify_session
 from ....engine.history.errors import JournalError, SessionNotFound
-from ....engine.history.journal.maintenance import listed_otherwise, rebuild
+from ....engine.history.journal.maintenance import index_mismatches, rebuild
 from ....engine.history.journal.reader import open_reader
 from ....engine.history.model.times import to_ms
 from ...config.arguments import BAD_INPUT, operator
 from ...config.arguments import redaction as masks
 from ...config.quantities import age
-from ...format.journal_findings import Compared, Findings, day, findings_json, findings_lines
+from ...format.journal_findings import (
+    ExportComparison,
+    JournalFindings,
+    day,
+    findings_json,
+    findings_lines,
+)
 from ...format.text import count
 
 BROKEN = 1
@@ -64,12 +70,12 @@ def run(args: argparse.Namespace, database: Path, *, out: TextIO, err: TextIO) -
 
 def _verify(args: argparse.Namespace, database: Path, out: TextIO) -> int:
     if args.what:
-        found = Findings(tuple(_named(args.what, database)))
+        found = JournalFindings(tuple(_named(args.what, database)))
     else:
         checks = tuple(verify_journal(database))
         broken = {check.session for check in checks if check.fault}
-        otherwise = tuple(listed_otherwise(database, broken))
-        found = Findings(checks, tuple(stubs(database)), check_file(database), otherwise)
+        otherwise = tuple(index_mismatches(database, broken))
+        found = JournalFindings(checks, tuple(stubs(database)), check_file(database), otherwise)
     compared = tuple(_compared(path.expanduser(), database) for path in args.against or ())
     found = replace(found, compared=compared)
     trusted = frozenset(trusted_key(path.expanduser()) for path in args.trust or ())
@@ -83,7 +89,7 @@ def _verify(args: argparse.Namespace, database: Path, out: TextIO) -> int:
     return BROKEN if found.broken or found.unknown or found.unsure else 0
 
 
-def _compared(path: Path, database: Path) -> Compared:
+def _compared(path: Path, database: Path) -> ExportComparison:
     """A file that was exported before, and what the journal still has of it."""
     export = read_export(path)
     if export.check.fault is not None:
@@ -91,7 +97,7 @@ def _compared(path: Path, database: Path) -> Compared:
             f"'{path}' is not as it was exported: {export.check.fault.message}. "
             "Compare with an export that is whole."
         )
-    return Compared(path.name, compare(database, export))
+    return ExportComparison(path.name, compare(database, export))
 
 
 def _named(names: list[str], database: Path) -> Iterator[ChainCheck]:

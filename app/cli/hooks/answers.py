@@ -13,7 +13,7 @@ from ....engine.gateway.hooks.client import (
     GRACE,
     REFUSED,
     HookClient,
-    Judged,
+    HookVerdict,
     NoTokenError,
     Opening,
     RefusedError,
@@ -77,7 +77,7 @@ AGENTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class HookOutput:
     """What goes to stdout; `note` is for stderr."""
 
     out: str = ""
@@ -128,7 +128,7 @@ def answer(
     began: float,
     interlock: tuple[str, ...],
     environ: Mapping[str, str],
-) -> Answered:
+) -> HookOutput:
     """The answer to the event in `data`.
 
     Raises `EnvelopeError`, `SettingsError` and `HookError`: nothing may run then.
@@ -143,7 +143,7 @@ def answer(
     )
     event = read_event(data)
     if _goes_on(event):
-        return Answered()
+        return HookOutput()
     try:
         return _connected(hook, event)
     except HookError as error:
@@ -166,7 +166,7 @@ def _goes_on(event: HookEvent) -> bool:
             return False
 
 
-def _connected(hook: _Hook, event: HookEvent) -> Answered:
+def _connected(hook: _Hook, event: HookEvent) -> HookOutput:
     try:
         connected = connect(
             hook.line,
@@ -178,7 +178,7 @@ def _connected(hook: _Hook, event: HookEvent) -> Answered:
         )
     except (NoServerError, NoTokenError):
         if isinstance(event, Stop | SessionEnd):
-            return Answered()  # no server has it open
+            return HookOutput()  # no server has it open
         raise
     try:
         return _answer(hook, event, connected)
@@ -192,7 +192,7 @@ def _connected(hook: _Hook, event: HookEvent) -> Answered:
         connected.client.close()
 
 
-def _answer(hook: _Hook, event: HookEvent, connected: Connected) -> Answered:
+def _answer(hook: _Hook, event: HookEvent, connected: Connected) -> HookOutput:
     client = connected.client
     match event:
         case SessionStart():
@@ -203,23 +203,23 @@ def _answer(hook: _Hook, event: HookEvent, connected: Connected) -> Answered:
             return _settle(hook, event, client)
         case Stop():
             client.rest(hook.opening(event), hook.end)
-            return Answered()
+            return HookOutput()
         case SessionEnd():
             client.end(hook.opening(event).session, hook.end)
-            return Answered()
+            return HookOutput()
 
 
-def _begin(hook: _Hook, event: SessionStart, client: HookClient, console: str | None) -> Answered:
+def _begin(hook: _Hook, event: SessionStart, client: HookClient, console: str | None) -> HookOutput:
     opened = client.open(hook.opening(event), hook.end)
     said = [] if opened.judged else [NOT_JUDGED]
     if hook.line.config is None:
         said.append(OLDER.format(agent=hook.agent.name))
     if console is not None:
         said.append(f"Interlock asks about calls in: interlock console --connect {console}")
-    return Answered(json.dumps({"systemMessage": "\n".join(said)}) if said else "")
+    return HookOutput(json.dumps({"systemMessage": "\n".join(said)}) if said else "")
 
 
-def _judge(hook: _Hook, event: PreToolUse, client: HookClient, took: float) -> Answered:
+def _judge(hook: _Hook, event: PreToolUse, client: HookClient, took: float) -> HookOutput:
     opening = hook.opening(event)
     try:
         judged = client.judge(opening, event.call, event.tool, event.input, hook.until)
@@ -236,16 +236,16 @@ def _judge(hook: _Hook, event: PreToolUse, client: HookClient, took: float) -> A
     if judged.edited:
         return _edited(hook, event, client, judged)
     if judged.shadow or not hook.agent.takes_allow or not _skips_question(hook.settings, judged):
-        return Answered()
+        return HookOutput()
     return _decision("allow", judged.reason or "approved in Interlock")
 
 
-def _skips_question(settings: HookSettings, judged: Judged) -> bool:
+def _skips_question(settings: HookSettings, judged: HookVerdict) -> bool:
     """Whether the agent's own question is answered with ours."""
     return settings.on_allow == "allow" or (settings.on_allow == "approved" and judged.approved)
 
 
-def _nobody(hook: _Hook, event: PreToolUse, client: HookClient, took: float) -> Answered:
+def _nobody(hook: _Hook, event: PreToolUse, client: HookClient, took: float) -> HookOutput:
     wait = hook.until - hook.began
     waited = f"nobody decided within {wait:.0f} s"
     if took >= 1:
@@ -262,7 +262,7 @@ def _nobody(hook: _Hook, event: PreToolUse, client: HookClient, took: float) -> 
     )
 
 
-def _edited(hook: _Hook, event: PreToolUse, client: HookClient, judged: Judged) -> Answered:
+def _edited(hook: _Hook, event: PreToolUse, client: HookClient, judged: HookVerdict) -> HookOutput:
     if (hook.settings.on_edit or hook.agent.on_edit) == "pass":
         return _decision(
             "allow",
@@ -281,15 +281,15 @@ def _edited(hook: _Hook, event: PreToolUse, client: HookClient, judged: Judged) 
     )
 
 
-def _settle(hook: _Hook, event: PostToolUse, client: HookClient) -> Answered:
+def _settle(hook: _Hook, event: PostToolUse, client: HookClient) -> HookOutput:
     output, is_error = _ended(hook, event)
     try:
         client.settle(hook.opening(event), event.call, output, hook.end, is_error=is_error)
     except RefusedError as error:
         if error.code == REFUSED and hook.settings.on_wait == "ask":
-            return Answered()  # a person let it run where the agent asked
+            return HookOutput()  # a person let it run where the agent asked
         raise
-    return Answered()
+    return HookOutput()
 
 
 def _ended(hook: _Hook, event: PostToolUse) -> tuple[str, bool]:
@@ -302,13 +302,13 @@ def _ended(hook: _Hook, event: PostToolUse) -> tuple[str, bool]:
     return (f"{event.output}\nExit code {code}".strip(), True) if code else (event.output, False)
 
 
-def _decision(decision: str, reason: str, **more: object) -> Answered:
+def _decision(decision: str, reason: str, **more: object) -> HookOutput:
     said: dict[str, object] = {
         "hookEventName": "PreToolUse",
         "permissionDecision": decision,
         "permissionDecisionReason": reason,
     }
-    return Answered(json.dumps({"hookSpecificOutput": said | more}))
+    return HookOutput(json.dumps({"hookSpecificOutput": said | more}))
 
 
 def _soon() -> float:

@@ -26,7 +26,7 @@ class HookInstallError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SettingsFile:
     """Where an agent's hooks stand, and which events it has; tools are matched where `of_tools`.
 
     `blocks` is written beside the hook that holds calls back, for agents that know how to be strict
@@ -42,7 +42,7 @@ class Place:
 
 
 PLACES = {
-    "claude-code": Place(
+    "claude-code": SettingsFile(
         ".claude",
         "settings.json",
         "CLAUDE_CONFIG_DIR",
@@ -50,7 +50,7 @@ PLACES = {
         # Known since 2.1.295, passed over before.
         (("onFailure", "block"),),
     ),
-    "codex": Place(
+    "codex": SettingsFile(
         ".codex",
         "hooks.json",
         "CODEX_HOME",

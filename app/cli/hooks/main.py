@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from .command_line import HookLine
 
 if TYPE_CHECKING:
-    from .answers import Answered
+    from .answers import HookOutput
 
 FAILED = 2
 LATE = "Interlock could not answer in time, so this is blocked."
@@ -62,7 +62,7 @@ def _main(agent: str, line: Sequence[str]) -> int:
     return _say(answered)
 
 
-def _say(answered: Answered) -> int:
+def _say(answered: HookOutput) -> int:
     """Write the answer. What could not be written whole is none."""
     data = answered.out.encode()
     while data:

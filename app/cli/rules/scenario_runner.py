@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ....engine.core.durations import lasting
+from ....engine.core.durations import format_duration
 from ....engine.gate import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -122,7 +122,7 @@ class _Ongoing:
             source = rule.source if rule is not None else None
             where = f" ({source.where})" if source is not None else ""
             self.expected = False
-            self._give(ApprovalAnswer(False, f"nobody decided within {lasting(within)}{where}"))
+            self._give(ApprovalAnswer(False, f"nobody decided within {format_duration(within)}{where}"))
 
     def _give(self, answer: ApprovalAnswer) -> None:
         assert self._answer is not None

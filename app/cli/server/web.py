@@ -30,7 +30,7 @@ from ...config.loader import SettingsError
 from ...config.trust import added, rule_texts
 from ...hosting.certificate import Certificate, server_certificate
 from ...hosting.server import Serving, own_tokens, renewed, running, told_to_end
-from ...sources.deep_link import Place
+from ...sources.deep_link import DeepLink
 from ...web.environment import tab_environment
 from ...web.login_file import LoginFile, login_file
 from ...web.logins import Logins
@@ -115,7 +115,7 @@ def _renew(front: Front, certificate: Certificate | None) -> None:
     print(f"interlock web: {visible(said)}", file=sys.stderr, flush=True)
 
 
-def _line(args: argparse.Namespace, url: str, place: Place) -> list[str]:
+def _line(args: argparse.Namespace, url: str, place: DeepLink) -> list[str]:
     """A tab's command line. Modules are not looked for in the working directory, where agents write."""
     line = [sys.executable, "-P", "-m", "interlock.app.cli", "console", "--connect", url]
     # A browser shows every symbol, whatever the locale that the server runs in.

@@ -15,8 +15,8 @@ from textual.message import Message
 
 from ....engine.history.model.state import ApprovalState
 from ....engine.hub.hub import Outcome, Revealed
-from ...sources.api import Door
-from ...viewmodels.request import Decision, ask_for_time, ask_to_reveal, send, still_open
+from ...sources.api import HubApi
+from ...viewmodels.request import OperatorDecision, ask_for_time, ask_to_reveal, send, still_open
 from ..common.deferred_paint import SettledScreen
 from ..common.guarded_keys import FollowsRequest
 
@@ -83,7 +83,11 @@ def fill_in(
 
 
 def decide(
-    screen: SettledScreen[Outcome | None], hub: Door, request: ApprovalState, decision: Decision, by: str
+    screen: SettledScreen[Outcome | None],
+    hub: HubApi,
+    request: ApprovalState,
+    decision: OperatorDecision,
+    by: str,
 ) -> None:
     """Send a decision; `Answered` brings the answer."""
 
@@ -96,7 +100,7 @@ def decide(
 
 
 def extend(
-    screen: SettledScreen[Outcome | None], hub: Door, request: ApprovalState, seconds: float, by: str
+    screen: SettledScreen[Outcome | None], hub: HubApi, request: ApprovalState, seconds: float, by: str
 ) -> None:
     """Have a request wait so long from now on; `Extended` brings the answer."""
 
@@ -106,7 +110,7 @@ def extend(
     screen.app.run_worker(extended(), group="decisions", exit_on_error=False)
 
 
-def reveal(screen: SettledScreen[Outcome | None], hub: Door, request: ApprovalState, by: str) -> None:
+def reveal(screen: SettledScreen[Outcome | None], hub: HubApi, request: ApprovalState, by: str) -> None:
     """Ask for what is masked and may be more than a secret; `Unmasked` brings it."""
 
     async def revealed() -> None:

@@ -26,7 +26,7 @@ from ...format.text import count, shown
 from ...sources.messages import HubMoved
 from ...terminal.keymap import hints
 from ...viewmodels.batch import Row, summary, too_much
-from ...viewmodels.request import Decision, send
+from ...viewmodels.request import OperatorDecision, send
 from ...viewmodels.stream import changes_queue
 from ...widgets.approval.batch_lines import batch_lines
 from ...widgets.approval.reviewed_list import ReviewedList
@@ -34,8 +34,8 @@ from ...widgets.base.bars import KeyBar
 from ...widgets.base.blocks import Block
 from ...widgets.base.cursor_list import GUTTER
 from ...widgets.inputs.safe_input import TypedLine
-from ..common.guarded_keys import Wakeful
-from ..common.operator_context import Desk
+from ..common.guarded_keys import GuardedKeys
+from ..common.operator_context import OperatorContext
 from .keys import to_read_on
 
 PIECE = 100
@@ -44,7 +44,7 @@ FRAME = 2 + 2 + GUTTER + 1
 WIDEST = 140
 
 
-class BatchScreen(Wakeful[None]):
+class BatchScreen(GuardedKeys[None]):
     """See the module. Dismissed when the operator closes it, never by itself."""
 
     CSS_PATH = "batch.tcss"
@@ -83,7 +83,7 @@ class BatchScreen(Wakeful[None]):
 
     def __init__(
         self,
-        desk: Desk,
+        desk: OperatorContext,
         requests: Sequence[ApprovalState],
         sessions: Mapping[str, SessionState],
     ) -> None:
@@ -301,7 +301,7 @@ class BatchScreen(Wakeful[None]):
 
     async def _send(self, requests: Sequence[ApprovalState], approved: bool, reason: str | None) -> None:
         for request in requests:
-            outcome = await send(self._hub, request, Decision(approved, reason), self._operator)
+            outcome = await send(self._hub, request, OperatorDecision(approved, reason), self._operator)
             if outcome.ok and (request.people < 2 or not approved):
                 word = "approved" if approved else "denied"
                 outcome = Outcome(ok=True, message=word)

@@ -11,10 +11,10 @@ from textual.widgets import Static
 from ....engine.history.model.state import ApprovalState
 from ...format.text import shown
 from ...terminal.keymap import hints
-from ..common.guarded_keys import Answer, Wakeful
+from ..common.guarded_keys import Answer, GuardedKeys
 
 
-class AboutRequest(Wakeful[Answer]):
+class AboutRequest(GuardedKeys[Answer]):
     """`DECIDES` is the action that does, its binding and the words for it; `BACK` what escape does.
 
     It shows a frame, and in it a line `#said` for what there is to say.

@@ -25,26 +25,26 @@ from ...sources.capabilities import can_be_edited
 from ...sources.messages import HubMoved
 from ...terminal.keymap import clickable, hints
 from ...viewmodels.grant_terms import not_at_all
-from ...viewmodels.request import Decision, Drafts, news_of
-from ...widgets.approval.frame import Asked, RequestFrame, RequestList
+from ...viewmodels.request import Drafts, OperatorDecision, news_of
+from ...widgets.approval.frame import RequestFrame, RequestList, ShownRequest
 from ...widgets.approval.title import request_title
 from ...widgets.inputs.reason_line import ReasonLine
 from ..common.detail import Detail
-from ..common.guarded_keys import Wakeful
-from ..common.operator_context import Desk
+from ..common.guarded_keys import GuardedKeys
+from ..common.operator_context import OperatorContext
 from .actions import Answered, Extended, Unmasked, decide, extend, fill_in, reveal, tell_above, tell_form
 from .keys import APPROVAL_KEYS, once_over, to_answer, to_read_on, to_reveal
 
 DECIDING = frozenset({"approve", "edit", "grant", "deny", "stop", "extend"})
 
 
-class ApprovalScreen(Wakeful[Outcome | None]):
+class ApprovalScreen(GuardedKeys[Outcome | None]):
     """The dialog of one request. Dismissed with the hub's outcome once decided here, else with `None`."""
 
     CSS_PATH = "screen.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*APPROVAL_KEYS]
 
-    def __init__(self, desk: Desk, deny_reasons: Sequence[str] = ()) -> None:
+    def __init__(self, desk: OperatorContext, deny_reasons: Sequence[str] = ()) -> None:
         super().__init__(desk.monotonic, desk.quiet)
         self._hub = desk.hub
         self._operator = desk.operator
@@ -89,7 +89,7 @@ class ApprovalScreen(Wakeful[Outcome | None]):
         self._prepare()
 
     def _prepare(self) -> None:
-        self._frame.begin(Asked(self.request, self._session, self._speaker))
+        self._frame.begin(ShownRequest(self.request, self._session, self._speaker))
         self.tick()
 
     def on_screen_resume(self) -> None:
@@ -186,7 +186,7 @@ class ApprovalScreen(Wakeful[Outcome | None]):
             self.request = now
             self._session = known.get(now.session, self._session)
             self._speaker = known.get(now.via or "", self._speaker)
-            self._frame.show(Asked(now, self._session, self._speaker))
+            self._frame.show(ShownRequest(now, self._session, self._speaker))
             self._renew(before, now)
         self._others = sum(each != self.request.id for each in waiting) + self._hub.unread().requests
         self.tick()
@@ -301,14 +301,14 @@ class ApprovalScreen(Wakeful[Outcome | None]):
         draft = self._drafts.answer_of(self.request)
         if not draft.fields:
             edited = None if self.request.wants is None else dict[str, JsonValue]()
-            self.deliberately(lambda: self._decide(Decision(True, edited=edited)))
+            self.deliberately(lambda: self._decide(OperatorDecision(True, edited=edited)))
         elif self.awake():
             fill_in(self, draft, partial(self._answer, self.request))
 
     def _answer(self, request: ApprovalState, answer: dict[str, JsonValue]) -> bool:
         """Send what was filled in, if that is still what is asked for; whether it is."""
         if still := self._still(request):
-            self._decide(Decision(True, edited=answer))
+            self._decide(OperatorDecision(True, edited=answer))
         return still
 
     def action_edit(self) -> None:
@@ -322,7 +322,7 @@ class ApprovalScreen(Wakeful[Outcome | None]):
 
         def answered(edited: dict[str, JsonValue] | None) -> None:
             if edited is not None and self._still(request):
-                self._decide(Decision(True, edited=edited))
+                self._decide(OperatorDecision(True, edited=edited))
 
         self.app.push_screen(EditInput(request, draft, self.monotonic, self.quiet), answered)
 
@@ -339,7 +339,7 @@ class ApprovalScreen(Wakeful[Outcome | None]):
 
         def answered(chosen: GrantChosen | None) -> None:
             if chosen is not None and self._still(request):
-                self._decide(Decision(True, chosen.reason, grant=chosen.terms))
+                self._decide(OperatorDecision(True, chosen.reason, grant=chosen.terms))
 
         self.app.push_screen(GrantScreen(request, self.monotonic, self.quiet), answered)
 
@@ -379,7 +379,9 @@ class ApprovalScreen(Wakeful[Outcome | None]):
     def deny_with_reason(self, event: ReasonLine.Denied) -> None:
         event.stop()
         if not self._over and not self.deciding:
-            self.deliberately(lambda: self._decide(Decision(False, event.reason, stop=event.stopping)))
+            self.deliberately(
+                lambda: self._decide(OperatorDecision(False, event.reason, stop=event.stopping))
+            )
 
     def action_extend(self) -> None:
         """Give the request more time before it is denied by itself."""
@@ -392,7 +394,7 @@ class ApprovalScreen(Wakeful[Outcome | None]):
         if message.request == self.request.id and not self._over:
             self.say(message.outcome.message, bad=not message.outcome.ok)
 
-    def _decide(self, decision: Decision) -> None:
+    def _decide(self, decision: OperatorDecision) -> None:
         if self._over or self.deciding:
             return
         self.deciding = True

@@ -43,7 +43,7 @@ class FollowsRequest(Protocol):
         """The request is no longer what it was, or no longer open, as `text` says."""
 
 
-class Wakeful(Panel[Answer]):
+class GuardedKeys(Panel[Answer]):
     """See the module. `monotonic` gives seconds; with `quiet` 0 a key decides at once."""
 
     def __init__(self, monotonic: Callable[[], float], quiet: float = QUIET) -> None:

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 
 from ....engine.approvals.requests import ApprovalPolicy
 from ....engine.core.clock import Clock, utc_now
-from ...sources.api import Door
+from ...sources.api import HubApi
 from ...widgets.approval.progress import Viewer
 from .guarded_keys import QUIET
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class OperatorContext:
     """Whatever screen decides is given one.
 
     `clock` gives the times that ages are counted to, `monotonic` the seconds that keys sleep; see
     `Wakeful` for `quiet`.
     """
 
-    hub: Door
+    hub: HubApi
     operator: str
     clock: Clock = utc_now
     monotonic: Callable[[], float] = time.monotonic

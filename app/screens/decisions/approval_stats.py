@@ -28,7 +28,7 @@ from ...format.approval_stats import (
     total_line,
 )
 from ...format.text import shown, wrap
-from ...sources.api import Journal
+from ...sources.api import DecisionHistory
 from ...terminal.bindings import COPY_KEY, FOCUS_KEYS
 from ...widgets.base.bars import MUTED, KeyBar
 from ...widgets.base.blocks import Block, BlockList
@@ -79,7 +79,7 @@ class FatigueScreen(SettledScreen[None], inherit_bindings=False):
         error: str
 
     def __init__(
-        self, source: Journal, *, clock: Callable[[], datetime], zone: tzinfo | None = None
+        self, source: DecisionHistory, *, clock: Callable[[], datetime], zone: tzinfo | None = None
     ) -> None:
         super().__init__()
         self._source = source

@@ -29,7 +29,7 @@ from ...format.calls import asked_input, edited_words
 from ...format.decisions import RESULT, VERDICT, verdict_words
 from ...format.text import as_json, name_shown, shown
 from ...format.times import clock, day
-from ...sources.api import Door, HistorySource, Journal
+from ...sources.api import DecisionHistory, HistorySource, HubApi
 from ...sources.messages import ReplayChosen
 from ...terminal.charset import ours
 from ...widgets.approval.call_input import input_rows
@@ -85,11 +85,11 @@ class DecisionDetail(Detail):
 
 async def show_decision(
     app: App[None],
-    source: Journal,
+    source: DecisionHistory,
     decision: Decision,
     *,
     sessions: HistorySource | None = None,
-    hub: Door | None = None,
+    hub: HubApi | None = None,
     zone: tzinfo | None = None,
 ) -> None:
     """Open the panel of a decision with what the nets said of the call.

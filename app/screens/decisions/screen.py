@@ -32,11 +32,19 @@ from ...format.decisions import (
     title_line,
 )
 from ...format.text import shown
-from ...sources.api import Door, HistorySource, Journal
+from ...sources.api import DecisionHistory, HistorySource, HubApi
 from ...sources.messages import HubMoved, ReplayChosen
 from ...terminal.key_rights import permission_of, rights_for
 from ...terminal.keymap import key_of
-from ...viewmodels.decision_feed import Counted, DecisionFeed, Failed, Found, Loaded, Newer, bears
+from ...viewmodels.decision_feed import (
+    Counted,
+    DecisionFeed,
+    Failed,
+    Found,
+    Loaded,
+    Newer,
+    affects_decisions,
+)
 from ...widgets.base.bars import KeyBar
 from ...widgets.base.blocks import BlockList
 from ...widgets.base.cursor_list import GUTTER
@@ -69,10 +77,10 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
 
     def __init__(
         self,
-        source: Journal,
+        source: DecisionHistory,
         *,
         sessions: HistorySource | None = None,
-        hub: Door | None = None,
+        hub: HubApi | None = None,
         operator: str = "",
         clock: Clock = utc_now,
         zone: tzinfo | None = None,
@@ -140,7 +148,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
     @on(HubMoved)
     def follow(self, moved: HubMoved) -> None:
         """Look for newer decisions soon; those of one moment share a look."""
-        if any(bears(event) for event in moved.events) and self._due is None:
+        if any(affects_decisions(event) for event in moved.events) and self._due is None:
             self._due = self.set_timer(NEWER_PAUSE, self._look_again)
 
     def _look_again(self) -> None:

@@ -16,7 +16,7 @@ from ....engine.history.decisions.counts import RuleShare, ShadowSession, Shadow
 from ....engine.hub.hub import Outcome
 from ...format.decisions import MUTED, session_words, shadow_words, share_lines
 from ...format.text import count, name_shown
-from ...sources.api import Door
+from ...sources.api import HubApi
 from ...sources.messages import ActionDone
 from ...terminal.keymap import hints, key_of
 from ...widgets.base.blocks import Block, BlockList
@@ -107,7 +107,7 @@ WHEN_NOT_LIVE = "Resume it and switch it then, or start its next run in enforce 
 
 
 async def enforce(
-    app: App[None], hub: Door, session: str, *, by: str, found: ShadowSummary | None = None
+    app: App[None], hub: HubApi, session: str, *, by: str, found: ShadowSummary | None = None
 ) -> None:
     """Ask whether to, with what was `found` of it, and switch.
 
@@ -134,7 +134,7 @@ async def enforce(
         app.call_later(app.push_screen, question, answered)
 
 
-async def _switch(app: App[None], hub: Door, session: str, by: str) -> None:
+async def _switch(app: App[None], hub: HubApi, session: str, by: str) -> None:
     try:
         outcome = await hub.set_mode(session, "enforce", by=by)
     except Exception as error:

@@ -20,7 +20,7 @@ from ....engine.history.model.state import SessionSummary
 from ...format.sessions import Column, columns, heading, origin, row
 from ...format.text import age, seconds_between
 from ...format.times import day_and_time
-from ...sources.api import HistorySource, Journal
+from ...sources.api import DecisionHistory, HistorySource
 from ...sources.messages import ContinueChosen, HubMoved
 from ...terminal.bindings import COPY_KEY, FOCUS_KEYS
 from ...terminal.charset import visible, visible_words
@@ -117,7 +117,7 @@ class HistoryScreen(RecordedScreen, inherit_bindings=False):
         *,
         zone: tzinfo | None = None,
         goes_on: bool = False,
-        journal: Journal | None = None,
+        journal: DecisionHistory | None = None,
     ) -> None:
         super().__init__(zone=zone, goes_on=goes_on, journal=journal)
         self._source = source

@@ -23,7 +23,7 @@ from ...widgets.nets.list import NetList
 from ..common.confirm import Confirm
 from ..common.deferred_paint import SettledScreen
 from ..common.guarded_keys import ASLEEP
-from ..common.operator_context import Desk
+from ..common.operator_context import OperatorContext
 
 MOST = 50
 """Requests that are decided together at most."""
@@ -34,7 +34,7 @@ COMING = ("mark", "together", "revoke", "raise_limit")
 class QueueScreen(SettledScreen[None], inherit_bindings=False):
     """A screen with a queue and a list of nets."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: OperatorContext) -> None:
         super().__init__()
         self._desk = desk
         self._hub = desk.hub

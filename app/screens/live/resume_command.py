@@ -17,7 +17,7 @@ from ...format.text import shown
 from ...sessions import imported_session
 from ...sessions.acp_resume import going_on, journal_here
 from ...sessions.imported_session import goes_on, recorded_words, refusal
-from ...sources.api import Door
+from ...sources.api import HubApi
 from ...sources.messages import ActionDone
 from ...terminal.keymap import hints
 from ..common.panel import Panel
@@ -57,7 +57,7 @@ class ByCommand(Panel[None]):
         self.notify("Copied", markup=False)
 
 
-async def tell_command(app: App[None], hub: Door, session_id: str) -> None:
+async def tell_command(app: App[None], hub: HubApi, session_id: str) -> None:
     """Show what goes on with a recorded session, or why that cannot be told."""
     try:
         events = await hub.recorded(session_id)
@@ -73,7 +73,7 @@ async def tell_command(app: App[None], hub: Door, session_id: str) -> None:
     app.push_screen(ByCommand([why], command, then))
 
 
-def tell_imported(app: App[None], hub: Door, origin: Origin, at: int | None) -> None:
+def tell_imported(app: App[None], hub: HubApi, origin: Origin, at: int | None) -> None:
     """Show what an imported session's record says of how it ran, and what goes on with it instead."""
     if not goes_on(origin):
         problem = "\n".join(refusal(origin, at, None))
@@ -84,7 +84,7 @@ def tell_imported(app: App[None], hub: Door, origin: Origin, at: int | None) -> 
     app.push_screen(ByCommand(recorded_words(origin), command, then))
 
 
-def _when(hub: Door) -> str:
+def _when(hub: HubApi) -> str:
     """Where a command that needs the journal is run, and what has to end before."""
     ends = f"the server at {hub.elsewhere} has" if hub.elsewhere else "this console has"
     where = f"Run it on that machine, once {ends}" if hub.elsewhere else f"Run it once {ends}"

@@ -30,7 +30,7 @@ from ...sources.messages import HubMoved, ReplayChosen, RequestChosen
 from ...terminal.key_rights import permission_of, rights_for
 from ...terminal.keymap import key_of
 from ...terminal.symbols import session_look
-from ...viewmodels.stream import Flow, changes_queue
+from ...viewmodels.stream import LiveStream, changes_queue
 from ...widgets.base.bars import KeyBar, PaneTabs, TitleBar
 from ...widgets.base.blocks import BlockList
 from ...widgets.inputs.say_line import SayLine
@@ -47,7 +47,7 @@ from ...widgets.nets.flow_lines import flow_title, where
 from ...widgets.nets.list import NetList
 from ..common.detail import entry_detail
 from ..common.net_picture import picture_of
-from ..common.operator_context import Desk
+from ..common.operator_context import OperatorContext
 from .keys import LIVE_KEYS, PANES
 from .loosen import Loosening, ProposedChange, banner, loosen_mode
 from .queue import QueueScreen
@@ -118,10 +118,10 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
     HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (100, "-wide")]
     BINDINGS: ClassVar[list[BindingType]] = [*LIVE_KEYS]
 
-    def __init__(self, desk: Desk, *, selected: str | None = None) -> None:
+    def __init__(self, desk: OperatorContext, *, selected: str | None = None) -> None:
         super().__init__(desk)
         self._selected = selected
-        self._flows: dict[str, Flow] = {}
+        self._flows: dict[str, LiveStream] = {}
         self._say = SayLine()
         self._dirty = True
         self._problem = ""
@@ -171,7 +171,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         """Follow the streams; paint at once when the queue changed, else with the next tick."""
         now = self._clock()
         for event in moved.events:
-            self._flows.setdefault(event.session, Flow()).take(event, now)
+            self._flows.setdefault(event.session, LiveStream()).take(event, now)
         self._dirty = True
         if any(changes_queue(event) for event in moved.events):
             await self.paint()
@@ -196,7 +196,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         listed.show_sessions(sessions, now, self._queue.stops())
         if self._selected is not None:
             listed.select(self._selected)
-        flow = self._flows.get(self._selected or "", Flow())
+        flow = self._flows.get(self._selected or "", LiveStream())
         transcript = self.query_one("#transcript", Transcript)
         transcript.say_when_empty(nothing_said(state, LiveScreen, reading=bool(self._unread.sessions)))
         transcript.show_session(state, flow, now)

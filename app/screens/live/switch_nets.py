@@ -21,7 +21,7 @@ from textual.widgets import Static
 from ....engine.history.model.state import ChangeState, NetState, SessionState
 from ....engine.hub.hub import Outcome
 from ...format.text import clip, name_shown, place, shown
-from ...sources.api import Door
+from ...sources.api import HubApi
 from ...sources.messages import ActionDone, HubMoved
 from ...terminal.keymap import hints
 from ...widgets.base.blocks import Block, BlockList
@@ -53,7 +53,7 @@ class SwitchNets(Panel[None]):
     SwitchNets #said { height: auto; max-height: 6; padding: 0 2; margin-top: 1; }
     """
 
-    def __init__(self, hub: Door, session: SessionState, *, operator: str) -> None:
+    def __init__(self, hub: HubApi, session: SessionState, *, operator: str) -> None:
         super().__init__()
         self._hub = hub
         self._session = session

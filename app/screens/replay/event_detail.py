@@ -14,7 +14,7 @@ from ....engine.recording.explanation import ExplanationView
 from ....rules import condition_of
 from ...format.calls import asked_input, decision_at
 from ...format.times import clock
-from ...terminal.charset import ours, told
+from ...terminal.charset import as_drawn, ours
 from ...terminal.gc import bulk_load
 from ...widgets.replay.event_details import fields
 from ..common.detail import Detail, text_blocks
@@ -26,7 +26,9 @@ HEADING = "bold $text-primary"
 def event_detail(event: JournalEvent, changes: Sequence[str], zone: tzinfo | None = None) -> Detail:
     """The panel with everything an event says, however long."""
     blocks = text_blocks("changed", "CHANGED", style=HEADING)
-    blocks += text_blocks("changes", "\n".join(map(told, changes)) or "nothing in the nets or the queue")
+    blocks += text_blocks(
+        "changes", "\n".join(map(as_drawn, changes)) or "nothing in the nets or the queue"
+    )
     for name, lines in fields(event.body, longest=None):
         blocks += text_blocks(f"{name} label", f"\n{name.upper()}", style=HEADING)
         blocks += text_blocks(name, "\n".join(lines))

@@ -23,9 +23,9 @@ from ....engine.history.errors import FoldError, JournalError
 from ....engine.history.fold.replay import Replay
 from ....engine.history.model.events import JournalEvent
 from ....engine.history.model.state import SessionState
-from ...format.calls import told
+from ...format.calls import call_timeline
 from ...format.text import name_shown, shown
-from ...sources.api import HistorySource, Journal
+from ...sources.api import DecisionHistory, HistorySource
 from ...sources.messages import ContinueChosen
 from ...terminal.gc import bulk_load
 from ...viewmodels.playback import Playable, playable, shortened
@@ -79,7 +79,7 @@ class ReplayScreen(GrowingScreen, inherit_bindings=False):
         *,
         zone: tzinfo | None = None,
         goes_on: bool = False,
-        journal: Journal | None = None,
+        journal: DecisionHistory | None = None,
         sessions: HistorySource | None = None,
         at: int | None = None,
     ) -> None:
@@ -206,7 +206,7 @@ class ReplayScreen(GrowingScreen, inherit_bindings=False):
             return
         try:
             replay.goto(position)
-            event, story = self._recorded[position - 1], told(self._recorded, position)
+            event, story = self._recorded[position - 1], call_timeline(self._recorded, position)
         except (FoldError, JournalError):
             self._look_for_trouble()
             return

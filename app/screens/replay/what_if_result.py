@@ -25,7 +25,7 @@ from ....engine.history.model.events import CallDecided, JournalEvent
 from ....engine.history.model.state import SessionState
 from ...config.rules_compiler import LANGUAGE, redaction
 from ...format.text import count, shown, wrap_all
-from ...sources.api import Journal
+from ...sources.api import DecisionHistory
 from ...terminal.bindings import COPY_KEY, FOCUS_KEYS
 from ...terminal.keymap import key_of
 from ...viewmodels.what_if import WhatIf
@@ -84,7 +84,7 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
         state: SessionState,
         chosen: WhatIf,
         *,
-        journal: Journal | None = None,
+        journal: DecisionHistory | None = None,
         zone: tzinfo | None = None,
     ) -> None:
         super().__init__()

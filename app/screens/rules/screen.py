@@ -22,7 +22,7 @@ from textual.widgets import Input, Static
 from ...format.text import count, shown, shown_lines
 from ...sources.api import HistorySource
 from ...sources.messages import BacktestChosen, EditChosen
-from ...sources.rules_files import Chosen, files_of, name_of, offered, stamps, usual
+from ...sources.rules_files import OfferedFiles, files_of, name_of, offered, stamps, usual
 from ...terminal.gc import bulk_load
 from ...terminal.keymap import key_of
 from ...viewmodels.backtest_job import rules_files
@@ -56,7 +56,7 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
     class Offered(Message):
         """What can be chosen is known, or why not all of it."""
 
-        files: list[Chosen]
+        files: list[OfferedFiles]
         trouble: str
 
     @dataclass
@@ -95,7 +95,7 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
         self._began = self._files = tuple(files)
         self._judges = judges
         self._named: list[tuple[str, ...]] = []
-        self._offered: list[Chosen] = []
+        self._offered: list[OfferedFiles] = []
         self._view: RulesView | None = None
         self._changed: tuple[str, ...] = ()
         self._error = ""

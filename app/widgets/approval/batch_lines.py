@@ -23,7 +23,7 @@ from ...format.text import (
     wrap_all,
 )
 from ...terminal.symbols import RISK
-from ...viewmodels.batch import Compared, Row, compared, effects, warnings
+from ...viewmodels.batch import FieldComparison, Row, compared, effects, warnings
 from .progress import Viewer, people_lines
 from .queue_lines import risk_and_time
 
@@ -119,7 +119,7 @@ def _field(name: str, value: str, width: int, indent: int) -> list[Content]:
 
 def _table(
     rows: Sequence[Row],
-    found: Compared,
+    found: FieldComparison,
     sessions: Mapping[str, SessionState],
     now: datetime,
     width: int,
@@ -148,7 +148,7 @@ def _table(
     return lines
 
 
-def _columns(found: Compared, width: int) -> list[int]:
+def _columns(found: FieldComparison, width: int) -> list[int]:
     """The cells of each column; none where they do not fit beside each other."""
     names = list(found.differing)
     room = width - NUMBER - (len(BAR) + 1) * len(names)

@@ -62,7 +62,7 @@ AGES = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ShownRequest:
     """A request with the session whose nets ask and the one that made the call, as far as known."""
 
     request: ApprovalState
@@ -88,7 +88,7 @@ class RequestFrame(Vertical):
         self.expanded = False
         self.foldable = False
         self.said = ""
-        self._asked: Asked | None = None
+        self._asked: ShownRequest | None = None
         self._arranged: tuple[int, int, bool, int] | None = None
         self._revealed: tuple[RevealedText, ...] = ()
 
@@ -98,7 +98,7 @@ class RequestFrame(Vertical):
         yield self.reason
         yield KeyBar()
 
-    def begin(self, asked: Asked) -> None:
+    def begin(self, asked: ShownRequest) -> None:
         """Show a request from its first line on, with nothing typed or noticed."""
         self.expanded = False
         self.said = ""
@@ -114,7 +114,7 @@ class RequestFrame(Vertical):
         """What of the request has still to be shown before it is approved."""
         return self._body.guard
 
-    def show(self, asked: Asked) -> None:
+    def show(self, asked: ShownRequest) -> None:
         """Show a request as it is now. Of another one, or another input, nothing was seen yet."""
         self._asked = asked
         if self.guard.begin((asked.request.id, asked.request.digest)):

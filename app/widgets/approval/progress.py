@@ -8,7 +8,7 @@ from datetime import datetime
 
 from textual.content import Content
 
-from ....engine.core.durations import lasting
+from ....engine.core.durations import format_duration
 from ....engine.core.people import PARTS, is_among, part_in
 from ....engine.history.fold.markings import skill_net
 from ....engine.history.model.records import NetRecord, TransitionRecord
@@ -94,7 +94,7 @@ def people_lines(
     yield f"{so_far}: {rest}{_not_you(request, session, viewer)}"
     if request.extension is not None:
         until = request.extension.until
-        time = "for ever" if until is None else lasting(max(0.0, seconds_between(now, until)))
+        time = "for ever" if until is None else format_duration(max(0.0, seconds_between(now, until)))
         yield f"{shown(request.extension.by)} wants it to wait {time}: a second person must lengthen it"
 
 
@@ -165,7 +165,7 @@ def _left(net: NetState, names: set[str], now: float) -> Iterator[str]:
             return  # What never comes to rest leaves nothing to be told.
         marking = dict(moved.marking)
         due = next_due(made, moved.marking, moved.since, now)
-        back = "" if due is None else f", next back in {lasting(max(1.0, due[0] - now))}"
+        back = "" if due is None else f", next back in {format_duration(max(1.0, due[0] - now))}"
     for transition, place in spending:
         if enabled(transition, marking):
             name = next(tool for tool in transition.tools if tool in names)

@@ -13,7 +13,7 @@ from ....rules.analysis.findings import Findings, ToolFinding
 from ....rules.parse.lines import code
 from ...format.rules import OUTSIDE, TOGETHER, steers, tool_lines
 from ...format.text import GLANCE, clip, count, shown, width_of, wrap
-from ...sources.rules_files import Chosen, Origin, name_of
+from ...sources.rules_files import OfferedFiles, Origin, name_of
 from ...terminal.charset import ours
 from ...viewmodels.rules_view import Finding, Noted, RulesFile, RulesView
 from ..base.blocks import Block, BlockList, StyledRows
@@ -38,7 +38,7 @@ class RulesFileList(BlockList):
     def __init__(self) -> None:
         super().__init__(id="files", empty="No rules files.")
 
-    def show_files(self, offered: Sequence[Chosen], files: Sequence[str]) -> None:
+    def show_files(self, offered: Sequence[OfferedFiles], files: Sequence[str]) -> None:
         """Show what can be chosen, by where it comes from; `files` are chosen now."""
         blocks: list[Block] = []
         origin = None
@@ -62,7 +62,7 @@ def _heading(text: str, *, first: bool) -> Block:
     return Block(f"# {text}", first, lambda _: rows, selectable=False)
 
 
-def _choice(chosen: Chosen, now: bool) -> Block:
+def _choice(chosen: OfferedFiles, now: bool) -> Block:
     def lines(width: int) -> list[Content]:
         names = [shown(name_of(file)) for file in chosen.files]
         mark, style = ("▸ ", "bold $text-accent") if now else ("  ", "")

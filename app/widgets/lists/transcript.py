@@ -30,10 +30,10 @@ from ...format.text import (
     width_of,
     wrap_all,
 )
-from ...terminal.charset import pointer, told
+from ...terminal.charset import as_drawn, pointer
 from ...terminal.keymap import key_of
 from ...terminal.symbols import call_look
-from ...viewmodels.stream import Flow
+from ...viewmodels.stream import LiveStream
 from ..base.blocks import Block, BlockList
 
 SETTLED = {"done", "failed", "blocked", "skipped", "unknown"}
@@ -62,7 +62,7 @@ class Transcript(BlockList):
         self._session: str | None = None
         self._settled = 0
 
-    def show_session(self, state: SessionState | None, flow: Flow, now: datetime) -> None:
+    def show_session(self, state: SessionState | None, flow: LiveStream, now: datetime) -> None:
         """Bring the list up to `state` and what streams at the moment."""
         if state is None:
             self._session, self._settled = None, 0
@@ -102,7 +102,7 @@ def column_of(state: SessionState) -> int:
     return label_column(state.agent, (name for node, name in named if node.startswith("agent ")))
 
 
-def tail_blocks(state: SessionState, flow: Flow, now: datetime) -> list[Block]:
+def tail_blocks(state: SessionState, flow: LiveStream, now: datetime) -> list[Block]:
     """What follows the last entry: words being written, a wait for the model, and how it failed."""
     blocks: list[Block] = []
     thinking = seconds_between(state.updated, now) if _awaits_model(state, flow) else 0.0
@@ -145,7 +145,7 @@ def _queued(queued: QueuedState, width: int, column: int) -> list[Content]:
     return [*rows[: 1 + HEAD_LINES], *_note(f"queued: waits for {until}", width)]
 
 
-def _awaits_model(state: SessionState, flow: Flow) -> bool:
+def _awaits_model(state: SessionState, flow: LiveStream) -> bool:
     """Whether the next thing that happens is up to the model."""
     if state.status != "running" or flow.said or flow.calls:
         return False
@@ -170,7 +170,7 @@ def entry_block(
     key: str,
     entry: TranscriptEntry,
     agent: str,
-    flow: Flow,
+    flow: LiveStream,
     now: datetime,
     labels: Mapping[str, str] | None = None,
     column: int | None = None,
@@ -239,7 +239,7 @@ def _message(who: str, text: str, style: str, width: int, column: int, end: str 
 def _note(text: str, width: int) -> list[Content]:
     return [
         Content.styled(row, "italic $foreground 60%")
-        for row in wrap_all([f"– {told(text[:GLANCE])}"], width)
+        for row in wrap_all([f"– {as_drawn(text[:GLANCE])}"], width)
     ]
 
 
@@ -253,7 +253,7 @@ def _failure(error: str, width: int) -> list[Content]:
     ]
 
 
-def call_block(key: str, call: CallState, flow: Flow, now: datetime, label: str = "") -> Block:
+def call_block(key: str, call: CallState, flow: LiveStream, now: datetime, label: str = "") -> Block:
     """A call: what it was, how it stands, and the head of what it gave; `label` is its tool's."""
     last = flow.last_lines(call.call_id, TAIL_LINES) if call.status == "running" else ()
     waited = age(seconds_between(call.at, now)) if call.status in ("waiting", "running") else ""

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from textual.content import Content
 
-from ....engine.core.durations import lasting
+from ....engine.core.durations import format_duration
 from ....engine.history.model.records import NetRecord, TransitionRecord
 from ....engine.history.model.state import ApprovalState, NetState
 from ...format.text import clip, pad, shown, width_of, wrap_all
@@ -148,7 +148,7 @@ def _cell(
 def _name_line(transition: TransitionRecord, ready: bool, fired: bool, width: int) -> Content:
     traits = [shown(", ".join(transition.tools))] if transition.tools else ["fires by itself"]
     if transition.after is not None:
-        traits = [f"fires by itself after {lasting(transition.after)}"]
+        traits = [f"fires by itself after {format_duration(transition.after)}"]
     if transition.manual:
         traits.append("asks a person")
     if transition.partial:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from textual.content import Content
 
-from ....engine.core.durations import lasting
+from ....engine.core.durations import format_duration
 from ....engine.history.fold.event_text import grant_words
 from ....engine.history.model.state import GrantState, SessionState
 from ...format.text import clip, pad, shown, width_of
@@ -46,7 +46,9 @@ def uses(grant: GrantState, now: datetime | None) -> tuple[str, str]:
 def bounds(grant: GrantState, now: datetime) -> list[str]:
     """What is left of a grant, then who gave it."""
     seconds = seconds_left(grant, now)
-    time = [] if seconds is None else [lasting(max(1.0, seconds)) if seconds > 0 else "time is up"]
+    time = (
+        [] if seconds is None else [format_duration(max(1.0, seconds)) if seconds > 0 else "time is up"]
+    )
     return [uses(grant, now)[1], *time, f"by {shown(grant.by)}"]
 
 

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from textual.content import Content
 
-from ....engine.core.durations import lasting
+from ....engine.core.durations import format_duration
 from ....engine.history.model.records import NetRecord, TransitionRecord
 from ....engine.history.model.state import ApprovalState, NetState, SessionState
 from ...format.text import clip, name_shown, pad, shown, width_of
@@ -114,7 +114,7 @@ def _left(state: NetState, place: str, now: datetime | None) -> str:
 
 def _back(state: NetState, place: str, now: datetime | None) -> str:
     seconds = next_back(state, place, now)
-    return "" if seconds is None else f" · next back in {lasting(seconds)}"
+    return "" if seconds is None else f" · next back in {format_duration(seconds)}"
 
 
 def _obstacle(state: NetState, covering: list[TransitionRecord], now: datetime | None) -> str:

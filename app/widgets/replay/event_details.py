@@ -10,7 +10,7 @@ from typing import TypeAlias, cast
 from pydantic import BaseModel, JsonValue
 from textual.content import Content
 
-from ....engine.core.durations import lasting
+from ....engine.core.durations import format_duration
 from ....engine.history.fold.event_text import grant_words
 from ....engine.history.model.events import JournalEvent
 from ....engine.history.model.records import (
@@ -22,7 +22,7 @@ from ....engine.history.model.records import (
     StepRecord,
 )
 from ...format.text import as_json, name_shown, shown, shown_lines
-from ...terminal.charset import told
+from ...terminal.charset import as_drawn
 from ...terminal.keymap import key_of
 from ..base.blocks import Block, BlockList
 
@@ -217,7 +217,11 @@ def _lines(value: object, longest: int | None) -> list[str]:
 
 def _grant_lines(grant: GrantRecord) -> list[str]:
     """What a grant lets pass and until when; what it stands in place of."""
-    ends = "" if grant.seconds is None else f", {lasting(grant.seconds)} from {_time(grant.since)} on"
+    ends = (
+        ""
+        if grant.seconds is None
+        else f", {format_duration(grant.seconds)} from {_time(grant.since)} on"
+    )
     return [
         shown(f"{grant.key}: {grant_words(grant)}{ends}"),
         shown(f"in place of what {grant.asks} asks about {grant.asked}"),
@@ -260,7 +264,7 @@ def _plain(seq: int, key: str, line: Content) -> Block:
 
 def _change(index: int, seq: int, text: str) -> Block:
     def lines(width: int) -> list[Content]:
-        rows = Content(told(text)).wrap(max(2, width - 2))
+        rows = Content(as_drawn(text)).wrap(max(2, width - 2))
         return [
             Content.assemble(("Δ " if at == 0 else "  ", "bold $accent"), row)
             for at, row in enumerate(rows)

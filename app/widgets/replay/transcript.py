@@ -7,7 +7,7 @@ from textual.content import Content
 from ....engine.history.fold.outline import WINDOW
 from ....engine.history.model.events import JournalEvent
 from ....engine.history.model.state import SessionState
-from ...viewmodels.stream import Flow
+from ...viewmodels.stream import LiveStream
 from ..base.blocks import Block
 from ..lists.transcript import Transcript, column_of, entry_block, tail_blocks
 
@@ -23,7 +23,7 @@ class MomentTranscript(Transcript):
 
         It lacks `earlier` entries at its beginning. Blocks have the numbers of their entries as keys.
         """
-        still = Flow()
+        still = LiveStream()
         first = max(0, len(state.transcript) - LONGEST)
         blocks = [_left_out(earlier + first)] if earlier + first else []
         column = column_of(state)

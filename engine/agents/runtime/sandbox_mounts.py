@@ -8,22 +8,22 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Mount:
     """A path that is seen inside under its own name."""
 
     path: Path
     is_writable: bool
 
 
-def arrange(read_only: Iterable[Path], writable: Iterable[Path]) -> list[Place]:
+def arrange(read_only: Iterable[Path], writable: Iterable[Path]) -> list[Mount]:
     """The places in the order in which to mount them: outer ones first, so that the inner ones count.
 
     What is part of an outer place anyhow is left out. Raises `ValueError` for the root, and for a place
     that a command could exchange for a link to somewhere else before it is mounted the next time.
     """
-    wanted = [Place(path, is_writable=False) for path in read_only]
-    wanted += [Place(path, is_writable=True) for path in writable]
-    arranged: list[Place] = []
+    wanted = [Mount(path, is_writable=False) for path in read_only]
+    wanted += [Mount(path, is_writable=True) for path in writable]
+    arranged: list[Mount] = []
     for place in sorted(wanted, key=lambda place: (len(place.path.parts), not place.is_writable)):
         if place.path.resolve() == Path("/"):
             raise ValueError(f"A sandbox around the whole file system keeps nothing out: {place.path}")
@@ -36,7 +36,7 @@ def arrange(read_only: Iterable[Path], writable: Iterable[Path]) -> list[Place]:
     return arranged
 
 
-def _innermost(path: Path, places: Iterable[Place]) -> Place | None:
+def _innermost(path: Path, places: Iterable[Mount]) -> Mount | None:
     """The place that `path` lies in, by its name or by what its links lead to."""
     real = path.resolve()
     around = [
@@ -47,7 +47,7 @@ def _innermost(path: Path, places: Iterable[Place]) -> Place | None:
     return max(around, key=lambda place: len(place.path.resolve().parts), default=None)
 
 
-def _is_part(place: Place, around: Place) -> bool:
+def _is_part(place: Mount, around: Mount) -> bool:
     """Whether the writable place `around` brings `place` along."""
     if place.path == around.path:
         return True

@@ -26,13 +26,13 @@ async def _run(given: WriteInput, ctx: ToolContext) -> ToolOutput:
     refuse_half_characters(given.content, "content")
     target = Target(ctx.runtime, given.path, ctx.abort)
     async with lock_of(target):
-        await _refuse_what_is_no_file(target)
+        await _require_regular_file(target)
         await ctx.runtime.write_file(given.path, given.content)
     size = len(given.content.encode())
     return ToolOutput(f"Wrote {size} bytes to {given.path}", metadata={"path": given.path, "bytes": size})
 
 
-async def _refuse_what_is_no_file(target: Target) -> None:
+async def _require_regular_file(target: Target) -> None:
     kind = await kind_of(target)
     # One that may be written and not read is still a file.
     if kind not in ("missing", "unreadable"):
@@ -43,7 +43,7 @@ async def _preview(given: WriteInput, runtime: Runtime) -> str:
     target = Target(runtime, given.path)
     try:
         refuse_half_characters(given.content, "content")
-        await _refuse_what_is_no_file(target)
+        await _require_regular_file(target)
     except ToolError as error:
         return f"This write would fail: {error}"
     try:

@@ -20,16 +20,16 @@ class LogError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """Where something stands in a log; `number` is its message's, or its line's where that is one."""
 
     file: str
     number: int = 1
     counted: bool = False
 
-    def at(self, number: int) -> Place:
+    def at(self, number: int) -> Location:
         """Its message of that number, counted from 1."""
-        return Place(self.file, number, counted=True)
+        return Location(self.file, number, counted=True)
 
     def error(self, found: str, remedy: str) -> LogError:
         message = f": message {self.number}" if self.counted else ""
@@ -71,7 +71,7 @@ class LoggedQuestion:
 Logged: TypeAlias = LoggedCall | LoggedResult | LoggedQuestion
 
 
-def text_of(fields: Fields, name: str, place: Place) -> str:
+def text_of(fields: Fields, name: str, place: Location) -> str:
     """The text that `fields` must have under a name. Raises `LogError`."""
     value = fields.get(name)
     if not isinstance(value, str) or not value:

@@ -18,12 +18,12 @@ from ...net.net import Input
 from ..recording import Recorded, RecordedCall, RecordedResult, Then
 from .items import (
     Fields,
+    Location,
     LogError,
     Logged,
     LoggedCall,
     LoggedQuestion,
     LoggedResult,
-    Place,
     input_of,
     is_list,
     text_of,
@@ -54,7 +54,7 @@ def is_response_item(fields: Fields) -> bool:
     return isinstance(kind, str) and (kind in _OTHER or kind in _MCP or kind.endswith((_CALL, _OUTPUT)))
 
 
-def response_item(item: Fields, place: Place) -> Iterator[Logged]:
+def response_item(item: Fields, place: Location) -> Iterator[Logged]:
     """What an item says. Raises `LogError`.
 
     A call without a `call_id` was run by the provider itself, as a search of the web: no gate could have
@@ -82,7 +82,7 @@ def response_item(item: Fields, place: Place) -> Iterator[Logged]:
         yield LoggedCall(place.number, call_id, kind.removesuffix(_CALL), _input(item))
 
 
-def _mcp(item: Fields, place: Place) -> Iterator[Logged]:
+def _mcp(item: Fields, place: Location) -> Iterator[Logged]:
     """A call that a provider made for the model, with its result: another id when a person was asked."""
     asked = item.get("approval_request_id")
     call_id = asked if isinstance(asked, str) else text_of(item, "id", place)
@@ -98,7 +98,7 @@ def _input(item: Fields) -> Input:
     return input_of(next((item[k] for k in ("arguments", "action", "operation") if k in item), None))
 
 
-__all__ = ["LogError", "Place", "is_message", "items_of"]
+__all__ = ["Location", "LogError", "is_message", "items_of"]
 
 SOMEBODY = "an operator"
 """Who answered, where a log says that somebody did."""
@@ -115,7 +115,7 @@ def is_message(value: object) -> bool:
     return "role" in fields or is_response_item(fields)
 
 
-def items_of(messages: Iterable[tuple[Place, object]]) -> Iterator[Recorded]:
+def items_of(messages: Iterable[tuple[Location, object]]) -> Iterator[Recorded]:
     """The calls and results of one conversation, in order. Raises `LogError`, before the first item."""
     found = list(_answered(item for place, message in messages for item in _read(message, place)))
     waiting: dict[str, int] = {}
@@ -171,7 +171,7 @@ def _then(ended: LoggedResult | None, asked: bool, approved: bool | None) -> The
     return _ALLOWED if ran else Then(ran=False)
 
 
-def _read(message: object, place: Place) -> Iterator[Logged]:
+def _read(message: object, place: Location) -> Iterator[Logged]:
     """The calls and results in one message, or in what stands in the place of one."""
     fields = as_mapping(message)
     role = None if fields is None else fields.get("role")
@@ -203,7 +203,7 @@ def _read(message: object, place: Place) -> Iterator[Logged]:
         raise place.error("does not say which call it answers", remedy)
 
 
-def _part(part: Fields, place: Place) -> Iterator[Logged]:
+def _part(part: Fields, place: Location) -> Iterator[Logged]:
     match part.get("type"):
         case "tool-call":
             given = part["input"] if "input" in part else part.get("args")
@@ -231,7 +231,7 @@ def _part(part: Fields, place: Place) -> Iterator[Logged]:
             pass
 
 
-def _openai_call(call: Fields, place: Place) -> LoggedCall:
+def _openai_call(call: Fields, place: Location) -> LoggedCall:
     custom = as_mapping(call.get("custom"))
     if custom is not None:  # a tool that takes a free text
         given = {"input": custom.get("input")}

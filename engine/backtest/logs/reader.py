@@ -15,7 +15,7 @@ from typing import TextIO
 
 from ...gate.wrapping.messages import as_list, as_mapping
 from ..recording import Recording
-from .items import Fields, LogError, Place, is_list
+from .items import Fields, Location, LogError, is_list
 from .messages import is_message, items_of
 
 _LINES = (".jsonl", ".ndjson")
@@ -32,7 +32,7 @@ def conversations(path: Path) -> Iterator[Recording]:
 
     Lines are read as they are needed, an array at once.
     """
-    place = Place(str(path))
+    place = Location(str(path))
     try:
         with path.open(encoding="utf-8-sig") as file:
             lines = path.suffix.lower() in _LINES or _is_lines(file)
@@ -55,7 +55,7 @@ def _is_lines(file: TextIO) -> bool:
     return next(written, None) is not None
 
 
-def _of_document(text: str, place: Place) -> Iterator[Recording]:
+def _of_document(text: str, place: Location) -> Iterator[Recording]:
     value = _parsed(text, place)
     if is_message(value):
         yield _conversation(place, [(place, value)])
@@ -65,20 +65,20 @@ def _of_document(text: str, place: Place) -> Iterator[Recording]:
             yield _conversation(place, [(place.at(n), item) for n, item in enumerate(items, 1)])
             return
         for number, item in enumerate(items, 1):
-            yield _held(item, Place(f"{place.file}: conversation {number}"))
+            yield _held(item, Location(f"{place.file}: conversation {number}"))
     else:
         yield _held(value, place)
 
 
-def _of_lines(file: TextIO, place: Place) -> Iterator[Recording]:
-    messages: list[tuple[Place, object]] = []
+def _of_lines(file: TextIO, place: Location) -> Iterator[Recording]:
+    messages: list[tuple[Location, object]] = []
     for number, line in enumerate(file, 1):
         if not line.strip():
             continue
-        here = Place(f"{place.file}:{number}")
+        here = Location(f"{place.file}:{number}")
         value = _parsed(line, here, single=True)
         if is_message(value):
-            messages.append((Place(here.file, number), value))
+            messages.append((Location(here.file, number), value))
         elif messages:
             remedy = "put messages and whole conversations into files of their own"
             raise here.error("a conversation after single messages", remedy)
@@ -88,7 +88,7 @@ def _of_lines(file: TextIO, place: Place) -> Iterator[Recording]:
         yield _conversation(place, messages)
 
 
-def _held(value: object, place: Place) -> Recording:
+def _held(value: object, place: Location) -> Recording:
     """The conversation that a value holds."""
     fields = as_mapping(value)
     held = value if fields is None else _in(fields)
@@ -112,11 +112,11 @@ def _in(fields: Fields) -> object:
     return None
 
 
-def _conversation(place: Place, messages: list[tuple[Place, object]]) -> Recording:
+def _conversation(place: Location, messages: list[tuple[Location, object]]) -> Recording:
     return Recording(place.file, items_of(messages), unit="message")
 
 
-def _parsed(text: str, place: Place, *, single: bool = False) -> object:
+def _parsed(text: str, place: Location, *, single: bool = False) -> object:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

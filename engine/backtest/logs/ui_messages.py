@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from ...gate.wrapping.messages import as_list, as_mapping
-from .items import Fields, Logged, LoggedCall, LoggedQuestion, LoggedResult, Place, input_of, text_of
+from .items import Fields, Location, Logged, LoggedCall, LoggedQuestion, LoggedResult, input_of, text_of
 
 _PREFIX = "tool-"
 _UNFINISHED = ("partial-call", "input-streaming")
@@ -22,7 +22,7 @@ def is_ui_message(message: Fields) -> bool:
     return "parts" in message or "toolInvocations" in message
 
 
-def ui_items(message: Fields, place: Place) -> Iterator[Logged]:
+def ui_items(message: Fields, place: Location) -> Iterator[Logged]:
     """What the message holds: of every step first its calls, then their results. Raises `LogError`."""
     for _, parts in groupby(_invocations(message, place), key=lambda found: found[0]):
         calls: list[Logged] = []
@@ -33,7 +33,7 @@ def ui_items(message: Fields, place: Place) -> Iterator[Logged]:
         yield from (*calls, *ended)
 
 
-def _invocations(message: Fields, place: Place) -> Iterator[tuple[object, Fields, str]]:
+def _invocations(message: Fields, place: Location) -> Iterator[tuple[object, Fields, str]]:
     """The calls of a message, each with its step and its tool."""
     step, found = 0, False
     for each in as_list(message.get("parts")):
@@ -62,7 +62,7 @@ def _invocations(message: Fields, place: Place) -> Iterator[tuple[object, Fields
         yield held.get("step"), held, text_of(held, "toolName", place)
 
 
-def _invocation(part: Fields, tool: str, place: Place) -> Iterator[Logged]:
+def _invocation(part: Fields, tool: str, place: Location) -> Iterator[Logged]:
     """A call with what is known of it."""
     state = part.get("state", "result" if "result" in part else "call")
     if state in _UNFINISHED:

@@ -18,7 +18,7 @@ from ..build.nodes import Agent, label
 from ..context import Context
 from ..errors import AgentError, DeserializeError, SnapLoadError
 from ..run.snapshot import AgentProgress, History, HistoryEntry, PendingSuspension
-from ..run.state import Standing
+from ..run.state import RunState
 from ..run.steps import check_free, taken_value, written
 from ..run.values import dumped, problems_of
 from ..trace import ModelCalled, Trace, tell
@@ -32,7 +32,7 @@ REMINDER = "Call {exit_name} with your final result."
 CONCLUDE = "You have used all your turns. Hand in your final result now; nothing else can be done."
 BEFORE_ANSWER = "submitted_before_answer"
 
-Came: TypeAlias = tuple[Standing, History]
+Came: TypeAlias = tuple[RunState, History]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def options_of(
 
 
 async def agent_step(
-    standing: Standing, history: History, node: Agent, ctx: Context, around: Surroundings
+    standing: RunState, history: History, node: Agent, ctx: Context, around: Surroundings
 ) -> Came:
     """Where the run stands, and what was said, after the agent's next step.
 
@@ -83,7 +83,7 @@ async def agent_step(
 
 
 async def agent_answered(
-    standing: Standing,
+    standing: RunState,
     history: History,
     node: Agent,
     payload: JsonValue | BaseModel,
@@ -123,7 +123,7 @@ async def agent_answered(
     return await turn.batch([first, *rest], resumed=True, approved=approved, before=before)
 
 
-def config_of(standing: Standing, node: Agent, ctx: Context) -> AgentConfig:
+def config_of(standing: RunState, node: Agent, ctx: Context) -> AgentConfig:
     """What an agent whose turn it is works with. Raises `AgentError` for what it cannot work with."""
     config = node.node().configure(taken_value(node, node.takes, standing), ctx)
     problems = config.problems()
@@ -132,7 +132,7 @@ def config_of(standing: Standing, node: Agent, ctx: Context) -> AgentConfig:
     return config
 
 
-def _turn(standing: Standing, history: History, node: Agent, ctx: Context, around: Surroundings) -> _Turn:
+def _turn(standing: RunState, history: History, node: Agent, ctx: Context, around: Surroundings) -> _Turn:
     key, config = node.takes.key, config_of(standing, node, ctx)
     progress = standing.agent
     begins: list[HistoryEntry] = []
@@ -151,7 +151,7 @@ def _turn(standing: Standing, history: History, node: Agent, ctx: Context, aroun
 class _Turn:
     """A step under way; `added` is what it adds to the history, nothing of which counts if it fails."""
 
-    standing: Standing
+    standing: RunState
     history: History
     node: Agent
     config: AgentConfig

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
-from .checks import distinct
-from .nodes import Node
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, Self, TypeVar, cast, runtime_checkable
+
 from pydantic import BaseModel
+
 from ..agents.node import AgentNode
-from .checks import Registered, check
 from ..errors import BuildError, Invalid
+from ..run.human import HumanAnswer, HumanInput
+from .checks import Registered, check, distinct
 from .graph import FlowGraph
 from .handlers import handler
-from ..run.human import HumanAnswer, HumanInput
-from .nodes import by_item, filled, list_field
 from .naming import State, node_id, state_of
-from .nodes import Agent, Each, Either, Fork, Human, Join, Node, Suspend, Work
-
-
+from .nodes import (
+    Agent,
+    Each,
+    Either,
+    Fork,
+    Human,
+    Join,
+    Node,
+    Suspend,
+    Work,
+    by_item,
+    filled,
+    list_field,
+)
 
 # A flow put into another: its inner keys get the entry's name before them (P-100 … P-109).
 
@@ -45,7 +54,6 @@ def inlined(
         if rename(key) in taken
     ]
     return [] if clashes else [node.renamed(rename) for node in distinct(nodes)], clashes
-
 
 
 I = TypeVar("I", bound=BaseModel)  # noqa: E741 - input and output, as in the specification
@@ -252,4 +260,3 @@ def _name(flow: object, entry: State) -> str:
 
 def _prefixed(name: str, problems: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"flow '{name}': {problem}" for problem in problems)
-

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
+from .model_check import Walk, walk
 from .naming import State, qualified
 from .nodes import Agent, Collect, Either, Fork, Join, Node, Nodes, label, states_of
 from .petri import never_fire, petri_net
-from .model_check import Walk, walk
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from pydantic import BaseModel, JsonValue
 
 from ...net.net import SkillNet
-from .checks import check_output, distinct, terminals
 from ..errors import Invalid, NotFound
+from .checks import check_output, distinct, terminals
 from .mermaid import mermaid
+from .model_check import Finding
 from .naming import State
 from .nodes import Node, Suspend, states_of
 from .petri import petri_net
 from .svg import svg
-from .model_check import Finding
 
 if TYPE_CHECKING:
     from .builder import FlowBuilder

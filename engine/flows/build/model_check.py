@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from .nodes import Node, Nodes, label, outcome_label
 from ..run.scheduler import after, conflict, next_up, waiting
+from .nodes import Node, Nodes, label, outcome_label
 
 MOST_STATES = 10_000
 

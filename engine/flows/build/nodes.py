@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar, Literal, Self, TypeAlias, cast
-from pydantic import BaseModel
+from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
+
+from pydantic import BaseModel, create_model
+
 from ..agents.node import AgentNode
+from ..errors import BuildError
 from .handlers import Handler
 from .naming import Rename, State
-import typing
-from typing import Any
-from pydantic import BaseModel, create_model
-from ..errors import BuildError
-from .naming import State
-
-
 
 Kind: TypeAlias = Literal["work", "agent", "either", "fork", "join", "suspend", "human", "each"]
 
@@ -227,7 +224,6 @@ def outcome_label(node: Node, outcome: int) -> str:
     return f"{label(node)} to {given}"
 
 
-
 # The list of a model that `each` goes through, or fills; and the nodes that do so with a flow.
 
 
@@ -280,4 +276,3 @@ def filled(state: State, field: str, where: str) -> str:
             "what collects results has no other field without a default"
         )
     return field
-

@@ -29,7 +29,7 @@ from ..errors import (
 from ..trace import StepEnded, Trace, step, tell
 from .scheduler import Continue, Done, RunOut, Suspended, next_up, waiting
 from .snapshot import FlowSnapshot, History
-from .state import Standing, kept, restored, shown
+from .state import RunState, kept, restored, shown
 from .steps import answered, fire
 from .values import dumped, loaded
 
@@ -77,7 +77,7 @@ class FlowRuntime(Generic[O]):
     ) -> None:
         graph = _checked(flow)
         text = dumped(value, graph.takes, graph.takes.key, "flow input")
-        self._begin(graph, Standing({graph.takes.key: text}), factory, history, gate, trace)
+        self._begin(graph, RunState({graph.takes.key: text}), factory, history, gate, trace)
 
     @classmethod
     def from_snapshot(
@@ -102,7 +102,7 @@ class FlowRuntime(Generic[O]):
     def _begin(
         self,
         graph: FlowGraph[I, O],
-        standing: Standing,
+        standing: RunState,
         factory: ClientFactory | None,
         history: History | None,
         gate: object,
@@ -255,7 +255,7 @@ class FlowRuntime(Generic[O]):
         tell(trace, StepEnded(key, self.states, None if waits is None else waits.tool_id, seconds()))
         return waits or Continue()
 
-    async def _plain(self, standing: Awaitable[Standing]) -> Came:
+    async def _plain(self, standing: Awaitable[RunState]) -> Came:
         """What a node comes to in which nobody speaks."""
         return await standing, self._history
 

@@ -18,7 +18,7 @@ from .values import copied, copied_object, loaded
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RunState:
     """The live states and their values as text, in order; see `FlowSnapshot` for the rest."""
 
     live: Mapping[str, bytes]
@@ -28,7 +28,7 @@ class Standing:
     suspended: PendingSuspension | None = None
 
 
-def kept(standing: Standing, fingerprint: str) -> FlowSnapshot:
+def kept(standing: RunState, fingerprint: str) -> FlowSnapshot:
     """A snapshot, which shares nothing with the run."""
     return FlowSnapshot(
         graph_fingerprint=fingerprint,
@@ -43,7 +43,7 @@ def kept(standing: Standing, fingerprint: str) -> FlowSnapshot:
     )
 
 
-def restored(snapshot: FlowSnapshot, graph: Graph) -> Standing:
+def restored(snapshot: FlowSnapshot, graph: Graph) -> RunState:
     """Where a run stood. Raises `SnapLoadError` naming what does not go with the flow (P-97)."""
     if snapshot.version != VERSION:
         raise SnapLoadError(f"The snapshot has version {snapshot.version}, expected {VERSION}")
@@ -72,7 +72,7 @@ def restored(snapshot: FlowSnapshot, graph: Graph) -> Standing:
         if key is not None and (key not in live or key not in graph.nodes):
             raise SnapLoadError(f"The snapshot stands in '{key}', which is no live node")
     _check_agent(snapshot, graph)
-    return Standing(live, collected, snapshot.agent, snapshot.pending, _apart(snapshot.suspended))
+    return RunState(live, collected, snapshot.agent, snapshot.pending, _apart(snapshot.suspended))
 
 
 def _apart(waits: PendingSuspension | None) -> PendingSuspension | None:

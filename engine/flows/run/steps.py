@@ -31,7 +31,7 @@ from ..errors import DeserializeError, FlowError, StateConflict
 from .human import HumanInput, answer_of
 from .scheduler import after, conflict
 from .snapshot import PendingSuspension
-from .state import Standing
+from .state import RunState
 from .values import dumped, loaded, own_json, problems_of
 
 Plain: TypeAlias = Work | Either | Fork | Join | Each | Items | Collect | Suspend | Human
@@ -40,7 +40,7 @@ Written: TypeAlias = dict[str, bytes]
 _QUESTION = State(node_id(HumanInput), HumanInput)
 
 
-async def fire(standing: Standing, node: Plain, ctx: Context) -> Standing:
+async def fire(standing: RunState, node: Plain, ctx: Context) -> RunState:
     """Where the run stands after `node` has run. Raises what its function raises.
 
     A state that would be overwritten is told before the function runs, where it is certain by then.
@@ -78,8 +78,8 @@ async def fire(standing: Standing, node: Plain, ctx: Context) -> Standing:
 
 
 async def answered(
-    standing: Standing, node: Suspend | Human, payload: JsonValue | BaseModel, ctx: Context
-) -> Standing:
+    standing: RunState, node: Suspend | Human, payload: JsonValue | BaseModel, ctx: Context
+) -> RunState:
     """Where the run stands after an answer. Raises `DeserializeError` for one that does not fit."""
     key, here = node.takes.key, label(node)
     try:
@@ -102,7 +102,7 @@ async def answered(
     return written(replace(standing, suspended=None), node, {node.gives.key: text})
 
 
-def written(standing: Standing, node: Node, given: Mapping[str, bytes]) -> Standing:
+def written(standing: RunState, node: Node, given: Mapping[str, bytes]) -> RunState:
     """Where the run stands once `node` gave these states. Raises `StateConflict` (P-58)."""
     check_free(node, standing, given)
     taken = {state.key for state in node.inputs}
@@ -110,14 +110,14 @@ def written(standing: Standing, node: Node, given: Mapping[str, bytes]) -> Stand
     return replace(standing, live=after(standing.live, node, given), collected=collected)
 
 
-def check_free(node: Node, standing: Standing, keys: Iterable[str]) -> None:
+def check_free(node: Node, standing: RunState, keys: Iterable[str]) -> None:
     """Raises `StateConflict` where `node` would overwrite one of `keys`."""
     lost = conflict(node, keys, standing.live)
     if lost is not None:
         raise StateConflict(lost, label(node))
 
 
-def taken_value(node: Node, state: State, standing: Standing) -> BaseModel:
+def taken_value(node: Node, state: State, standing: RunState) -> BaseModel:
     """The value of a live state that `node` takes. Raises `DeserializeError` (P-18)."""
     where = {
         "either": f"transition from '{state.key}'",
@@ -161,7 +161,7 @@ def _given(node: Work | Either | Fork | Join, returned: object) -> Written:
             return {node.gives.key: dumped(returned, node.gives, key, here)}
 
 
-async def _one_item(standing: Standing, node: Each, value: BaseModel, ctx: Context) -> Standing:
+async def _one_item(standing: RunState, node: Each, value: BaseModel, ctx: Context) -> RunState:
     """The next item of a list; once there is none left, the list of results is written."""
     key, here = node.takes.key, label(node)
     items: list[BaseModel] = getattr(value, node.field)
@@ -176,8 +176,8 @@ async def _one_item(standing: Standing, node: Each, value: BaseModel, ctx: Conte
 
 
 def _next_item(
-    standing: Standing, node: Items | Collect, items: list[BaseModel], results: list[BaseModel]
-) -> Standing:
+    standing: RunState, node: Items | Collect, items: list[BaseModel], results: list[BaseModel]
+) -> RunState:
     """The next item goes out, and what is left beside it; once there is none, the list of results."""
     if not items:
         return written(standing, node, _filled(node, results))

@@ -15,10 +15,10 @@ from ...core.rule import ApprovalRule
 from ...net.net import Input, Marking, NetError, Since, SkillNet, ToolCall, initial_state, is_enabled
 from .. import reasons
 from ..approve import Asking, manual_steps, own_input, tokens_wanted
-from ..classify import Finding, Findings, exact_only, programs, unread
-from ..conditions import Moment
+from ..classify import Classification, Finding, exact_only, programs, unread
+from ..conditions import EvaluationContext
 from ..member import Member
-from ..state.restore import Placed
+from ..state.restore import RestoredNet
 from ..types import GrantTerms, NetVerdict, Step
 from .net import GRANTED, Grant, Question, from_subagent, grant_key, grant_net, grant_number, question_of
 
@@ -107,7 +107,7 @@ class Granted:
                 held._hold(grant, Member(grant.key, grant.net, initial_state(grant.net)), number)
         return held
 
-    def check_times(self, places: Mapping[str, Placed]) -> None:
+    def check_times(self, places: Mapping[str, RestoredNet]) -> None:
         """Raises `NetError` when one that expires is to stand anywhere without a time."""
         for key, member in self.members.items():
             place = places.get(key)
@@ -132,7 +132,7 @@ class Granted:
     # Answering
 
     def covering(
-        self, findings: Findings, call: ToolCall, asking: Asking | None, moment: Moment
+        self, findings: Classification, call: ToolCall, asking: Asking | None, moment: EvaluationContext
     ) -> Mapping[Question, Finding]:
         """The questions about a call that grants answer now, each with the use of one grant.
 
@@ -157,7 +157,7 @@ class Granted:
         return covered
 
     def beyond(
-        self, member: Member, tool: str, names: tuple[str, ...], call: ToolCall, moment: Moment
+        self, member: Member, tool: str, names: tuple[str, ...], call: ToolCall, moment: EvaluationContext
     ) -> str | None:
         """The reason why the last grant of what `member` asks about `tool` leaves this call out (G-74).
 
@@ -172,7 +172,7 @@ class Granted:
                 return None if why is None else reasons.beyond(key, why)
         return None
 
-    def _use(self, key: str, moment: Moment) -> Finding | None:
+    def _use(self, key: str, moment: EvaluationContext) -> Finding | None:
         """The use of a grant, if it has one left."""
         member = self.members[key]
         try:
@@ -190,7 +190,11 @@ class Granted:
     # Coming about
 
     def unfit(
-        self, giving: Iterable[Giving], findings: Findings, call: ToolCall, moment: Moment
+        self,
+        giving: Iterable[Giving],
+        findings: Classification,
+        call: ToolCall,
+        moment: EvaluationContext,
     ) -> Finding | None:
         """The first grant that cannot be given for this call, as a verdict against the call.
 
@@ -214,7 +218,11 @@ class Granted:
         return None
 
     def give(
-        self, giving: Iterable[Giving], findings: Findings, call: ToolCall, moment: Moment
+        self,
+        giving: Iterable[Giving],
+        findings: Classification,
+        call: ToolCall,
+        moment: EvaluationContext,
     ) -> tuple[str, ...]:
         """Have the grants that came with the answers about a call that is now committed; their keys."""
         given: list[str] = []
@@ -237,7 +245,7 @@ class Granted:
         return tuple(given)
 
 
-def giving(asking: Asking | None, findings: Findings) -> list[Giving]:
+def giving(asking: Asking | None, findings: Classification) -> list[Giving]:
     """The grants that the answers about a call carry, as far as what they answered is still asked."""
     if asking is None or all(answer.grant is None for answer in asking.answers.values()):
         return []

@@ -7,12 +7,12 @@ from ...net.timed import arrivals
 from .. import reasons
 from ..classify import CallbackError, Roster, unlocking_nothing
 from ..commit import fire_deferred
-from ..conditions import Moment, governed
+from ..conditions import EvaluationContext, under_condition
 from ..member import Member
 from ..types import ReplayEntry
 
 
-def replay_entry(entry: ReplayEntry | str, roster: Roster, moment: Moment) -> None:
+def replay_entry(entry: ReplayEntry | str, roster: Roster, moment: EvaluationContext) -> None:
     """Let one successful call move every active net that it can; a failed one moves none.
 
     One that is unclear, or known only by a folded name, unlocks nothing (G-64, G-66).
@@ -32,7 +32,7 @@ def replay_entry(entry: ReplayEntry | str, roster: Roster, moment: Moment) -> No
             failed = reasons.callback_failed(member.key, known_by.callback, known_by.problem)
             raise NetError(failed) from known_by.problem
         try:
-            names, _ = governed(member.net, known_by, call, moment.around)
+            names, _ = under_condition(member.net, known_by, call, moment.around)
         except Exception as problem:
             raise NetError(reasons.callback_failed(member.key, "condition", problem)) from problem
         before = member.state.marking

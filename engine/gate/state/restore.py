@@ -8,7 +8,7 @@ from math import isfinite
 from typing import TypeAlias
 
 from ...net.net import Marking, NetError, Since, ToolCall
-from ..conditions import Moment
+from ..conditions import EvaluationContext
 from ..member import Member
 from ..types import Step
 
@@ -19,7 +19,7 @@ Pending: TypeAlias = tuple[str, str, str, ToolCall]
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class RestoredNet:
     """A net's tokens, and when they came: as the record tells, `told`, and for the rest now."""
 
     member: Member
@@ -33,19 +33,19 @@ class Placed:
 
 
 def placed(
-    members: Mapping[str, Member], markings: Markings, since: Arrivals, moment: Moment
-) -> dict[str, Placed]:
+    members: Mapping[str, Member], markings: Markings, since: Arrivals, moment: EvaluationContext
+) -> dict[str, RestoredNet]:
     """Every net that a record places, by key. Tokens whose arrival it does not tell come now.
 
     Raises `NetError` for a net or place that is not here, and for a time that is none; and what the
     clock raises.
     """
-    places: dict[str, Placed] = {}
+    places: dict[str, RestoredNet] = {}
     for key in dict.fromkeys([*markings, *since]):
         member = member_of(members, key)
         marking = _marking(member, markings[key]) if key in markings else member.state.marking
         told = _since(member, since.get(key, {}))
-        places[key] = Placed(member, marking, told, moment.since(member.net, marking, told))
+        places[key] = RestoredNet(member, marking, told, moment.since(member.net, marking, told))
     return places
 
 

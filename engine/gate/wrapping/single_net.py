@@ -15,9 +15,9 @@ from ...core.rule import RESERVED
 from ...net.net import GateState, SkillNet, ToolCall, Transition, define_skill_net
 from .. import reasons
 from ..approve import Asking, ask, next_question, request_for
-from ..classify import Findings, Roster
+from ..classify import Classification, Roster
 from ..commit import MetaKeeper, PendingIndex, commit, steps_of, validate
-from ..conditions import Moment, Timekeeper
+from ..conditions import EvaluationContext, Timekeeper
 from ..member import Member
 from ..phases import refusal, unasked_for
 from ..types import GateContext, GateDecision, NetVerdict, ResultRecord, ToolResult
@@ -127,7 +127,9 @@ async def _handle(
     )
 
 
-def _verdict(call: ToolCall, member: Member, moment: Moment) -> tuple[Findings, NetVerdict]:
+def _verdict(
+    call: ToolCall, member: Member, moment: EvaluationContext
+) -> tuple[Classification, NetVerdict]:
     """What is found of the call and the net's verdict, which is to abstain only for its condition.
 
     A tool whose name only folds to one that the net knows is no tool that it knows.
@@ -141,7 +143,9 @@ def _verdict(call: ToolCall, member: Member, moment: Moment) -> tuple[Findings, 
     return findings, member.blocked(name, reasons.unavailable(member.net, name))
 
 
-def _block(case: Asking, findings: Findings, verdict: NetVerdict, moment: Moment) -> GateDecision:
+def _block(
+    case: Asking, findings: Classification, verdict: NetVerdict, moment: EvaluationContext
+) -> GateDecision:
     return GateDecision(
         case.call,
         "block",

@@ -35,7 +35,7 @@ from ...hub.hub import Hub, OutsideAgent
 from ...net.net import SkillNet
 from ...sessions.errors import UnknownSessionError
 from .calls import KINDS, mark_kind
-from .gate import AcpGate, Asked, Unasked
+from .gate import AcpGate, PermissionRequest, Unasked
 from .handshake import AcpError, shake_hands
 from .process import AgentProcess, Message
 
@@ -315,7 +315,7 @@ class AcpAgent:
     async def _ask(self, request: RequestPermissionRequest, answer: asyncio.Future[Message]) -> None:
         """Answer a request, at once or when the nets and the operator have decided."""
 
-        async def decide(asked: Asked) -> None:
+        async def decide(asked: PermissionRequest) -> None:
             answered(await self._guarded(self._gate.decide(asked)))
 
         def answered(found: Message) -> None:
@@ -323,7 +323,7 @@ class AcpAgent:
                 answer.set_result(found)
 
         begun = await self._guarded(self._gate.begin(request))
-        if isinstance(begun, Asked):
+        if isinstance(begun, PermissionRequest):
             self._do(decide(begun))
         else:
             answered(begun)

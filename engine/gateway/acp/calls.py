@@ -295,7 +295,7 @@ def _exited_badly(raw_output: JsonValue) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PermissionOptions:
     """What of a request's options the gate answers with; `None` where there is none.
 
     Only options that hold once: with any other the agent would not ask about the next call. An id that
@@ -306,7 +306,7 @@ class Choice:
     reject: str | None
 
     @classmethod
-    def of(cls, options: list[PermissionOption]) -> Choice:
+    def of(cls, options: list[PermissionOption]) -> PermissionOptions:
         def only(kind: str) -> str | None:
             for option in options:
                 same = {each.kind for each in options if each.option_id == option.option_id}

@@ -30,7 +30,7 @@ from ...history.model.state import SessionState
 from ...recording.explanation import ExplanationView
 from ...sessions.errors import CallRefused, UnknownSessionError
 from ...sessions.external_calls import CallAnswer
-from .calls import AtGate, Choice, SeenCall
+from .calls import AtGate, PermissionOptions, SeenCall
 from .input import Input
 from .process import Message
 
@@ -42,7 +42,7 @@ UNDECIDED_AFTER: Final = 5.0
 _REFUSALS = (CallRefused, UnknownSessionError, JournalError, ValueError)
 
 
-class Gate(Protocol):
+class HubCalls(Protocol):
     """What of a hub is needed; see `Hub`."""
 
     async def session(self, session_id: str) -> SessionState: ...
@@ -61,11 +61,11 @@ class Gate(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PermissionRequest:
     """A request that the nets are to decide, and the call as they are to judge it."""
 
     seen: SeenCall
-    choice: Choice
+    choice: PermissionOptions
     calls: tuple[AtGate, ...]
     input: Input
 
@@ -78,7 +78,7 @@ class AcpGate:
 
     def __init__(
         self,
-        hub: Gate,
+        hub: HubCalls,
         session: str,
         *,
         unasked: Unasked,
@@ -100,9 +100,9 @@ class AcpGate:
 
     # What it asks
 
-    async def begin(self, request: RequestPermissionRequest) -> Asked | Message:
+    async def begin(self, request: RequestPermissionRequest) -> PermissionRequest | Message:
         """Take a request in, where it stands among what is reported: then `decide` it, or its answer."""
-        seen, choice = self._take(request.tool_call), Choice.of(request.options)
+        seen, choice = self._take(request.tool_call), PermissionOptions.of(request.options)
         if self.cancelled:
             return _CANCELLED
         if choice.allow is None:
@@ -117,9 +117,9 @@ class AcpGate:
         if seen.stands == "allowed" and not asked_before and seen.changed_by(request.tool_call) is None:
             return _given(choice.allow)  # It was judged, and recorded, when it was reported to run.
         seen.stands, seen.approved, seen.came_of_it = "waiting", seen.terms, False
-        return Asked(seen, choice, seen.put(), seen.input)
+        return PermissionRequest(seen, choice, seen.put(), seen.input)
 
-    async def decide(self, asked: Asked) -> Message:
+    async def decide(self, asked: PermissionRequest) -> Message:
         """The answer to a request, once there is one. Everything that fails refuses the call."""
         if asked.seen.stands != "waiting":
             return _refused(asked.choice, "the agent went on without waiting for the answer")
@@ -137,7 +137,7 @@ class AcpGate:
         await self._close(asked.calls, answers, f"The agent was not given the permission: {why}")
         return _CANCELLED if self.cancelled else _refused(asked.choice, why)
 
-    async def _ask_each(self, asked: Asked) -> list[CallAnswer | str]:
+    async def _ask_each(self, asked: PermissionRequest) -> list[CallAnswer | str]:
         """The hub's answers up to the first that is no permission."""
         answers: list[CallAnswer | str] = []
         for each in asked.calls:
@@ -366,7 +366,7 @@ def _allows(answer: CallAnswer | str) -> tuple[bool, str]:
     return True, ""
 
 
-def _refused(choice: Choice, reason: str) -> Message:
+def _refused(choice: PermissionOptions, reason: str) -> Message:
     """A refusal; `reason` is where an agent may look for it, as the protocol has no other place."""
     if choice.reject is None:
         return {**_CANCELLED, "_meta": {"interlock": {"reason": reason}}}

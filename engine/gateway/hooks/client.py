@@ -53,7 +53,7 @@ class Opening:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class HookVerdict:
     """What became of a call; `waiting` when no person has decided by the deadline.
 
     `approved` says that a person let it run, `shadow` that nothing is held back here.
@@ -191,11 +191,13 @@ class HookClient:
 
     # Calls
 
-    def judge(self, opening: Opening, call: str, tool: str, given: JsonObject, until: float) -> Judged:
+    def judge(
+        self, opening: Opening, call: str, tool: str, given: JsonObject, until: float
+    ) -> HookVerdict:
         """The answer to a call, `waiting` at `until` at the latest."""
         asked = {"session": opening.session, "call": call, "tool": tool, "input": given}
 
-        def put() -> Judged:
+        def put() -> HookVerdict:
             wait = max(0.0, until - time.monotonic())
             answer = self.ask("tool.call", asked | {"wait": wait}, time.monotonic() + wait + GRACE)
             return _judged(answer, self.url)
@@ -262,7 +264,7 @@ def token_of(path: Path) -> str:
         raise NotLetInError(f"{path}: cannot be read: {error}") from error
 
 
-def _judged(answer: JsonObject, url: str) -> Judged:
+def _judged(answer: JsonObject, url: str) -> HookVerdict:
     """An answer, taken only when it is exactly what the protocol has."""
     outcome, given, mode = answer.get("outcome"), answer.get("input"), answer.get("mode")
     edited, reason = answer.get("edited", False), answer.get("reason")
@@ -276,7 +278,7 @@ def _judged(answer: JsonObject, url: str) -> Judged:
         or mode not in ("enforce", "shadow")
     ):
         raise HookError(f"{url} sent an answer that makes no sense")
-    return Judged(
+    return HookVerdict(
         outcome,
         cast("JsonObject", given),
         edited,

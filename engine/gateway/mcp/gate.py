@@ -36,7 +36,7 @@ from .frames import (
     message_of,
     read,
 )
-from .results import CANCELLED, Outcome, Outputs, add_note, is_object, outcome_of, result_type
+from .results import CANCELLED, Outputs, ToolOutcome, add_note, is_object, outcome_of, result_type
 
 MOST_OPEN: Final = 10_000
 """Requests of a client that have no answer yet, at most."""
@@ -101,7 +101,7 @@ class Settle:
     """How a call ended, for the gate; `answered` is the request that an answer to it was for."""
 
     call: Call
-    outcome: Outcome
+    outcome: ToolOutcome
     answered: Id
 
 

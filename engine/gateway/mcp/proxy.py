@@ -32,7 +32,7 @@ from .gate import (
     noted,
     result_line,
 )
-from .results import ENDED, NOT_RUN, Outcome
+from .results import ENDED, NOT_RUN, ToolOutcome
 from .stdio import LONGEST
 from .tools import ToolNames, unlisted_reason
 
@@ -353,7 +353,7 @@ class McpProxy:
             return
         await self._to_client(noted(line, edited_calls(settled)))
 
-    async def _settle(self, call: Call, outcome: Outcome) -> None:
+    async def _settle(self, call: Call, outcome: ToolOutcome) -> None:
         began = self._began.pop(call, None)
         session = await self._session.opened()
         room = (self._session.largest - _ROOM) // _WIDEST

@@ -14,16 +14,16 @@ LONGEST = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ToolOutcome:
     """How a call ended."""
 
     output: str
     is_error: bool
 
 
-CANCELLED = Outcome("The client cancelled the call; whether it was carried out is not known.", True)
-ENDED = Outcome("The MCP server ended before it answered.", True)
-NOT_RUN = Outcome("The client cancelled the call; it was not made.", True)
+CANCELLED = ToolOutcome("The client cancelled the call; whether it was carried out is not known.", True)
+ENDED = ToolOutcome("The MCP server ended before it answered.", True)
+NOT_RUN = ToolOutcome("The client cancelled the call; it was not made.", True)
 
 
 def is_object(value: object) -> TypeGuard[dict[str, JsonValue]]:
@@ -36,17 +36,17 @@ def result_type(result: dict[str, JsonValue]) -> JsonValue:
     return result.get("resultType", "complete")
 
 
-def outcome_of(answer: dict[str, JsonValue]) -> Outcome:
+def outcome_of(answer: dict[str, JsonValue]) -> ToolOutcome:
     """What an answer to a call says. What is not clearly a success is none."""
     result = answer.get("result")
     if "error" in answer or not is_object(result):
         error = answer.get("error")
         said = error.get("message") if is_object(error) else None
-        return Outcome(
+        return ToolOutcome(
             _clipped(said if isinstance(said, str) else "The MCP server gave no result."), True
         )
     failed = result.get("isError", False) is not False or result_type(result) != "complete"
-    return Outcome(_clipped(_text(result)), failed)
+    return ToolOutcome(_clipped(_text(result)), failed)
 
 
 def _text(result: dict[str, JsonValue]) -> str:

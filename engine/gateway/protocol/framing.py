@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictInt, StrictS
 from pydantic_core import from_json
 
 from ...core.unique_keys import RepeatedKeyError, check_unique
-from ...history.model.fast_models import made
+from ...history.model.fast_models import construct_model
 
 LONGEST_ID = 128
 """Characters of a message's id."""
@@ -179,7 +179,7 @@ def _quickly(loaded: object) -> Request | None:
         or type(found["params"]) is not dict
     ):
         return None
-    return made(Request, found)
+    return construct_model(Request, found)
 
 
 def _id_of(loaded: object) -> Id | None:

@@ -56,7 +56,7 @@ class Handler:
     at_once: AtOnce | None = None
 
 
-class Desk(Protocol):
+class RequestHandlers(Protocol):
     """Who answers the requests of a connection."""
 
     def handler(self, method: str) -> Handler | None:
@@ -149,7 +149,7 @@ class Connection:
         self._unread = 0
         self._stuck_since: float | None = None
 
-    async def serve(self, desk: Desk) -> None:
+    async def serve(self, desk: RequestHandlers) -> None:
         """Answer until the connection ends. What was asked for is done, but for what waits for people."""
         try:
             async for frame in self._socket:
@@ -224,7 +224,7 @@ class Connection:
         if not self._socket.say(frame):
             await self._socket.send(frame, text=True)
 
-    async def _take(self, frame: str | bytes, desk: Desk) -> None:
+    async def _take(self, frame: str | bytes, desk: RequestHandlers) -> None:
         if not self.may_stay():
             return
         try:
@@ -308,7 +308,7 @@ class Connection:
             # As an answer in a task does, it counts as waiting until its peer takes it.
             self._wait(self._send(frame))
 
-    def _refused(self, request: Request, desk: Desk) -> WireError | None:
+    def _refused(self, request: Request, desk: RequestHandlers) -> WireError | None:
         """Why a request is not even looked into."""
         if request.id is None:
             return WireError(Code.REQUEST, "a request needs an id")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ...history.errors import JournalError
-from ...history.model.fast_models import made
+from ...history.model.fast_models import construct_model
 from ...hub.hub import CallAnswer as Answered
 from ...hub.hub import CallRefused, Hub, UnknownSessionError
 from ..protocol.agent_methods import CallAnswer, CallTool, SessionEnded
@@ -49,7 +49,7 @@ class Open:
     listeners: set[Listener] = field(default_factory=set[Listener])
 
 
-class Held:
+class WaitingQuota:
     """The bytes of the inputs that wait, by whose they are."""
 
     def __init__(self, most: int) -> None:
@@ -86,7 +86,7 @@ class OpenCalls:
     """The open calls of all sessions of a server; `held` is how much of them is kept."""
 
     def __init__(self, hub: Hub, limits: Limits, clock: Callable[[], float]) -> None:
-        self.held = Held(limits.waiting_bytes)
+        self.held = WaitingQuota(limits.waiting_bytes)
         self._hub = hub
         self._limits = limits
         self._clock = clock
@@ -125,7 +125,11 @@ class OpenCalls:
             session.used = self._clock()
             if waiting.get(asked.call) is waiters:
                 self._stop_watching(session, asked.call)
-            told(_coded(found) if isinstance(found, BaseException) else made(CallAnswer, found.__dict__))
+            told(
+                _coded(found)
+                if isinstance(found, BaseException)
+                else construct_model(CallAnswer, found.__dict__)
+            )
 
         with told_in_codes():
             if not self._hub.call_at_once(session.id, asked.call, asked.tool, asked.input, answered):
@@ -155,7 +159,7 @@ class OpenCalls:
             except TimeoutError:
                 return CallAnswer(outcome="waiting", mode=(await self._hub.session(session.id)).mode)
             self._stop_watching(session, asked.call)
-        return made(CallAnswer, answered.__dict__)
+        return construct_model(CallAnswer, answered.__dict__)
 
     @contextmanager
     def _watching(self, session: Open, call_id: str, size: int) -> Generator[None, None, None]:

@@ -45,7 +45,7 @@ from ..protocol.tokens import Identity, TokenError, TokenFile
 from .access import SUBPROTOCOL, Guard, Refused
 from .agent_handler import AgentDesk
 from .agent_sessions import AgentSessions
-from .connection import Connection, Desk, InForce
+from .connection import Connection, InForce, RequestHandlers
 from .console_handler import ConsoleDesk, Starter
 from .event_feed import Frames
 from .limits import Failures, Limits, Usage
@@ -259,7 +259,7 @@ class Gateway:
         await peer.send(result_frame(request_id, welcome), text=True)
         return True
 
-    def _desk(self, connection: Connection, identity: Identity) -> Desk:
+    def _desk(self, connection: Connection, identity: Identity) -> RequestHandlers:
         if identity.kind == "operator":
             return ConsoleDesk(self.hub, connection, self.limits, self._frames, self._starter)
 

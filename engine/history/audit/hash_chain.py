@@ -47,7 +47,7 @@ SALT_BYTES = 16
 _sha256 = hashlib.sha256
 
 
-class Place(NamedTuple):
+class ChainPosition(NamedTuple):
     """Where an event stands: its session, its number, its time in UTC milliseconds."""
 
     session: str
@@ -80,7 +80,7 @@ def content_hash(body: str, salt: bytes) -> bytes:
     return hashlib.sha256(salt + parts(body)[1]).digest()
 
 
-def event_hash(place: Place, body: str, content: bytes, prev: bytes | None) -> bytes:
+def event_hash(place: ChainPosition, body: str, content: bytes, prev: bytes | None) -> bytes:
     """The hash of an event whose content has the hash `content`; `prev` is that of the event before.
 
     SHA-256 over the canonical JSON of `{at, body, content, prev, seq, session, v}`, where `body` has the
@@ -89,7 +89,7 @@ def event_hash(place: Place, body: str, content: bytes, prev: bytes | None) -> b
     return _hash(place, parts(body)[0], hexlify(content), prev)
 
 
-def link(place: Place, body: str, salt: bytes, prev: bytes | None) -> bytes:
+def link(place: ChainPosition, body: str, salt: bytes, prev: bytes | None) -> bytes:
     """Both at once: the hash of an event with this body and salt."""
     return link_parts(place, parts(body), salt, prev)
 

@@ -26,7 +26,7 @@ from ..model.times import from_ms, to_ms
 from .attestation import is_vouched, vouched
 from .canonical_json import canonical
 from .export import FORMAT, FORMAT_VERSION
-from .hash_chain import Place, content_hash
+from .hash_chain import ChainPosition, content_hash
 from .signing import Signer
 from .verify import ChainCheck, Fault, LinkedEvent, check_chain, said_once
 
@@ -180,7 +180,7 @@ def _event(shown: str, number: int, line: _Line) -> LinkedEvent:
             "The file was changed or cut off; export the session again."
         ) from error
     return LinkedEvent(
-        Place(line.session, line.seq, at),
+        ChainPosition(line.session, line.seq, at),
         str(line.body.get("type", "")),
         body,
         None if line.salt is None else bytes.fromhex(line.salt),

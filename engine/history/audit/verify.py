@@ -23,7 +23,7 @@ from ..errors import JournalError
 from ..journal.rows import SELECT_LINKED, LinkedRow, in_pages
 from ..journal.schema import UNLINKED, inspect, name_of, reading
 from .attestation import Vouch, is_vouched, vouch_in
-from .hash_chain import Place, event_hash, link
+from .hash_chain import ChainPosition, event_hash, link
 
 _BEFORE_ALL = -math.inf
 _LINES = "SELECT id, events, imported FROM session"
@@ -52,7 +52,7 @@ class LinkedEvent:
     whoever imported it.
     """
 
-    place: Place
+    place: ChainPosition
     kind: str
     body: str
     salt: bytes | None
@@ -121,7 +121,7 @@ def linked(row: LinkedRow) -> LinkedEvent:
     """The event in a row."""
     _, session, seq, at, kind, body, salt, stored, own = row
     content, vouch = vouch_in(stored)
-    return LinkedEvent(Place(session, seq, at), kind, body, salt, content, own, vouch)
+    return LinkedEvent(ChainPosition(session, seq, at), kind, body, salt, content, own, vouch)
 
 
 def verify_journal(path: Path) -> Iterator[ChainCheck]:
@@ -267,7 +267,7 @@ def _hash(event: LinkedEvent | None) -> bytes | None:
 
 def _follows(event: LinkedEvent, seq: int, prev: bytes | None) -> bool:
     """Whether an event is what was recorded with the number `seq` after the event of hash `prev`."""
-    place = Place(event.place.session, seq, event.place.at)
+    place = ChainPosition(event.place.session, seq, event.place.at)
     try:
         if event.salt is not None:
             return link(place, event.body, event.salt, prev) == event.hash

@@ -49,15 +49,15 @@ class Counts(Record):
     end: datetime | None = None
 
 
-class Ended(Record):
+class CallResults(Record):
     """Calls of one kind, and how they ended: `done` were successful steps of their task."""
 
     calls: int = 0
     done: int = 0
     failed: int = 0
 
-    def plus(self, calls: int, result: Result | None) -> Ended:
-        return Ended(
+    def plus(self, calls: int, result: Result | None) -> CallResults:
+        return CallResults(
             calls=self.calls + calls,
             done=self.done + calls * (result == "done"),
             failed=self.failed + calls * (result == "failed"),
@@ -68,7 +68,7 @@ class RuleShare(Record):
     """What became of the calls that one net would have stopped or asked for."""
 
     net: str | None
-    ended: Ended
+    ended: CallResults
 
 
 class ShadowSession(Record):
@@ -90,10 +90,10 @@ class ShadowSummary(Record):
     asked: tuple[RuleShare, ...] = ()
 
 
-def total(shares: tuple[RuleShare, ...]) -> Ended:
+def total(shares: tuple[RuleShare, ...]) -> CallResults:
     """All of them together."""
     each = [share.ended for share in shares]
-    return Ended(
+    return CallResults(
         calls=sum(e.calls for e in each),
         done=sum(e.done for e in each),
         failed=sum(e.failed for e in each),
@@ -190,7 +190,7 @@ def shadow_summary(path: Path, wanted: DecisionFilter = EVERYTHING) -> ShadowSum
             where.given,
         ).fetchall()
         sessions: dict[str, int] = defaultdict(int)
-        affected: dict[tuple[str | None, str], dict[str | None, Ended]] = defaultdict(dict)
+        affected: dict[tuple[str | None, str], dict[str | None, CallResults]] = defaultdict(dict)
         for session, verdict, net, result, count in rows:
             if verdict in STEPS:  # Cheaper here, a group at a time, than line by line.
                 continue
@@ -198,7 +198,7 @@ def shadow_summary(path: Path, wanted: DecisionFilter = EVERYTHING) -> ShadowSum
             if verdict == "allow":
                 continue
             for shares in (affected[session, verdict], affected[None, verdict]):
-                shares[net] = shares.get(net, Ended()).plus(count, result)
+                shares[net] = shares.get(net, CallResults()).plus(count, result)
         lines = [
             ShadowSession(
                 session=session,
@@ -218,7 +218,7 @@ def shadow_summary(path: Path, wanted: DecisionFilter = EVERYTHING) -> ShadowSum
     )
 
 
-def _shares(found: dict[str | None, Ended]) -> tuple[RuleShare, ...]:
+def _shares(found: dict[str | None, CallResults]) -> tuple[RuleShare, ...]:
     shares = [RuleShare(net=net, ended=ended) for net, ended in found.items()]
     return tuple(sorted(shares, key=lambda s: (-s.ended.calls, s.net or "")))
 

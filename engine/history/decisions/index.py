@@ -32,7 +32,7 @@ from ..model.events import (
     SessionResumed,
     event_body,
 )
-from ..model.fast_models import named
+from ..model.fast_models import construct_tuple
 from ..model.records import RuleRecord
 from ..model.times import from_ms, to_ms
 
@@ -75,14 +75,14 @@ class DecisionLine(NamedTuple):
     off: str | None = None
 
 
-class Ended(NamedTuple):
+class CallEnded(NamedTuple):
     """The call of the decision `cursor` ended so."""
 
     result: str
     cursor: int
 
 
-Change: TypeAlias = DecisionLine | Ended
+Change: TypeAlias = DecisionLine | CallEnded
 
 IN_TIME = "(nobody in time)"
 """Who denied a call whose request has expired."""
@@ -226,7 +226,7 @@ class SessionCalls:
             off = self._off(body)
             if verdict == "allow" and body.off:
                 net = net or next(iter(body.off))
-        return named(
+        return construct_tuple(
             DecisionLine,
             (
                 event.cursor,
@@ -258,14 +258,14 @@ class SessionCalls:
             words = self.settings.shadow or "shadow mode"
         return None if words is None else words[:HEAD].replace("\0", "␀")
 
-    def _ended(self, body: CallResult) -> Ended | None:
+    def _ended(self, body: CallResult) -> CallEnded | None:
         running = self.running.get(body.call_id)
         if not running:
             return None
         cursor = running.pop()
         if not running:
             del self.running[body.call_id]
-        return Ended("unknown" if body.unknown else "failed" if body.is_error else "done", cursor)
+        return CallEnded("unknown" if body.unknown else "failed" if body.is_error else "done", cursor)
 
 
 def _verdict(body: CallDecided, *, denied: bool) -> str:
@@ -316,7 +316,7 @@ def listing(events: Iterable[JournalEvent], lines: dict[int, DecisionLine]) -> I
         match change:
             case DecisionLine():
                 lines[change.cursor] = change
-            case Ended():
+            case CallEnded():
                 lines[change.cursor] = lines[change.cursor]._replace(result=change.result)
             case None:
                 pass
@@ -375,7 +375,7 @@ def write_changes(connection: sqlite3.Connection, changes: Sequence[Change]) -> 
     if lines:
         insert(connection, INSERT_DECISION, lines)
     if len(lines) < len(changes):
-        connection.executemany(END_DECISION, [c for c in changes if isinstance(c, Ended)])
+        connection.executemany(END_DECISION, [c for c in changes if isinstance(c, CallEnded)])
 
 
 def rebuild_decisions(connection: sqlite3.Connection, session: str | None = None) -> int:

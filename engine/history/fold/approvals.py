@@ -18,7 +18,7 @@ from ..model.events import (
     GrantRevoked,
     JournalEvent,
 )
-from ..model.fast_models import updated
+from ..model.fast_models import copy_with
 from ..model.records import ExtensionRecord
 from ..model.state import ApprovalState, GrantState, NetState, SessionState
 from .markings import initial_marking, start_of
@@ -72,7 +72,7 @@ def requested(state: SessionState, event: JournalEvent, body: ApprovalRequested)
     replace_call(
         state,
         call,
-        updated(call, {"status": "waiting", "names": body.names, "via": body.via, "waits_for": ()}),
+        copy_with(call, {"status": "waiting", "names": body.names, "via": body.via, "waits_for": ()}),
     )
 
 
@@ -86,7 +86,7 @@ def answered(
         return
     call = find_call(state, body.call_id, {"waiting"})
     if call is not None:
-        replace_call(state, call, updated(call, {"status": "proposed"}))
+        replace_call(state, call, copy_with(call, {"status": "proposed"}))
 
 
 def changed(
@@ -113,7 +113,7 @@ def changed(
                 "given_at": (*approval.given_at, event.at),
                 "tokens": (*approval.tokens, body.token),
             }
-    state.approvals[body.approval_id] = updated(approval, update)
+    state.approvals[body.approval_id] = copy_with(approval, update)
 
 
 def granted(state: SessionState, event: JournalEvent, body: GrantGiven) -> None:
@@ -145,8 +145,8 @@ def revoked(state: SessionState, event: JournalEvent, body: GrantRevoked) -> Non
     grant = state.grants.get(body.key)
     if grant is None or not grant.net.active:
         raise impossible(event, f"there is no grant '{body.key}' in force")
-    net = updated(grant.net, {"active": False})
-    state.grants[body.key] = updated(grant, {"net": net, "revoked_by": body.by})
+    net = copy_with(grant.net, {"active": False})
+    state.grants[body.key] = copy_with(grant, {"net": net, "revoked_by": body.by})
     say(state, "note", event.at, f"{body.key} revoked by {body.by}", body.by)
 
 
@@ -154,7 +154,7 @@ def forget_grants(state: SessionState, nets: Collection[str], ended: Collection[
     """Grants that answer for one of `nets`, which is not what it was, and those `ended` are over."""
     for key, grant in state.grants.items():
         if grant.net.active and (grant.record.asks in nets or key in ended):
-            state.grants[key] = updated(grant, {"net": updated(grant.net, {"active": False})})
+            state.grants[key] = copy_with(grant, {"net": copy_with(grant.net, {"active": False})})
 
 
 # How a request ended, for those who answer it too late or see it go.

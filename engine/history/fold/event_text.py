@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable
 
 from pydantic import JsonValue
 
-from ...core.durations import lasting
+from ...core.durations import format_duration
 from ...core.sanitize import visible
 from ...net.net import format_marking
 from ..model.events import (
@@ -327,7 +327,7 @@ def grant_words(grant: GrantRecord) -> str:
     """What a grant lets pass without a person, and how often and long, in one line."""
     which = "with one exact input" if grant.exact else f"as {', '.join(grant.names)}"
     uses = [] if grant.uses is None else ["once" if grant.uses == 1 else f"{grant.uses} times"]
-    time = [] if grant.seconds is None else [f"for {lasting(grant.seconds)}"]
+    time = [] if grant.seconds is None else [f"for {format_duration(grant.seconds)}"]
     bounds = " ".join([*uses, *time]) or "for this session"
     return f"{grant.tool} {which}, {bounds}"
 

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from ..errors import impossible
 from ..model.events import JournalEvent
-from ..model.fast_models import updated
+from ..model.fast_models import copy_with
 from ..model.records import FlowStepped, TransitionRecord
 from ..model.state import FlowState, NetState, SessionState, SessionSummary
 from .transcript import say
@@ -29,7 +29,7 @@ def stepped(state: SessionState, event: JournalEvent, body: FlowStepped) -> None
     if unknown:
         raise impossible(event, f"flow '{flow.flow.name}' has no state '{unknown[0]}'")
     moved = {"step": body.step, "node": body.node, "live": body.live, "waits": body.waits}
-    state.flow = updated(flow, {**moved, "done": body.done})
+    state.flow = copy_with(flow, {**moved, "done": body.done})
     if body.node is not None:
         say(state, "note", event.at, _told(body.node, flow.live, body, state.nets))
 

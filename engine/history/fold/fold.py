@@ -40,7 +40,7 @@ from ..model.events import (
     SessionStatus,
     StepEnded,
 )
-from ..model.fast_models import updated
+from ..model.fast_models import copy_with
 from ..model.records import FlowStepped, NetRecord, StepRecord
 from ..model.state import FlowState, NetState, PendingState, SessionState, shown_status
 from . import switches
@@ -85,7 +85,7 @@ def fold(events: Iterable[JournalEvent]) -> SessionState:
 
 def snapshot(state: SessionState) -> SessionState:
     """A copy that later events of `state` leave alone; everything inside the containers is shared."""
-    return updated(
+    return copy_with(
         state,
         {
             "nets": dict(state.nets),
@@ -150,7 +150,7 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
         case CallWaits():
             call = find_call(state, body.call_id, UNDECIDED)
             if call is not None:
-                replace_call(state, call, updated(call, {"waits_for": body.waits_for}))
+                replace_call(state, call, copy_with(call, {"waits_for": body.waits_for}))
         case CallDecided():
             _decided(state, event, body)
         case CallResult():
@@ -188,7 +188,7 @@ def _open(state: SessionState, event: JournalEvent, body: SessionOpened) -> None
         net = nets.get(key)
         if net is None or set(marking) != set(net.marking):
             raise impossible(event, f"the marking of net '{key}' does not fit it")
-        nets[key] = updated(net, {"marking": marking})
+        nets[key] = copy_with(net, {"marking": marking})
     state.nets = _activated(event, nets, body.active)
     state.active = list(body.active)
     state.agent, state.model, state.mode = body.agent, body.model, body.mode
@@ -261,7 +261,7 @@ def _activated(
         if key not in nets:
             raise impossible(event, f"active net '{key}' is not among its nets")
     return {
-        key: net if net.active == (key in active) else updated(net, {"active": key in active})
+        key: net if net.active == (key in active) else copy_with(net, {"active": key in active})
         for key, net in nets.items()
     }
 
@@ -307,7 +307,7 @@ def _tool_message(state: SessionState, body: MessageAdded) -> None:
     if body.ended is not None:
         ran = call.input if body.input is None or call.outcome is not None else body.input
         update = {"status": body.ended, "output": body.text, "input": ran}
-        replace_call(state, call, updated(call, update))
+        replace_call(state, call, copy_with(call, update))
         return
     match call.status:
         case "blocked":
@@ -318,7 +318,7 @@ def _tool_message(state: SessionState, body: MessageAdded) -> None:
             status = "skipped"
         case _:
             return
-    replace_call(state, call, updated(call, {"status": status, "output": body.text}))
+    replace_call(state, call, copy_with(call, {"status": status, "output": body.text}))
 
 
 def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> None:
@@ -334,7 +334,7 @@ def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> Non
     call = find_call(state, body.call_id, UNDECIDED if body.via is None else UNDECIDED | {"skipped"})
     if call is None or any(a.call_id == body.call_id for a in state.approvals.values()):
         call = propose(state, event.at, body.call_id, body.tool, body.input, body.shell_fields)
-    decided = updated(
+    decided = copy_with(
         call,
         {
             "status": "blocked" if blocked else "running",
@@ -379,7 +379,7 @@ def _result(state: SessionState, event: JournalEvent, body: CallResult) -> None:
         status = "unknown" if body.unknown else "failed" if body.is_error else "done"
         seconds = None if body.unknown else body.seconds
         update = {"status": status, "output": body.output, "seconds": seconds}
-        replace_call(state, call, updated(call, update))
+        replace_call(state, call, copy_with(call, update))
 
 
 def _net_of(state: SessionState, event: JournalEvent, step: StepRecord) -> NetState:
@@ -404,7 +404,7 @@ def _fire(
         if ages(net.net):
             at = event.at.timestamp() if clock is None else clock
             update["since"] = came(net.net, net.since, net.marking, marking, step, at)
-        moved[step.net] = updated(net, update)
+        moved[step.net] = copy_with(net, update)
     return moved
 
 
@@ -415,10 +415,10 @@ def _take_back(
     back = dict(was := {s.net: moved.get(s.net) or _net_of(state, event, s) for s in body.undone})
     for step in body.undone:
         net = back[step.net]
-        back[step.net] = updated(net, {"marking": taken_back(net.net, net.marking, step)})
+        back[step.net] = copy_with(net, {"marking": taken_back(net.net, net.marking, step)})
     for key, net in back.items():
         times, after = body.arrived.get(key, {}), was[key].marking
-        back[key] = updated(net, {"since": came_before(net.net, net.since, net.marking, after, times)})
+        back[key] = copy_with(net, {"since": came_before(net.net, net.since, net.marking, after, times)})
     return {**moved, **back}
 
 
@@ -427,4 +427,4 @@ def _move(state: SessionState, moved: dict[str, NetState]) -> None:
         if key in state.nets:
             state.nets[key] = net
         else:
-            state.grants[key] = updated(state.grants[key], {"net": net})
+            state.grants[key] = copy_with(state.grants[key], {"net": net})

@@ -20,7 +20,7 @@ from ...net.net import Marking, NetError
 from ..errors import FoldError, JournalError
 from ..journal.rows import EventRow
 from ..model.events import CallDecided, JournalEvent, MessageAdded
-from ..model.fast_models import updated
+from ..model.fast_models import copy_with
 from ..model.records import NetRecord, StepRecord
 from ..model.state import CallState, NetState, SessionState
 from .fold import apply, new_state, snapshot
@@ -72,7 +72,7 @@ class Outline:
         return points[at]
 
 
-class _Place(NamedTuple):
+class _Position(NamedTuple):
     """Where no counted call was open: what counting has moved since is taken back from here."""
 
     position: int
@@ -265,7 +265,7 @@ class _Outliner:
             marking = known[1].get(move)
             if marking is None:
                 marking = known[1][move] = fired(record, net.marking, _step_of(step))
-            nets[net.key] = updated(net, {"marking": marking})
+            nets[net.key] = copy_with(net, {"marking": marking})
 
     # What is folded
 
@@ -325,10 +325,10 @@ class _Outliner:
         state.seq, state.updated = position, self._shown[position - 1].at
         self._points.append(Checkpoint(position, self._earlier, snapshot(state)))
 
-    def _here(self) -> _Place:
+    def _here(self) -> _Position:
         state = self._state
         tokens = state.input_tokens, state.output_tokens, state.cost
-        return _Place(self._at, self._earlier, dict(state.nets), tokens)
+        return _Position(self._at, self._earlier, dict(state.nets), tokens)
 
     def _back(self, position: int) -> int:
         """Take back what was counted since no call was open; up to `position` all is folded then."""

@@ -11,7 +11,7 @@ from ..model.events import (
     ModeChanged,
     NetToggled,
 )
-from ..model.fast_models import updated
+from ..model.fast_models import copy_with
 from ..model.state import ChangeState, SessionState, SwitchState
 from .transcript import say
 
@@ -22,7 +22,7 @@ def toggled(state: SessionState, event: JournalEvent, body: NetToggled) -> None:
         raise impossible(event, f"the session has no net '{body.net}'")
     if net.active == body.active:
         raise impossible(event, f"net '{body.net}' is {'already' if body.active else 'not'} active")
-    state.nets[body.net] = updated(net, {"active": body.active})
+    state.nets[body.net] = copy_with(net, {"active": body.active})
     if body.active:
         state.active.append(body.net)
         state.off.pop(body.net, None)
@@ -70,7 +70,7 @@ def agreed(state: SessionState, event: JournalEvent, body: ChangeAgreed) -> None
     if change is None:
         raise impossible(event, f"no change '{body.change_id}' is proposed")
     update = {"given": (*change.given, body.by), "tokens": (*change.tokens, body.token)}
-    state.changes[body.change_id] = updated(change, update)
+    state.changes[body.change_id] = copy_with(change, update)
     say(state, "note", event.at, f"agreed to: {change.words} (by {body.by})", body.by)
 
 

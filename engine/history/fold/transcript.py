@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from ..errors import impossible
 from ..model.events import JournalEvent, MessageQueued, SessionResumed
-from ..model.fast_models import updated
+from ..model.fast_models import copy_with
 from ..model.state import CallState, QueuedState, SessionState, TranscriptEntry
 
 UNDECIDED = frozenset({"proposed", "waiting"})
@@ -66,7 +66,7 @@ def replace_call(state: SessionState, call: CallState, changed: CallState) -> No
     for index in range(len(transcript) - 1, -1, -1):
         entry = transcript[index]
         if entry.call is call or _same(entry.call, call):
-            transcript[index] = updated(entry, {"call": changed})
+            transcript[index] = copy_with(entry, {"call": changed})
             break
     latest = state.calls.get(call.call_id)
     if latest is call or _same(latest, call):
@@ -85,7 +85,7 @@ def end_turn(state: SessionState) -> None:
         if entry.kind == "user":
             return
         if entry.call is not None and entry.call.status == "proposed":
-            replace_call(state, entry.call, updated(entry.call, {"status": "skipped"}))
+            replace_call(state, entry.call, copy_with(entry.call, {"status": "skipped"}))
 
 
 def reopen(state: SessionState, asked_again: Container[str] = (), going_on: Container[str] = ()) -> None:
@@ -102,11 +102,11 @@ def reopen(state: SessionState, asked_again: Container[str] = (), going_on: Cont
             continue
         again = call.via is None or call.call_id in asked_again
         if call.status == "skipped" and again:
-            replace_call(state, call, updated(call, {"status": "proposed", "waits_for": ()}))
+            replace_call(state, call, copy_with(call, {"status": "proposed", "waits_for": ()}))
         elif call.waits_for:
-            replace_call(state, call, updated(call, {"waits_for": ()}))
+            replace_call(state, call, copy_with(call, {"waits_for": ()}))
         elif call.status == "unknown" and call.call_id in going_on:
-            replace_call(state, call, updated(call, {"status": "running"}))
+            replace_call(state, call, copy_with(call, {"status": "running"}))
 
 
 def resumed_words(body: SessionResumed) -> str:
@@ -124,9 +124,9 @@ def end_session(state: SessionState) -> None:
     for entry in list(state.transcript):
         call = entry.call
         if call is not None and call.status in UNDECIDED:
-            replace_call(state, call, updated(call, {"status": "skipped"}))
+            replace_call(state, call, copy_with(call, {"status": "skipped"}))
         elif call is not None and call.status == "running":
-            replace_call(state, call, updated(call, {"status": "unknown"}))
+            replace_call(state, call, copy_with(call, {"status": "unknown"}))
 
 
 # What people said and the agent has not taken up yet, in the fold.

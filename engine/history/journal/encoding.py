@@ -12,7 +12,7 @@ import orjson
 from ..audit.canonical_json import is_plain
 from ..audit.hash_chain import CONTENT
 from ..model.events import EventBody, event_body
-from ..model.fast_models import named
+from ..model.fast_models import construct_tuple
 from ..model.records import Record, RuleRecord
 
 SURELY_SHALLOW = 100
@@ -60,7 +60,7 @@ def encoded(body: EventBody) -> Encoded:
                 and (_has_scalars(content.values()) or _is_exact(hidden, content.values()))
                 and _is_shallow(hidden)
             ):
-                return named(Encoded, (text.decode(), (shown, hidden)))
+                return construct_tuple(Encoded, (text.decode(), (shown, hidden)))
     except TypeError:
         # Nothing that `orjson` knows, or no text: what pydantic writes for half a character in a name is
         # another character.

@@ -20,7 +20,7 @@ from ...core.clock import Clock, utc_now
 from ...core.sanitize import visible
 from ..errors import JournalDisturbed, JournalError
 from ..model.events import EventBody, JournalEvent, SessionOpened
-from ..model.fast_models import made, named
+from ..model.fast_models import construct_model, construct_tuple
 from ..model.times import from_ms, to_ms
 from .encoding import Encoded, encoded
 from .lock import WriteLock
@@ -204,15 +204,15 @@ class Journal:
                 cursor += 1
                 seq += 1
                 fields = {"cursor": cursor, "session": session, "seq": seq, "at": when, "body": body}
-                events.append(event := made(JournalEvent, fields))
-                written.append(named(Written, (event, text, at)))
+                events.append(event := construct_model(JournalEvent, fields))
+                written.append(construct_tuple(Written, (event, text, at)))
             recorded = tuple(events)
             if written:
                 head.seq, head.at = seq, at
                 self._heads[session] = head
                 self._cursor = cursor
             waiter = (written, loop, future, recorded if telling else None)
-            self._queue.append(named(_Waiter, waiter))
+            self._queue.append(construct_tuple(_Waiter, waiter))
             if len(self._queue) == 1:
                 self._queued.notify()
         return recorded

@@ -141,7 +141,7 @@ def _decisions(connection: sqlite3.Connection) -> bytes:
 # them.
 
 
-def listed_otherwise(path: Path, leave: Collection[str] = ()) -> Iterator[str]:
+def index_mismatches(path: Path, leave: Collection[str] = ()) -> Iterator[str]:
     """The ids of sessions whose line or decisions are not what their events make; nothing is changed.
 
     Those in `leave` are not looked at, nor those with an event that this version cannot read, and of a

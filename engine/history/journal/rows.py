@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from ..errors import JournalError
 from ..model.events import EventBody, JournalEvent, event_body
-from ..model.fast_models import made
+from ..model.fast_models import construct_model
 from ..model.times import from_ms
 from .schema import name_of
 
@@ -144,7 +144,7 @@ def event_of(row: EventRow, path: Path) -> JournalEvent:
                 f"its place is {cursor!r}, {session!r}, {seq!r}: not a number, a text, a number"
             )
         fields = {"cursor": cursor, "session": session, "seq": seq, "at": from_ms(at), "body": body}
-        return made(JournalEvent, fields)
+        return construct_model(JournalEvent, fields)
     except (ValidationError, ValueError, TypeError, OverflowError) as error:
         raise JournalError(
             f"Journal '{name_of(path)}': event {seq} of session '{session}' cannot be read: {error}. "

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
 from ...core.sanitize import visible
-from ..audit.hash_chain import Place, link, new_salt
+from ..audit.hash_chain import ChainPosition, link, new_salt
 from ..decisions.index import rebuild_changed, rebuild_decisions
 from ..errors import JournalError
 
@@ -157,7 +157,7 @@ def link_unlinked(connection: sqlite3.Connection) -> None:
         links: list[tuple[bytes, bytes, int]] = []
         for cursor, owner, number, at, body in rows:
             salt = new_salt()
-            prev = link(Place(owner, number, at), body, salt, prev if owner == session else None)
+            prev = link(ChainPosition(owner, number, at), body, salt, prev if owner == session else None)
             links.append((salt, prev, cursor))
             session, seq = owner, number
         connection.executemany("UPDATE event SET salt = ?, hash = ? WHERE cursor = ?", links)

@@ -1,7 +1,7 @@
 """Models made of values that are known to be valid, without asking pydantic again.
 
-A fold over a hundred thousand events makes as many models and replaces nearly as many. `updated` takes
-half the time of `model_copy`, `made` a quarter of that of a model's own check.
+A fold over a hundred thousand events makes as many models and replaces nearly as many. `copy_with` takes
+half the time of `model_copy`, `construct_model` a quarter of that of a model's own check.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class _Named(Protocol):
     def __call__(self, kind: type[T], values: tuple[object, ...], /) -> T: ...
 
 
-named = cast("_Named", tuple.__new__)  # pyright: ignore[reportUnknownMemberType]
+construct_tuple = cast("_Named", tuple.__new__)  # pyright: ignore[reportUnknownMemberType]
 """A named tuple `kind` of `values`: all that it has, in order. Its own way takes twice as long."""
 
 _set = object.__setattr__
 
 
-def made(model: type[M], fields: Mapping[str, object]) -> M:
+def construct_model(model: type[M], fields: Mapping[str, object]) -> M:
     """A frozen `model` with these fields: all that it has, and valid."""
     new = model.__new__(model)
     _set(new, "__dict__", {**fields})
@@ -36,7 +36,7 @@ def made(model: type[M], fields: Mapping[str, object]) -> M:
     return new
 
 
-def updated(model: M, update: Mapping[str, object]) -> M:
+def copy_with(model: M, update: Mapping[str, object]) -> M:
     """What `model.model_copy(update=update)` gives, for a model without extra and private fields."""
     new = model.__new__(type(model))
     _set(new, "__dict__", {**model.__dict__, **update})

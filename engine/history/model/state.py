@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from pydantic import BaseModel, JsonValue
 
 from ...core.condition import Shell
-from ...core.durations import lasting
+from ...core.durations import format_duration
 from ...core.people import Part
 from ...core.rule import Risk
 from ..redaction.hidden_text import HiddenText
@@ -166,7 +166,7 @@ class ChangeState(BaseModel):
         """The change, and for how long."""
         turned = f"turn {'on' if self.active else 'off'} {self.net}"
         change = "shadow mode" if self.net is None else turned
-        return change if self.seconds is None else f"{change} for {lasting(self.seconds)}"
+        return change if self.seconds is None else f"{change} for {format_duration(self.seconds)}"
 
 
 class QueuedState(BaseModel):

@@ -10,8 +10,8 @@ from pydantic_core import to_json
 
 from ...agents import Tool
 from ...agents.tool import wants_approval
-from ...approvals.input_form import Wanted
-from ...approvals.tool_hints import asked_anyway, asked_when, hinted, stands_in, with_wishes
+from ...approvals.input_form import RequestedInput
+from ...approvals.tool_hints import asked_when, hinted, is_certainly_asked, stands_in, with_wishes
 from ...flows import DeserializeError, Graph, HumanInput, Suspended
 from ...flows.build.nodes import Agent
 from ...flows.run.human import answer_of
@@ -38,13 +38,13 @@ def question_of(asks: Suspended, call_id: str) -> ApprovalRequest:
     return ApprovalRequest(call, "", _NET, _NET.transitions[0], asks.tool_id, (asks.tool_id,), {})
 
 
-def wanted_of(asks: Suspended, graph: Graph) -> Wanted:
+def wanted_of(asks: Suspended, graph: Graph) -> RequestedInput:
     """What a person fills in to answer."""
     value = asks.value if isinstance(asks.value, dict) else {}
     prompt = value.get("prompt") or value.get("reason")
     message = prompt if isinstance(prompt, str) else f"{asks.tool_id} waits for an answer."
     schema, unfit = _fills_in(asks, graph)
-    return Wanted(f"Answer: {asks.tool_id}", message, schema, unfit)
+    return RequestedInput(f"Answer: {asks.tool_id}", message, schema, unfit)
 
 
 def _fills_in(asks: Suspended, graph: Graph) -> tuple[dict[str, JsonValue], Unfit]:
@@ -152,7 +152,7 @@ class Wishes:
             return True
         if self._has_net(tool) or not wants_approval(tool, json_input(call.input)):
             return False
-        return not asked_anyway(asked_when(self._rules, tool.name), call)
+        return not is_certainly_asked(asked_when(self._rules, tool.name), call)
 
     def _names(self, call: ToolCall) -> tuple[str, ...]:
         return (ASKING, call.tool_name) if self._asks(call) else (call.tool_name,)

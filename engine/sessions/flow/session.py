@@ -21,7 +21,7 @@ from ...history.model.events import (
     SessionStatus,
 )
 from ...recording.records import net_record
-from ...recording.resume import Standing, closings
+from ...recording.resume import ResumePoint, closings
 from ..config import Terms
 from ..external import OutsideSession
 from ..hosted import HostedSession, Loop
@@ -100,7 +100,7 @@ class FlowSession(OutsideSession):
         self,
         name: str,
         terms: Terms,
-        fit: Standing,
+        fit: ResumePoint,
         events: Sequence[JournalEvent],
     ) -> list[EventBody]:
         """The events with which it goes on after those recorded. What a person had denied is denied."""

@@ -14,7 +14,7 @@ from interlock.app.config.rules_compiler import LANGUAGE
 from interlock.app.console.app import InterlockConsole
 from interlock.app.hosting.server import HubStarter
 from interlock.app.screens.approval.screen import ApprovalScreen
-from interlock.app.sources.api import Door
+from interlock.app.sources.api import HubApi
 from interlock.app.sources.read_only import read_only
 from interlock.app.terminal.key_rights import Permission
 from interlock.engine.gateway.client.console import ConsoleClient
@@ -54,7 +54,7 @@ class Later:
 class Seat:
     """An operator before a console."""
 
-    def __init__(self, hub: Door, operator: str, permission: Permission | None = None) -> None:
+    def __init__(self, hub: HubApi, operator: str, permission: Permission | None = None) -> None:
         self.hub = hub
         self.operator = operator
         self.seconds = 0.0
@@ -101,7 +101,7 @@ class Seat:
 
 @asynccontextmanager
 async def seated(
-    hub: Door, operator: str, size: tuple[int, int] = (120, 40), permission: Permission | None = None
+    hub: HubApi, operator: str, size: tuple[int, int] = (120, 40), permission: Permission | None = None
 ) -> AsyncGenerator[Seat, None]:
     """Somebody before a console on `hub`."""
     seat = Seat(hub, operator, permission)

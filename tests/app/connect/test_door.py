@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from interlock.app.sessions.start import StartsAgents
-from interlock.app.sources.api import Door
+from interlock.app.sources.api import HubApi
 from interlock.app.sources.read_only import READING, ReadOnlyHub
 from interlock.app.sources.watch import WatchedJournal
 from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.hub.hub import Hub
 
-NAMES = sorted(name for name in dir(Door) if not name.startswith("_"))
+NAMES = sorted(name for name in dir(HubApi) if not name.startswith("_"))
 
 
 def words(kind: type, name: str) -> list[tuple[str, object]]:
@@ -28,7 +28,7 @@ def words(kind: type, name: str) -> list[tuple[str, object]]:
 
 
 def is_property(name: str) -> bool:
-    return isinstance(inspect.getattr_static(Door, name), property)
+    return isinstance(inspect.getattr_static(HubApi, name), property)
 
 
 def may_be_left_out(kind: type, name: str) -> set[str]:
@@ -42,15 +42,15 @@ def test_answers(kind: type, name: str) -> None:
     """A hub of this process and one behind a connection are asked the same way."""
     assert hasattr(kind, name)
     if not is_property(name):
-        assert words(kind, name) == words(Door, name)
-        assert may_be_left_out(kind, name) >= may_be_left_out(Door, name)
+        assert words(kind, name) == words(HubApi, name)
+        assert may_be_left_out(kind, name) >= may_be_left_out(HubApi, name)
 
 
 @pytest.mark.parametrize("kind", [Hub, ConsoleClient])
 @pytest.mark.parametrize("name", [n for n in NAMES if not is_property(n)])
 def test_is_awaited_alike(kind: type, name: str) -> None:
     """What is awaited of the one is awaited of the other; parts of an answer are iterated."""
-    asked, there = getattr(Door, name), getattr(kind, name)
+    asked, there = getattr(HubApi, name), getattr(kind, name)
     assert inspect.iscoroutinefunction(asked) == inspect.iscoroutinefunction(there)
 
 
@@ -59,7 +59,7 @@ def test_a_watched_journal_answers_questions(name: str) -> None:
     """A console that watches a file asks the same questions of it."""
     assert hasattr(WatchedJournal, name)
     if not is_property(name):
-        assert words(WatchedJournal, name) == words(Door, name)
+        assert words(WatchedJournal, name) == words(HubApi, name)
 
 
 def test_what_is_read_is_in_the_door() -> None:
@@ -76,6 +76,6 @@ def test_starts_agents(name: str) -> None:
 
 def test_the_console_opens_no_journal() -> None:
     """No screen asks for the journal's file, which may be on another machine."""
-    app = Path(inspect.getfile(Door)).parent
+    app = Path(inspect.getfile(HubApi)).parent
     for path in (*app.glob("screens/*.py"), *app.glob("widgets/*.py"), app / "console.py"):
         assert ".database" not in path.read_text(), path

@@ -26,7 +26,7 @@ from interlock.app import screens
 from interlock.app.console.app import InterlockConsole
 from interlock.app.hosting.server import HubStarter
 from interlock.app.screens.common.guarded_keys import ASLEEP
-from interlock.app.sources.api import Door
+from interlock.app.sources.api import HubApi
 from interlock.app.sources.read_only import READING
 from interlock.engine.agents import C, T
 from interlock.engine.gateway.client.connection import GatewayError
@@ -587,7 +587,7 @@ class TestEveryDoor:
 
     def test_each_method_of_the_hub(self) -> None:
         """A method that a console can call, and that may change something, has a method of the wire."""
-        asked = {name for name in vars(Door) if not name.startswith("_")} - READING
+        asked = {name for name in vars(HubApi) if not name.startswith("_")} - READING
         assert asked - WIRED.keys() == HERE
         assert {name for name in WIRED.values() if ATTEMPTS[name] is _nothing} == set()
 

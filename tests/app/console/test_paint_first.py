@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from interlock.app.console.navigation import Presenter
+from interlock.app.console.navigation import DialogManager
 from interlock.app.terminal.gc import PaintFirst, bulk_load
 from interlock.engine.history.model.events import ApprovalRequested
 
@@ -64,13 +64,13 @@ class TestConsole:
     async def test_from_the_request_to_after_its_paint(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Approvals: off while a new request's dialog comes up, on again once the panes follow."""
         seen: list[bool] = []
-        present = Presenter.present
+        present = DialogManager.present
 
-        async def watched(self: Presenter, body: ApprovalRequested) -> bool:
+        async def watched(self: DialogManager, body: ApprovalRequested) -> bool:
             seen.append(gc.isenabled())
             return await present(self, body)
 
-        monkeypatch.setattr(Presenter, "present", watched)
+        monkeypatch.setattr(DialogManager, "present", watched)
         async with stage() as on:
             assert gc.isenabled()
             on.hub.request(deploy_request(id="new", call_id="new", tool="migrate"))

@@ -13,11 +13,11 @@ from rich.cells import cell_len
 from interlock.app.terminal.appearance import Appearance
 from interlock.app.terminal.charset import (
     STAND_INS,
+    as_drawn,
     needs_ascii,
     ours,
     painted,
     steady,
-    told,
     unmarked,
     use_ascii,
     visible,
@@ -103,7 +103,7 @@ class TestOthersText:
 
     def test_the_engine_s_arrows(self) -> None:
         """What the engine tells of a change has arrows of ours."""
-        assert painted(told("status idle → running")) == "status idle > running"
+        assert painted(as_drawn("status idle → running")) == "status idle > running"
 
 
 class TestOff:

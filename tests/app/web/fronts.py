@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from playwright.async_api import Browser, Page, WebSocket, async_playwright
 
-from interlock.app.sources.deep_link import Place
+from interlock.app.sources.deep_link import DeepLink
 from interlock.app.web.browser_key import signed_text
 from interlock.app.web.environment import tab_environment
 from interlock.app.web.logins import Logins
@@ -45,14 +45,14 @@ _QUIET = (
 )
 
 
-def small_app(place: Place) -> Console:
+def small_app(place: DeepLink) -> Console:
     """What stands for the console: an app that shows what it was given and what it hears."""
     return Console(
         [sys.executable, "-P", str(SMALL_APP), *place.options], tab_environment("secret-token")
     )
 
 
-def program(code: str) -> Callable[[Place], Console]:
+def program(code: str) -> Callable[[DeepLink], Console]:
     """A tab's process that runs `code`; its first packet is the number of its process."""
     begin = (
         "import os, sys, time, signal\n"
@@ -71,7 +71,7 @@ OBEYS = "while b'quit' not in sys.stdin.buffer.read1(): pass\n"
 
 @asynccontextmanager
 async def fronted(
-    console: Callable[[Place], Console] = small_app,
+    console: Callable[[DeepLink], Console] = small_app,
     *,
     logins: Logins | None = None,
     most_tabs: int = 16,

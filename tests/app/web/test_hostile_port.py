@@ -12,7 +12,7 @@ import pytest
 from aiohttp import ClientSession, WSMsgType, web
 from playwright.async_api import Browser
 
-from interlock.app.sources.deep_link import Place
+from interlock.app.sources.deep_link import DeepLink
 from interlock.app.web import server as front_module
 from interlock.app.web.browser_key import new_challenge
 from interlock.app.web.server import PROOF_LENGTH, Front
@@ -78,7 +78,7 @@ class Starts:
     def __init__(self) -> None:
         self.count = 0
 
-    def __call__(self, place: Place) -> Console:
+    def __call__(self, place: DeepLink) -> Console:
         self.count += 1
         return small_app(place)
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from textual.content import Content
 
-from interlock.app.viewmodels.stream import Flow
+from interlock.app.viewmodels.stream import LiveStream
 from interlock.app.widgets.lists.transcript import MUTED, entry_block
 from interlock.engine.history.model.records import RuleRecord
 from interlock.engine.history.model.state import CallState, TranscriptEntry
@@ -50,7 +50,7 @@ class TestHeight:
         self, entry: TranscriptEntry, width: int, agent: str, printed: str, label: str
     ) -> None:
         """Whatever was said or printed, at any width: else the list would jump while it is read."""
-        flow = Flow(outputs={"c1": printed}, heard={"c1": NOW})
+        flow = LiveStream(outputs={"c1": printed}, heard={"c1": NOW})
         labels = {} if entry.call is None else {entry.call.tool: label}
         block = entry_block("k", entry, agent, flow, NOW, labels)
         assert block.height is not None
@@ -65,7 +65,7 @@ class TestMoreLines:
             call_id="c1", tool="sh", input={}, at=NOW, status="done", output="\n".join("x" * lines)
         )
         entry = TranscriptEntry(at=NOW, kind="call", call=call)
-        block = entry_block("k", entry, "bot", Flow(), NOW)
+        block = entry_block("k", entry, "bot", LiveStream(), NOW)
         assert said in "\n".join(line.plain for line in block.lines(100))
 
 
@@ -89,7 +89,9 @@ class TestUnclear:
         call = CallState.model_validate(
             {"call_id": "c1", "tool": "Bash", "input": {}, "at": NOW, "uninspectable": WHY, **given}
         )
-        block = entry_block("k", TranscriptEntry(at=NOW, kind="call", call=call), "bot", Flow(), NOW)
+        block = entry_block(
+            "k", TranscriptEntry(at=NOW, kind="call", call=call), "bot", LiveStream(), NOW
+        )
         said = [line.plain for line in block.lines(200)]
         assert sum(WHY in line for line in said) == 1
         assert "  judged as bash" in said
@@ -100,7 +102,7 @@ class TestLabel:
     def head(self, label: str, width: int = 100, **more: object) -> Content:
         call = CallState(call_id="c1", tool="sh", input={"command": "make"}, at=NOW, status="done")
         entry = TranscriptEntry(at=NOW, kind="call", call=call.model_copy(update=more))
-        return entry_block("k", entry, "bot", Flow(), NOW, {"sh": label}).lines(width)[0]
+        return entry_block("k", entry, "bot", LiveStream(), NOW, {"sh": label}).lines(width)[0]
 
     def test_stands_beside_the_tools_name(self) -> None:
         """Section 9: a tool's label is shown muted, in quotes, behind the name the gate knows."""

@@ -26,7 +26,7 @@ from interlock.engine.agents import (
     UserMessage,
     task_tool,
 )
-from interlock.engine.agents.agent import Above
+from interlock.engine.agents.agent import InheritedLimits
 from interlock.engine.agents.hooks import HookChain
 from interlock.engine.agents.loop.spending import Spending
 
@@ -271,7 +271,7 @@ class TestModelCalls:
 
         model = ScriptedModel([T("sum")])
         child = Agent(model, name="helper").below(
-            Above(HookChain(Hooks(before_model_call=mask)), Spending("b", None))
+            InheritedLimits(HookChain(Hooks(before_model_call=mask)), Spending("b", None))
         )
         store = InMemorySessionStore()
         await store.append("c", UserMessage(text="xyz"))

@@ -10,7 +10,7 @@ import pytest
 
 from interlock.engine import Agent, ScriptedModel, ToolContext, task_tool, tool
 from interlock.engine.agents import C, T
-from interlock.engine.approvals.requests import Questions
+from interlock.engine.approvals.requests import ApprovalRequests
 from interlock.engine.history.fold.event_text import headline
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.journal import Journal
@@ -237,7 +237,7 @@ class TestTakenMeanwhile:
         """An approval that comes before the request is gone is not taken, and says what blocks."""
         call = await self.waiting(hub)
         request = await one_question(hub)
-        monkeypatch.setattr(Questions, "look_soon", lambda _: None)
+        monkeypatch.setattr(ApprovalRequests, "look_soon", lambda _: None)
         await hub.call("robin-1", "b", "bash", {"command": "deploy lab"})
         late = await hub.decide(request.id, approved=True, by="ada", digest=request.digest)
         assert (late.ok, SPENT.rstrip(".") in late.message) == (False, True)

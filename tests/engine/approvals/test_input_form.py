@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from interlock.engine.approvals.input_form import NOTHING, Wanted
+from interlock.engine.approvals.input_form import NOTHING, RequestedInput
 
 
 class Place(BaseModel):
@@ -30,7 +30,7 @@ class Free(BaseModel):
 
 
 def problem(model: type[BaseModel], **answer: Any) -> str | None:
-    wanted = Wanted("Answer", "How many?", model.model_json_schema(), lambda _: None)
+    wanted = RequestedInput("Answer", "How many?", model.model_json_schema(), lambda _: None)
     return wanted.problem(answer)
 
 
@@ -79,11 +79,11 @@ class TestWanted:
 
     def test_nothing_is_no_answer(self) -> None:
         """A request for an answer is not approved without one."""
-        assert Wanted("", "", {}, lambda _: None).problem(None) == NOTHING
+        assert RequestedInput("", "", {}, lambda _: None).problem(None) == NOTHING
 
     def test_the_flows_own_check_counts_too(self) -> None:
         """What fits the schema can be unfit all the same."""
-        wanted = Wanted("", "", Order.model_json_schema(), lambda _: "too many")
+        wanted = RequestedInput("", "", Order.model_json_schema(), lambda _: "too many")
         assert wanted.problem({"count": 9}) == "too many"
 
     def test_a_schema_that_refers_to_itself(self) -> None:
@@ -98,9 +98,11 @@ class TestWanted:
                 "Loop": {"$ref": "#/$defs/Loop"},
             },
         }
-        wanted = Wanted("", "", schema, lambda _: None)
+        wanted = RequestedInput("", "", schema, lambda _: None)
         assert wanted.problem({"n": 1, "next": {"n": 2, "next": {"n": 3}}}) is None
         assert wanted.problem({"next": {"next": {"n": True}}}) == (
             "next.next.n: expected a whole number, found true"
         )
-        assert Wanted("", "", {**schema, "$ref": "#/$defs/Loop"}, lambda _: None).problem({}) is None
+        assert (
+            RequestedInput("", "", {**schema, "$ref": "#/$defs/Loop"}, lambda _: None).problem({}) is None
+        )

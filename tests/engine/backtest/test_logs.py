@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.engine.backtest import LogError, RecordedCall, RecordedResult, Recording, conversations
-from interlock.engine.backtest.logs.items import Place
+from interlock.engine.backtest.logs.items import Location
 from interlock.engine.backtest.logs.messages import items_of
 from interlock.engine.gate import ReplayEntry, replay_entries
 
@@ -35,7 +35,7 @@ def part(kind: str, call_id: str, tool: str, **fields: object) -> dict[str, Any]
 
 
 def items(*messages: object) -> list[Any]:
-    return list(items_of([(Place("log", n), message) for n, message in enumerate(messages, 1)]))
+    return list(items_of([(Location("log", n), message) for n, message in enumerate(messages, 1)]))
 
 
 def read(path: Path) -> list[tuple[str, list[Any]]]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine.core.durations import LONGEST, UNITS, as_typed, lasting, parse_time
+from interlock.engine.core.durations import LONGEST, UNITS, as_typed, format_duration, parse_time
 
 
 class TestParsing:
@@ -86,4 +86,4 @@ class TestWords:
     )
     def test_two_units_at_most(self, seconds: float, words: str) -> None:
         """Neighbouring units, rounded down; below a second a fraction, and nothing where it is over."""
-        assert lasting(seconds) == words
+        assert format_duration(seconds) == words

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.cli.history.backtest import Chosen, run
+from interlock.app.cli.history.backtest import BacktestSelection, run
 from interlock.app.cli.main import main
 from interlock.engine.history.journal.journal import Journal
 from interlock.rules import compile_rules
@@ -67,7 +67,7 @@ def backtest(database: Path, **options: object) -> tuple[int, str, str]:
     """What the command prints, judging under `new.rules` unless told."""
     out, err = io.StringIO(), io.StringIO()
     keys = ("sessions", "since", "messages", "at")
-    chosen = Chosen(**{key: options.pop(key) for key in keys if key in options})  # type: ignore[arg-type]
+    chosen = BacktestSelection(**{key: options.pop(key) for key in keys if key in options})  # type: ignore[arg-type]
     files = options.pop("files", ["new.rules"])
     code = run(files, database, chosen, out=out, err=err, zone=UTC, now=NOON, **options)  # type: ignore[arg-type]
     return code, out.getvalue(), err.getvalue()
@@ -321,7 +321,7 @@ class TestProgress:
     def test_a_line_that_goes(self, database: Path) -> None:
         """How far it is stands on stderr of a terminal and is wiped before anything is printed."""
         err = Terminal()
-        run(["new.rules"], database, Chosen(), out=io.StringIO(), err=err, zone=UTC, now=NOON)
+        run(["new.rules"], database, BacktestSelection(), out=io.StringIO(), err=err, zone=UTC, now=NOON)
         assert err.getvalue() == "\r  5 of 6 calls\r  6 of 6 calls\r\x1b[K"
 
     def test_of_those_that_were_chosen(self, database: Path) -> None:
@@ -333,7 +333,7 @@ class TestProgress:
         with Journal.open(database.with_name("new.db"), clock=lambda: NOON) as journal:
             journal.write("new-1", opening(), decided("c1", "rm"), decided("c2", "rm"))
         err = Terminal()
-        chosen = Chosen(since="1d")
+        chosen = BacktestSelection(since="1d")
         run(["new.rules"], database.with_name("new.db"), chosen, out=io.StringIO(), err=err, now=NOON)
         assert err.getvalue() == "\r  2 of 2 calls\r\x1b[K"
 
@@ -347,7 +347,9 @@ class TestProgress:
                 return super().write(text)
 
         out = Stopped()
-        code = run(["new.rules"], database, Chosen(), out=out, err=io.StringIO(), zone=UTC, now=NOON)
+        code = run(
+            ["new.rules"], database, BacktestSelection(), out=out, err=io.StringIO(), zone=UTC, now=NOON
+        )
         assert code == 130
         assert (
             "5 calls in 1 session\n        Cancelled: these are the calls judged until then."

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from interlock.app.cli.hooks import answers as hook_answers
-from interlock.app.cli.hooks.answers import Answered
+from interlock.app.cli.hooks.answers import HookOutput
 from interlock.app.cli.hooks.command_line import HookLine
 from interlock.app.cli.hooks.main import _fail, own_command
 from interlock.app.cli.hooks.server import Connected, StartingError, connect
@@ -66,7 +66,7 @@ class TestStart:
 class TestTimeThatItTook:
     """A server that was started in time, but only just."""
 
-    def answer(self, server: Served, home: Path, began: float) -> Answered:
+    def answer(self, server: Served, home: Path, began: float) -> HookOutput:
         hook = Hook.at(home, server)
         return hook_answers.answer(
             "claude-code",

@@ -16,7 +16,7 @@ from interlock.app.format.decisions import (
     share_lines,
     title_line,
 )
-from interlock.engine.history.decisions.counts import Counts, Ended, Group, RuleShare
+from interlock.engine.history.decisions.counts import CallResults, Counts, Group, RuleShare
 from interlock.engine.history.decisions.filter import DecisionFilter
 from interlock.engine.history.decisions.reader import Decision
 
@@ -139,8 +139,8 @@ class TestGroups:
 
 class TestShares:
     ROWS = (
-        ("■ would block", RuleShare(net=LONG, ended=Ended(calls=1_204, done=1_100, failed=104))),
-        ("◐ would ask", RuleShare(net="rm", ended=Ended(calls=2))),
+        ("■ would block", RuleShare(net=LONG, ended=CallResults(calls=1_204, done=1_100, failed=104))),
+        ("◐ would ask", RuleShare(net="rm", ended=CallResults(calls=2))),
     )
 
     @pytest.mark.parametrize("width", [65, 74, 100])

@@ -9,11 +9,11 @@ from datetime import UTC
 from pathlib import Path
 
 from interlock.app.console.history_app import HistoryConsole
-from interlock.app.format.calls import told
+from interlock.app.format.calls import call_timeline
 from interlock.app.screens.replay.flow_panel import FlowPanel
 from interlock.app.screens.replay.screen import ReplayScreen
 from interlock.app.sources.api import RecordedFile
-from interlock.app.viewmodels.stream import Flow
+from interlock.app.viewmodels.stream import LiveStream
 from interlock.app.widgets.base.blocks import BlockList
 from interlock.app.widgets.lists.transcript import column_of, entry_block
 from interlock.app.widgets.nets.flow_graph import flow_picture
@@ -132,7 +132,7 @@ class TestTranscript:
         state = release(flow=flow_state(flow=record), transcript=said)
         column = column_of(state)
         drawn = [
-            entry_block("k", each, state.agent, Flow(), NOW, column=column).lines(80)[-1].plain
+            entry_block("k", each, state.agent, LiveStream(), NOW, column=column).lines(80)[-1].plain
             for each in state.transcript
         ]
         assert drawn == ["PublishesNotes  Done.", "Release         {}"]
@@ -301,7 +301,7 @@ class TestRecord:
         assert isinstance(request, ApprovalRequested)
         [step] = [e.body for e in events if isinstance(e.body, FlowStepped) and e.body.waits]
         because = "asked because", f"step {step.step} of flow Release waits for an answer"
-        assert told(events, asked) == [because]
+        assert call_timeline(events, asked) == [because]
         answer = ApprovalDecided(
             approval_id=request.approval_id,
             call_id=request.call_id,
@@ -310,7 +310,10 @@ class TestRecord:
             input={"by": "ada"},
         )
         answered = [*events[:asked], events[asked - 1].model_copy(update={"body": answer})]
-        assert told(answered, asked + 1) == [because, ("person", 'answered by ada: {"by": "ada"}')]
+        assert call_timeline(answered, asked + 1) == [
+            because,
+            ("person", 'answered by ada: {"by": "ada"}'),
+        ]
 
     def test_notes_read_well(self, tmp_path: Path) -> None:
         """The transcript tells what each node led to, of all that is live."""

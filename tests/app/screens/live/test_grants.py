@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.app.format.calls import told
+from interlock.app.format.calls import call_timeline
 from interlock.app.format.times import in_force
 from interlock.app.screens.common.confirm import Confirm
 from interlock.app.screens.common.detail import call_detail
@@ -234,7 +234,7 @@ class TestEvents:
             ApprovalExpired(**ids, reason="nobody decided within 15 min"),
             GrantGiven(grant=grant().record, by="maria", call_id="c1", reason="release night"),
         )
-        rows = dict.fromkeys(text for _, text in told(recorded, 7))
+        rows = dict.fromkeys(text for _, text in call_timeline(recorded, 7))
         assert list(rows) == [
             "net approve-before-deploy",
             "approved by ada 5 s ago, others must too",
@@ -256,7 +256,7 @@ class TestEvents:
                 granted=("grant-1",),
             )
         )
-        assert told(recorded, 1) == [("decided", "allowed, by grant-1")]
+        assert call_timeline(recorded, 1) == [("decided", "allowed, by grant-1")]
 
     def test_details_in_words(self) -> None:
         """Replay: a grant, a step that time made and a clock are words in an event's details."""

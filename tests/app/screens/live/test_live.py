@@ -9,7 +9,7 @@ from interlock.app.screens.common.detail import Detail
 from interlock.app.screens.live.loosen import Loosen
 from interlock.app.screens.live.screen import LiveScreen
 from interlock.app.screens.live.switch_nets import SwitchNets
-from interlock.app.viewmodels.stream import Flow
+from interlock.app.viewmodels.stream import LiveStream
 from interlock.app.widgets.lists.transcript import Transcript
 from interlock.engine.history.model.events import JournalEvent, MessageAdded, SessionStatus
 from interlock.engine.hub.hub import Streaming
@@ -180,7 +180,7 @@ class TestStreaming:
         """Section 9: what was being written is gone once the message is recorded, or the turn over."""
         piece = Streaming(session="s", kind="input", text="", tool="deploy", place=0, size=3)
         for body in (MessageAdded(role="assistant"), SessionStatus(status="failed", error="boom")):
-            flow = Flow()
+            flow = LiveStream()
             flow.take(piece, NOW)
             flow.take(piece, NOW)
             assert flow.calls == {0: ("deploy", 6)}

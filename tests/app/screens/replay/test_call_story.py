@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.app.format.calls import asked_input, decision_at, told
+from interlock.app.format.calls import asked_input, call_timeline, decision_at
 from interlock.engine.history.model.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -21,7 +21,7 @@ class TestTold:
     def test_a_block(self) -> None:
         """What was decided, in which rule's name, for what reason."""
         assert (
-            told(RECORDED, 5)
+            call_timeline(RECORDED, 5)
             == [
                 ("reason", "deploy requires a successful call to test first."),
                 ("because", "deploy.rules:4  require test before deploy"),
@@ -31,13 +31,13 @@ class TestTold:
 
     def test_nothing_of_later(self) -> None:
         """While a person is asked, the answer is not known yet."""
-        assert told(RECORDED, 20) == [
+        assert call_timeline(RECORDED, 20) == [
             ("asked because", "deploy.rules:5  require human-approval before deploy")
         ]
 
     def test_an_approval(self) -> None:
         """A result says who let the call run."""
-        assert told(RECORDED, 23) == [
+        assert call_timeline(RECORDED, 23) == [
             ("asked because", "deploy.rules:5  require human-approval before deploy"),
             ("person", "approved by maria"),
             ("decided", "allowed, approved by maria"),
@@ -48,12 +48,15 @@ class TestTold:
         no = ApprovalDecided(
             approval_id="a1", call_id="c6", approved=False, by="li", reason="not on a Friday"
         )
-        assert told(recording([*BODIES[:20], no]), 21)[-1] == ("person", "denied by li: not on a Friday")
+        assert call_timeline(recording([*BODIES[:20], no]), 21)[-1] == (
+            "person",
+            "denied by li: not on a Friday",
+        )
 
     def test_a_question_withdrawn(self) -> None:
         """Nobody answered."""
         gone = ApprovalWithdrawn(approval_id="a1", call_id="c6", reason="stopped by li")
-        assert told(recording([*BODIES[:20], gone]), 21)[-1] == (
+        assert call_timeline(recording([*BODIES[:20], gone]), 21)[-1] == (
             "person",
             "not asked any more: stopped by li",
         )
@@ -61,7 +64,7 @@ class TestTold:
     def test_shadow(self) -> None:
         """In shadow mode the call ran, whatever enforce would have done."""
         would = decided("c7", "rm", "rm", outcome="block", mode="shadow", net="block-rm")
-        assert told(recording([*BODIES[:25], would]), 26)[0] == (
+        assert call_timeline(recording([*BODIES[:25], would]), 26)[0] == (
             "decided",
             "would block, in shadow mode: it ran",
         )
@@ -71,7 +74,7 @@ class TestTold:
         why = "command: eval runs a computed text"
         unread = decided("c7", "bash", 'eval "$x"', uninspectable=why, judged_as=("deploy",))
         events = recording([*BODIES[:25], unread])
-        assert told(events, 26) == [
+        assert call_timeline(events, 26) == [
             ("decided", "allowed"),
             ("unclear", f"cannot be read to its end: {why}"),
             ("judged as", "deploy"),
@@ -107,7 +110,7 @@ class TestTold:
             "c7", "deploy", "./deploy staging", approved_by=("ben",), edited=True, edited_by="ada"
         )
         events = recording([*BODIES[:25], asked, again, yes, ran])
-        assert told(events, 29) == [
+        assert call_timeline(events, 29) == [
             ("although", "grant-1 does not cover this call: the command runs another program"),
             ("asked because", "net approve-before-deploy, about the input that ada chose"),
             ("person", "approved by ben"),
@@ -120,30 +123,33 @@ class TestTold:
     def test_an_edit_of_what_no_message_has(self) -> None:
         """Of a subagent's call the first request has what it asked for, or nothing has."""
         ran = decided("r/c1", "deploy", "./deploy staging", edited=True, edited_by="ada")
-        assert told(recording([*BODIES[:25], ran]), 26)[1:] == [("edited", "by ada")]
+        assert call_timeline(recording([*BODIES[:25], ran]), 26)[1:] == [("edited", "by ada")]
         first = BODIES[19]
         assert isinstance(first, ApprovalRequested)
         request = first.model_copy(update={"call_id": "r/c1", "input": {"command": "./deploy prod"}})
         events = recording([*BODIES[:25], request, ran])
-        assert ("edited", 'by ada: changed command from "./deploy prod" to "./deploy staging"') in told(
-            events, 27
-        )
+        assert (
+            "edited",
+            'by ada: changed command from "./deploy prod" to "./deploy staging"',
+        ) in call_timeline(events, 27)
 
     def test_who_switched_to_shadow(self) -> None:
         """What ran in shadow mode says who had switched to it, and why."""
         switched = ModeChanged(mode="shadow", by="ben", others=("ada",), reason="noise")
         would = decided("c7", "rm", "rm", outcome="block", mode="shadow", net="block-rm")
-        said = told(recording([*BODIES[:25], switched, would]), 27)
+        said = call_timeline(recording([*BODIES[:25], switched, would]), 27)
         assert said[-1] == ("was off", "shadow mode, switched to by ada, ben: noise")
 
     def test_an_id_that_came_again(self) -> None:
         """Only the latest decision counts."""
         again = decided("c7", "rm", "rm -rf dist", approved_by=("li",))
-        assert told(recording([*BODIES[:26], again]), 27) == [("decided", "allowed, approved by li")]
+        assert call_timeline(recording([*BODIES[:26], again]), 27) == [
+            ("decided", "allowed, approved by li")
+        ]
 
     def test_no_call(self) -> None:
         """An event that is about no call has no story."""
-        assert told(RECORDED, 2) == []
+        assert call_timeline(RECORDED, 2) == []
 
 
 class TestDecisionAt:

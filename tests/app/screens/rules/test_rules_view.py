@@ -10,7 +10,7 @@ import pytest
 
 from interlock.app.cli.rules.check import run
 from interlock.app.format.rules import does
-from interlock.app.sources.rules_files import Chosen, files_of, name_of, offered, stamps, usual
+from interlock.app.sources.rules_files import OfferedFiles, files_of, name_of, offered, stamps, usual
 from interlock.app.viewmodels.rules_view import RulesView, check, read
 from interlock.app.widgets.base.blocks import Block
 from interlock.app.widgets.lists.rules import PIECE, rule_blocks
@@ -191,10 +191,10 @@ class TestFiles:
             [("a-1", ("deploy.rules",)), ("b-1", ("deploy.rules",)), ("c-1", ())], [("x.rules",)]
         )
         assert found[:4] == [
-            Chosen(("deploy.rules",), "session", ("a-1", "b-1")),
-            Chosen(("x.rules",), "named"),
-            Chosen(("circle.rules",), "here"),
-            Chosen(("faulty.rules",), "here"),
+            OfferedFiles(("deploy.rules",), "session", ("a-1", "b-1")),
+            OfferedFiles(("x.rules",), "named"),
+            OfferedFiles(("circle.rules",), "here"),
+            OfferedFiles(("faulty.rules",), "here"),
         ]
         ready = [chosen.names for chosen in found if chosen.origin == "library"]
         assert "library/deploy.rules" in ready

@@ -29,7 +29,7 @@ from interlock.engine.agents import (
     Usage,
     task_tool,
 )
-from interlock.engine.agents.agent import Above
+from interlock.engine.agents.agent import InheritedLimits
 from interlock.engine.agents.hooks import HookChain
 from interlock.engine.agents.loop.spending import Spending
 
@@ -244,7 +244,7 @@ class TestRaising:
         """Limits: a subagent's limit may be raised beyond its parent's, which stops it all the same."""
         above = Spending("boss", 1.0)
         helper = Agent(ScriptedModel([paid(T("a"), 1.0), T("never")]), name="helper", max_cost=0.5)
-        session = await helper.below(Above(HookChain(), above)).create_session("c")
+        session = await helper.below(InheritedLimits(HookChain(), above)).create_session("c")
         await session.prompt("go")
         session.raise_limit(9)
         with pytest.raises(CostLimitError, match="this session of boss"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from interlock.engine import ToolCall as NamedCall
 from interlock.engine.gate import create_gate_manager
-from interlock.engine.gateway.acp.calls import Choice, SeenCall
+from interlock.engine.gateway.acp.calls import PermissionOptions, SeenCall
 from interlock.engine.net.net import ToolCall
 from interlock.rules import compile_rules
 
@@ -35,7 +35,7 @@ class TestChoice:
     def test_holds_once_and_means_one_thing(self, offered: list[tuple[str, str]]) -> None:
         """No choice lasts, and no chosen id stands for another answer too."""
         options = [PermissionOption(option_id=i, name=i, kind=kind) for i, kind in offered]
-        choice = Choice.of(options)
+        choice = PermissionOptions.of(options)
         for chosen, kind in ((choice.allow, "allow_once"), (choice.reject, "reject_once")):
             meanings = {each for i, each in offered if i == chosen}
             clear = [i for i, each in offered if {k for j, k in offered if j == i} == {kind}]
@@ -45,7 +45,7 @@ class TestChoice:
     def test_is_the_first_of_several(self) -> None:
         """An agent puts the plainest answer first."""
         options = [PermissionOption(option_id=i, name=i, kind="allow_once") for i in ("first", "second")]
-        assert Choice.of(options).allow == "first"
+        assert PermissionOptions.of(options).allow == "first"
 
 
 class TestInput:

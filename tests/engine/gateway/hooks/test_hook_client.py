@@ -19,7 +19,7 @@ from interlock.engine.gateway.hooks.client import (
     UNKNOWN,
     VERSION,
     HookClient,
-    Judged,
+    HookVerdict,
     Opening,
     RefusedError,
 )
@@ -78,7 +78,7 @@ async def with_client(url: str, work: Callable[[HookClient], T]) -> T:
     return await asyncio.to_thread(run)
 
 
-def judge(client: HookClient) -> Judged:
+def judge(client: HookClient) -> HookVerdict:
     return client.judge(Opening("s", "bot"), "c", "Bash", {"command": "ls"}, time.monotonic() + 0.1)
 
 

@@ -23,7 +23,7 @@ from interlock.engine.agents.models.openai_format import wire_messages
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.audit.canonical_json import canonical
 from interlock.engine.history.audit.export import COLUMNS, as_csv, as_jsonl, linked_events
-from interlock.engine.history.audit.hash_chain import Place, link
+from interlock.engine.history.audit.hash_chain import ChainPosition, link
 from interlock.engine.history.audit.importing import Export, ExportError, import_session, read_export
 from interlock.engine.history.audit.verify import LinkedEvent
 from interlock.engine.history.journal.journal import Journal
@@ -242,7 +242,7 @@ class TestMasks:
         events: list[LinkedEvent] = []
         prev: bytes | None = None
         for seq, body in enumerate(bodies, 1):
-            place, salt = Place("s", seq, 1_000), bytes(16)
+            place, salt = ChainPosition("s", seq, 1_000), bytes(16)
             prev = link(place, body, salt, prev)
             events.append(LinkedEvent(place, json.loads(body)["type"], body, salt, None, prev))
         shown = list(as_jsonl("s", events, MASK))
@@ -455,7 +455,7 @@ class TestCsv:
     def test_any_text(self, text: str) -> None:
         """Commas, quotes and newlines come out of a reader of CSV as they went in."""
         body = MessageAdded(role="user", text=text).model_dump_json()
-        event = LinkedEvent(Place("s", 1, 0), "message", body, bytes(16), None, bytes(32))
+        event = LinkedEvent(ChainPosition("s", 1, 0), "message", body, bytes(16), None, bytes(32))
         records = "".join(f"{line}\n" for line in as_csv([event, event], None))
         found = list(csv.DictReader(io.StringIO(records, newline="")))
         assert len(found) == 2

@@ -13,7 +13,7 @@ from interlock.engine.history.audit.canonical_json import canonical
 from interlock.engine.history.audit.hash_chain import (
     CONTENT,
     SALT_BYTES,
-    Place,
+    ChainPosition,
     content_hash,
     event_hash,
     link,
@@ -21,7 +21,7 @@ from interlock.engine.history.audit.hash_chain import (
     time_text,
 )
 
-PLACE = Place("s1", 7, 1_790_000_000_123)
+PLACE = ChainPosition("s1", 7, 1_790_000_000_123)
 SALT, PREV = bytes(range(SALT_BYTES)), bytes(range(32))
 
 VALUES = st.recursive(

@@ -18,7 +18,7 @@ from interlock.engine.history.decisions.filter import EVERYTHING, FilterError, p
 from interlock.engine.history.decisions.index import DecisionLine, decisions_of
 from interlock.engine.history.decisions.reader import Decision, DecisionReader
 from interlock.engine.history.journal.journal import Journal
-from interlock.engine.history.journal.maintenance import listed_otherwise, rebuild
+from interlock.engine.history.journal.maintenance import index_mismatches, rebuild
 from interlock.engine.history.model.events import (
     ApprovalExtended,
     CallDecided,
@@ -263,7 +263,7 @@ class TestJournal:
         assert found(journal, "") == [line.model_copy(update={"off": None}) for line in calls]
         Journal.open(journal).close()
         assert found(journal, "") == lines
-        assert list(listed_otherwise(journal)) == []
+        assert list(index_mismatches(journal)) == []
 
     @pytest.mark.parametrize(
         "change", ["DELETE FROM decision WHERE kind <> 'call'", "UPDATE decision SET \"by\" = 'eve'"]
@@ -274,7 +274,7 @@ class TestJournal:
         with closing(sqlite3.connect(journal)) as connection:
             connection.execute(change)
             connection.commit()
-        assert list(listed_otherwise(journal)) == ["s1"]
+        assert list(index_mismatches(journal)) == ["s1"]
         assert rebuild(journal).decisions
         assert found(journal, "") == lines
 
@@ -284,7 +284,7 @@ class TestJournal:
         file.write_text("\n".join(as_jsonl("s1", linked_events(journal, "s1"), None)))
         import_session(read_export(file), other, other.with_suffix(".pem"))
         assert [line.input for line in found(other, "")] == [line.input for line in found(journal, "")]
-        assert list(listed_otherwise(other)) == []
+        assert list(index_mismatches(other)) == []
 
     def test_the_table_for_spreadsheets(self, journal: Path) -> None:
         """The CSV says of each decision and change its kind, who did it, and what was off."""

@@ -13,7 +13,7 @@ from interlock.engine.history.audit.importing import import_session, read_export
 from interlock.engine.history.audit.verify import check_file
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.journal.journal import Journal
-from interlock.engine.history.journal.maintenance import Rebuilt, listed_otherwise, rebuild
+from interlock.engine.history.journal.maintenance import Rebuilt, index_mismatches, rebuild
 from interlock.engine.history.journal.rows import SESSION_COLUMNS
 
 from ..fold.test_laws import MOVES, Move, events_of
@@ -42,8 +42,8 @@ class TestMended:
         before = contents(database)
         tamper(database, f"UPDATE session SET {column} = {value} WHERE id = 's1'")
         assert contents(database) != before
-        assert list(listed_otherwise(database)) == ["s1"]
-        assert list(listed_otherwise(database, {"s1"})) == []
+        assert list(index_mismatches(database)) == ["s1"]
+        assert list(index_mismatches(database, {"s1"})) == []
         assert rebuild(database) == Rebuilt(3, ("s1",))
         assert contents(database) == before
         assert verdicts(database)["s1"].fault is None
@@ -168,7 +168,7 @@ class TestUntouched:
             with Journal.open(path) as journal:
                 journal.write(f"s{next(numbers)}", opened.model_copy(update={"source": source}), *rest)
             before = contents(path)
-            assert list(listed_otherwise(path)) == []
+            assert list(index_mismatches(path)) == []
             done = rebuild(path)
             assert (done.mended, done.decisions) == ((), False)
             assert contents(path) == before

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from interlock.engine.history.model.events import JournalEvent, MessageAdded
-from interlock.engine.history.model.fast_models import made, updated
+from interlock.engine.history.model.fast_models import construct_model, copy_with
 from interlock.engine.history.model.state import CallState
 from interlock.engine.history.redaction.masked_events import MaskedEvents
 from interlock.engine.history.redaction.redaction import Redaction
@@ -51,7 +51,7 @@ class TestQuick:
         """As `model_copy`: in value, in what is set, in JSON; the original stays."""
         call = CallState(call_id="c1", tool="bash", input={"command": "ls"}, at=AT)
         update = {"status": "done", "output": "ok", "seconds": 1.5}
-        quick, slow = updated(call, update), call.model_copy(update=update)
+        quick, slow = copy_with(call, update), call.model_copy(update=update)
         assert quick == slow
         assert quick.model_fields_set == slow.model_fields_set
         assert quick.model_dump_json() == slow.model_dump_json()
@@ -62,7 +62,7 @@ class TestQuick:
         """As the model's own constructor."""
         [event, *_] = EVENTS
         fields = {name: getattr(event, name) for name in JournalEvent.model_fields}
-        quick = made(JournalEvent, fields)
+        quick = construct_model(JournalEvent, fields)
         fields["seq"] = 7
         assert quick == event
         assert repr(quick) == repr(event)
