@@ -11,7 +11,7 @@ demo: $(VENV)/run
 test: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	@$(MAKE) --no-print-directory --jobs=2 types docs tests
+	@$(MAKE) --no-print-directory --jobs=2 types tests docs
 
 types: $(VENV)/dev
 	$(BIN)/pyright
