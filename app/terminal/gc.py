@@ -13,7 +13,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 
-class _Held:
+class _Pause:
     """What keeps the collector off, how many of it are loads, and whether it was on before the first."""
 
     lock = threading.Lock()
@@ -23,15 +23,15 @@ class _Held:
 
 
 def _hold() -> None:
-    if _Held.count == 0:
-        _Held.was_on = gc.isenabled()
+    if _Pause.count == 0:
+        _Pause.was_on = gc.isenabled()
         gc.disable()
-    _Held.count += 1
+    _Pause.count += 1
 
 
 def _release() -> None:
-    _Held.count -= 1
-    if _Held.count == 0 and _Held.was_on:
+    _Pause.count -= 1
+    if _Pause.count == 0 and _Pause.was_on:
         gc.enable()
 
 
@@ -49,17 +49,17 @@ def bulk_load() -> Generator[None, None, None]:
     Whatever was last to keep the collector off switches it on again if it was on before the first,
     whatever happened.
     """
-    with _Held.lock:
-        if _Held.loads == 0:
+    with _Pause.lock:
+        if _Pause.loads == 0:
             gc.collect(1)
-        _Held.loads += 1
+        _Pause.loads += 1
         _hold()
     try:
         yield
     finally:
-        with _Held.lock:
-            _Held.loads -= 1
-            if _Held.loads == 0 and _Held.was_on:
+        with _Pause.lock:
+            _Pause.loads -= 1
+            if _Pause.loads == 0 and _Pause.was_on:
                 gc.freeze()
             _release()
 
@@ -77,12 +77,12 @@ class PaintFirst:
         """Hold the collector, unless it is held already."""
         if not self._held:
             self._held = True
-            with _Held.lock:
+            with _Pause.lock:
                 _hold()
 
     def end(self) -> None:
         """Let it go on, if it was held."""
         if self._held:
             self._held = False
-            with _Held.lock:
+            with _Pause.lock:
                 _release()

@@ -26,7 +26,7 @@ from ..history.journal.journal import Journal, JournalError
 from ..history.model.events import EventBody, JournalEvent, SessionResumed, SessionStatus
 from ..history.model.state import SessionState, SessionSummary
 from ..history.redaction.redaction import Redaction
-from ..recording.branching import check_branch_point, copied
+from ..recording.branch import check_branch_point, copied
 from ..recording.grants import Grants, same_rules
 from ..recording.resume import (
     ResumeError,

@@ -169,8 +169,8 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
             self._table.renew(message.parts, message.read)
             self._show()
 
-    @on(DecisionTable.Wanted)
-    def read_part(self, message: DecisionTable.Wanted) -> None:
+    @on(DecisionTable.PartNeeded)
+    def read_part(self, message: DecisionTable.PartNeeded) -> None:
         for dropped in self._feed.read(message.part):
             self._table.failed(dropped)
 

@@ -48,7 +48,7 @@ class DecisionTable(CursorList, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [*TABLE_KEYS]
 
     @dataclass
-    class Wanted(Message):
+    class PartNeeded(Message):
         """A part that is on screen, or will be soon, is not there."""
 
         part: Part
@@ -184,7 +184,7 @@ class DecisionTable(CursorList, inherit_bindings=False):
     def _want(self, part: Part) -> None:
         if _key(part) not in self._asked:
             self._asked.add(_key(part))
-            self.post_message(self.Wanted(part))
+            self.post_message(self.PartNeeded(part))
 
     def _place(self) -> None:
         self._ends = list(accumulate(part.count for part in self._parts))

@@ -227,7 +227,7 @@ def outcome_label(node: Node, outcome: int) -> str:
 # The list of a model that `each` goes through, or fills; and the nodes that do so with a flow.
 
 
-class Left(BaseModel):
+class RemainingItems(BaseModel):
     """What is left of a list, and what the items before it came to."""
 
     items: list[BaseModel]
@@ -259,7 +259,7 @@ def by_item(source: State, target: State, takes: State, gives: State, name: str)
     field = list_field(source.type, item, where)
     into = filled(target, list_field(target.type, result, where), where)
     listed: dict[str, Any] = {"items": (list[item], ...), "results": (list[result], ...)}
-    made = create_model(f"{source.type.__name__}Left", __base__=Left, **listed)
+    made = create_model(f"{source.type.__name__}Left", __base__=RemainingItems, **listed)
     left = State(f"{source.key}::left", made)
     items = Items(item=takes, left=left, gives=target, into=into, name=name, takes=source, field=field)
     return items, Collect(item=takes, left=left, gives=target, into=into, name=name, result=gives)

@@ -20,8 +20,8 @@ from ..build.nodes import (
     Human,
     Items,
     Join,
-    Left,
     Node,
+    RemainingItems,
     Suspend,
     Work,
     label,
@@ -70,7 +70,7 @@ async def fire(standing: RunState, node: Plain, ctx: Context) -> RunState:
             return _next_item(standing, node, getattr(values[0], field), [])
         case Collect():
             result, left = values
-            assert isinstance(left, Left)
+            assert isinstance(left, RemainingItems)
             return _next_item(standing, node, left.items, [*left.results, result])
         case _:
             returned = await _called(node, node.handler, values, ctx)

@@ -22,19 +22,9 @@ from interlock.engine import (
     define_skill_net,
 )
 from interlock.engine.net.net import NetError
-from interlock.engine.verify import (
-    Action,
-    Never,
-    Together,
-    Unknown,
-    Way,
-)
-from interlock.engine.verify import (
-    local_net as local,
-)
-from interlock.engine.verify import (
-    upper_bound as spread,
-)
+from interlock.engine.verify import Action, Never, Together, Unknown, Way
+from interlock.engine.verify import local_net as local
+from interlock.engine.verify import upper_bound as spread
 
 from .brute import product
 from .generated import anything, growing, one_or_two

@@ -1,0 +1,74 @@
+"""Words of the code: names that the glossary rules out, and docstrings that name what they document."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("app", "engine", "rules")
+
+RETIRED = tomllib.loads((ROOT / "tests" / "data" / "retired_names.toml").read_text("utf-8"))
+MOST_ENTRIES = 20
+"""Modules, packages and styles of a folder; about 15 is the aim."""
+
+
+@cache
+def modules() -> dict[Path, ast.Module]:
+    """The syntax trees of the product's files, by path below the project's folder."""
+    found = (path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py")))
+    return {path.relative_to(ROOT): ast.parse(path.read_text("utf-8")) for path in found}
+
+
+def documented() -> Iterator[tuple[str, str]]:
+    """Where a docstring is, and its first line."""
+    for path, tree in modules().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                text = ast.get_docstring(node)
+                if text:
+                    yield f"{path}:{getattr(node, 'lineno', 1)}", text.partition("\n")[0]
+
+
+class TestNames:
+    def test_of_modules_are_nouns_of_the_field(self) -> None:
+        """No file is named by a word that the glossary replaced."""
+        assert [str(path) for path in modules() if path.stem in RETIRED["modules"]] == []
+
+    def test_of_classes_say_what_they_are(self) -> None:
+        """No class has a name that the glossary replaced."""
+        found = [
+            f"{path}:{node.lineno} {node.name}"
+            for path, tree in modules().items()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ClassDef) and node.name.lstrip("_") in RETIRED["classes"]
+        ]
+        assert found == []
+
+
+class TestDocstrings:
+    @pytest.mark.parametrize("word", ["What", "Whether", "Where", "How", "Who", "Which", "Why", "When"])
+    def test_name_the_thing_or_begin_with_a_verb(self, word: str) -> None:
+        """A sentence that begins with a question word names nothing."""
+        assert [at for at, line in documented() if re.match(rf"{word}\b", line)] == []
+
+
+class TestRooms:
+    def test_stay_small(self) -> None:
+        """A folder that a stranger can take in at one look."""
+        folders = {path.parent for path in modules()}
+        entries = {
+            str(folder): sum(
+                each.is_dir() or each.suffix in {".py", ".tcss"}
+                for each in (ROOT / folder).iterdir()
+                if each.name != "__pycache__"
+            )
+            for folder in folders
+        }
+        assert {folder: count for folder, count in entries.items() if count > MOST_ENTRIES} == {}
