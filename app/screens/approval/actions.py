@@ -1,4 +1,4 @@
-"""What the approval dialog sends to the hub, and the messages by which it hears of it.
+"""Calls of the approval dialog to the hub, and the messages that bring it their outcomes.
 
 In the app's workers, not the dialog's: closing the screen must not cut a decision in half.
 """
@@ -55,7 +55,7 @@ class TakesAnswers(Protocol):
     """A form over the dialog from which an answer was sent."""
 
     def taken(self, outcome: Outcome) -> None:
-        """What became of it."""
+        """Take note of the outcome of the answer."""
 
 
 def tell_form(app: App[None], outcome: Outcome) -> None:

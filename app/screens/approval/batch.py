@@ -45,7 +45,7 @@ WIDEST = 140
 
 
 class BatchScreen(GuardedKeys[None]):
-    """See the module. Dismissed when the operator closes it, never by itself."""
+    """Screen that decides several requests together; only the operator closes it, never it itself."""
 
     CSS_PATH = "batch.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -236,7 +236,7 @@ class BatchScreen(GuardedKeys[None]):
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
-        """What the keys do: before all was seen, the one that approves shows the next page."""
+        """Bindings as shown: until all was seen, the approving key shows the next page."""
         found = super().active_bindings
         return found if self._body.guard.complete else to_read_on(found, "approval.approve-all")
 
@@ -309,7 +309,7 @@ class BatchScreen(GuardedKeys[None]):
 
     @on(Answered)
     def show_answer(self, message: Answered) -> None:
-        """What came of one; after the last the table stays to be read."""
+        """Show the outcome of one request; after the last the table stays to be read."""
         for row in self.rows:
             if row.request.id == message.request and row.sent:
                 row.ok = message.outcome.ok

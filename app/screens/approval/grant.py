@@ -1,4 +1,4 @@
-"""What may pass from now on without being asked about, chosen with an approval.
+"""Panel in which an operator chooses a grant to give with an approval.
 
 Always narrowed to what was shown: this tool with these effects, or this very input.
 """
@@ -167,7 +167,7 @@ class GrantScreen(AboutRequest[GrantChosen]):
 
     @property
     def chosen(self) -> GrantTerms:
-        """What is chosen now. Raises `TermsError`."""
+        """Terms of the grant as chosen now. Raises `TermsError`."""
         bound = cast("Bound", self._bound.chosen)
         scope, subagents = cast("GrantScope", self._scope.chosen), self._whom.chosen == "subagents"
         if of_subagent(self.request) and not subagents:

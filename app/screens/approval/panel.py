@@ -29,7 +29,7 @@ class AboutRequest(GuardedKeys[Answer]):
         self.over = False
 
     def tick(self) -> None:
-        """What the keys do, or that they sleep."""
+        """Show what the keys do, or that they are inert."""
         if not self.is_mounted:
             return
         _, binding, words = self.decides
@@ -40,11 +40,11 @@ class AboutRequest(GuardedKeys[Answer]):
 
     @property
     def decides(self) -> tuple[str, str, str]:
-        """The action that does, its binding, and the words for what it does now."""
+        """The deciding action, its binding, and the words for its effect now."""
         return self.DECIDES
 
     def how(self) -> Content:
-        """How what is decided is chosen, to stand before what decides it."""
+        """Hints on choosing, shown before the hint of the deciding key."""
         return Content("")
 
     def say(self, text: str, *, bad: bool = True) -> None:

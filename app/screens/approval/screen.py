@@ -93,7 +93,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self.tick()
 
     def on_screen_resume(self) -> None:
-        """What came into the dialog while a panel covered it counts only now; notices would cover it."""
+        """Count lines that came under a panel as seen only now, and clear notices over them."""
         self.app.clear_notifications()
         self._frame.look_again()
 
@@ -193,7 +193,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self.refresh_bindings()
 
     async def _queue(self) -> tuple[dict[str, ApprovalState], dict[str, SessionState]]:
-        """What waits, the most pressing first, and all sessions; nothing if they cannot be had."""
+        """Open requests, the most pressing first, and all sessions; empty if the hub does not answer."""
         try:
             waiting = {request.id: request for request in in_order(await self._hub.approvals())}
             return waiting, {state.id: state for state in await self._hub.sessions()}
@@ -234,7 +234,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
-        """What the keys do, `escape` too."""
+        """Bindings as shown, `escape` included."""
         found = super().active_bindings
         if self._over:
             return once_over(found)
@@ -267,7 +267,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             self.refresh_bindings()
 
     def _all_seen(self) -> bool:
-        """Whether all of the request was on screen. Where it was not, more of it is shown instead."""
+        """Tell whether all of the request was on screen; if not, show more of it."""
         if self._frame.guard.complete:
             return True
         if self._frame.guard.concealed:
@@ -344,7 +344,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self.app.push_screen(GrantScreen(request, self.monotonic, self.quiet), answered)
 
     def _still(self, request: ApprovalState) -> bool:
-        """Whether the dialog is still about the very request that another panel was about."""
+        """Tell whether the dialog still shows the very request that another panel was about."""
         same = (request.id, request.digest) == (self.request.id, self.request.digest)
         return same and not self._over and not self.deciding
 

@@ -1,4 +1,4 @@
-"""A screen that is painted when it has settled, not at every step on the way there.
+"""Screen that is painted when its layout has settled, not at every step on the way there.
 
 Textual lays a new screen out before it has the classes of its size, again with them, and again for each
 pane that then asks for more lines, and paints each of these layouts at once. Here a layout is painted as
@@ -20,7 +20,7 @@ Breakpoints: TypeAlias = list[tuple[int, str]]
 
 
 class SettledScreen(Screen[Answer]):
-    """See the module."""
+    """Screen that paints its layouts like changes of widgets: once no message is left to handle."""
 
     if TYPE_CHECKING:
         app: app_of[App[None]]  # Textual leaves open what an app returns.
@@ -32,7 +32,7 @@ class SettledScreen(Screen[Answer]):
     _painting = False
 
     def on_compose(self) -> None:
-        """The classes of the size are there before anything is laid out."""
+        """Set the classes of the size before anything is laid out."""
         width, height = self.app.size
         for length, breakpoints in (
             (width, self.HORIZONTAL_BREAKPOINTS),

@@ -1,4 +1,4 @@
-"""Panels that decide: their keys sleep after anything new appears, and only a single key stroke counts.
+"""Panels that decide: keys are inert after anything new appears, and only a single key stroke counts.
 
 A key that is held down, or text pasted into a terminal that does not say so, comes as several keys at
 once. Neither is a decision.
@@ -44,7 +44,10 @@ class FollowsRequest(Protocol):
 
 
 class GuardedKeys(Panel[Answer]):
-    """See the module. `monotonic` gives seconds; with `quiet` 0 a key decides at once."""
+    """Panel whose deciding keys are inert for `quiet` seconds after anything new appears.
+
+    `monotonic` gives seconds; with `quiet` 0 a key decides at once.
+    """
 
     def __init__(self, monotonic: Callable[[], float], quiet: float = QUIET) -> None:
         super().__init__()
@@ -88,7 +91,7 @@ class GuardedKeys(Panel[Answer]):
 
     @property
     def flashes(self) -> bool:
-        """Whether a key has just been pressed too early."""
+        """Tell whether a key has just been pressed too early."""
         return self.monotonic() < self._flash_until
 
     def sleep_note(self) -> Content | None:
@@ -98,7 +101,7 @@ class GuardedKeys(Panel[Answer]):
         return Content.styled(f" keys wake in {left:.1f} s ", style) if left > 0 else None
 
     def awake(self) -> bool:
-        """Whether a key decides now. One that comes too early starts the wait anew, so that a key that
+        """Tell whether a key decides now. One that comes too early restarts the wait, so that a key that
         is held down never decides."""
         if self.sleeps_for() <= 0:
             return True
@@ -171,7 +174,7 @@ class GuardedKeys(Panel[Answer]):
         self.interrupted()
 
     def on_paste(self, event: events.Paste) -> None:
-        """What is pasted is no decision."""
+        """Refuse pasted text: it is no decision."""
         event.stop()
         self._stop_coming()
         self.say("What is pasted decides nothing", bad=False)

@@ -84,7 +84,7 @@ def _refusal(app: App[None], active: ActiveBinding) -> str:
 
 
 def _common(active: ActiveBinding) -> bool:
-    """Whether it is what every screen has: what is a screen's own comes first."""
+    """Tell whether every screen has this binding; a screen's own bindings come first."""
     return (active.binding.id or "").startswith(COMMON)
 
 

@@ -1,4 +1,4 @@
-"""What an operator decides at: a hub, their name, and the clocks that times and keys go by."""
+"""Context in which an operator decides: a hub, their name, and the clocks of times and keys."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .guarded_keys import QUIET
 
 @dataclass(frozen=True, slots=True)
 class OperatorContext:
-    """Whatever screen decides is given one.
+    """Hub, operator and clocks, given to every screen that decides.
 
-    `clock` gives the times that ages are counted to, `monotonic` the seconds that keys sleep; see
-    `Wakeful` for `quiet`.
+    `clock` gives the times that ages are counted to, `monotonic` the seconds that keys are inert; see
+    `GuardedKeys` for `quiet`.
     """
 
     hub: HubApi
@@ -29,6 +29,6 @@ class OperatorContext:
 
     @property
     def viewer(self) -> Viewer:
-        """Who is shown requests here, and whether they may be of sessions that they started."""
+        """The operator who views requests here, and whether these may be of their own sessions."""
         policy: object = getattr(self.hub, "policy", None)
         return Viewer(self.operator, isinstance(policy, ApprovalPolicy) and policy.own_approvals)

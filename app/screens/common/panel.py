@@ -1,4 +1,4 @@
-"""What every modal of the console is: a framed panel over the screen, closed by escape."""
+"""Base of every modal of the console: a framed panel over the screen, closed by escape."""
 
 from __future__ import annotations
 

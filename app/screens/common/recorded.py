@@ -1,4 +1,4 @@
-"""What the screens that show recorded sessions have in common: continuing one, and judging its calls."""
+"""Bases of the screens that show recorded sessions: continuing one, and judging its calls."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RecordedScreen(SettledScreen[None], inherit_bindings=False):
         raise NotImplementedError
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """What nothing here can do is not offered."""
+        """Offer only actions that this console can carry out."""
         match action:
             case "continue":
                 return self._goes_on
@@ -69,7 +69,7 @@ class GrowingScreen(RecordedScreen, inherit_bindings=False):
 
     @property
     def known(self) -> int:
-        """How many events of the session are there."""
+        """Number of the session's events that have been read."""
         raise NotImplementedError
 
     @property
@@ -107,5 +107,5 @@ class GrowingScreen(RecordedScreen, inherit_bindings=False):
 
     @on(NotRead)
     def stay(self, message: NotRead) -> None:
-        """What is there stays; why there is no more is said."""
+        """Keep the events that have been read, and notify the operator why no more could be."""
         self.notify(shown(message.error), title="Cannot read it again", severity="error", markup=False)

@@ -1,4 +1,4 @@
-"""What approvals cost people: by rule and by operator, and which rules could ask less."""
+"""Screen of what approvals cost operators: by rule and by operator, and rules that could ask less."""
 
 from __future__ import annotations
 

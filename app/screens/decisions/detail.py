@@ -115,7 +115,7 @@ async def show_decision(
 
 
 async def _said_then(sessions: HistorySource, decision: Decision) -> ExplanationView:
-    """What each net said of the call when it was decided."""
+    """Explanation, net by net, of the call at the moment of its decision."""
     from ..replay.event_detail import said_of
 
     recorded = await sessions.recorded(decision.session)
@@ -184,7 +184,7 @@ def decision_blocks(
 
 
 def change_blocks(decision: Decision, event: JournalEvent, zone: tzinfo | None) -> list[Block]:
-    """What the record says of a change of settings: what, who, why, until when, and what waited."""
+    """Recorded change of settings: what changed, by whom, why, until when, and requests open then."""
     body, look = event.body, VERDICT[decision.verdict]
     facts: list[tuple[str, str, str]] = [
         ("state", ours(f"{look.symbol} {look.word}"), f"bold {look.style}"),

@@ -253,7 +253,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
         detail.update(told, layout=False)
 
     def _summarize(self) -> None:
-        """What enforce would have done where sessions ran in shadow mode."""
+        """Sum up what enforce mode would have done in the sessions that ran in shadow mode."""
         below = self.query_one("#shadow", Static)
         below.display = bool(self._shadow.sessions)
         if below.display:
@@ -376,7 +376,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
             self._narrow(("session", chosen.session), ("verdict", "shadow"), anew=True)
 
     def action_fatigue(self) -> None:
-        """What the approvals among them cost people."""
+        """Open the approval statistics."""
         self.app.push_screen(FatigueScreen(self._source, clock=self._clock, zone=self._zone))
 
     def action_enforce(self) -> None:

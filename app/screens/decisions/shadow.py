@@ -1,4 +1,4 @@
-"""What enforce mode would have stopped, session by session."""
+"""Calls that enforce mode would have stopped, session by session."""
 
 from __future__ import annotations
 

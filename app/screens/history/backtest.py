@@ -133,7 +133,7 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
 
     @property
     def judging(self) -> bool:
-        """Whether calls are being judged."""
+        """Tell whether calls are being judged."""
         return self._work is not None
 
     @property
@@ -151,7 +151,7 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
 
     @property
     def _wanted(self) -> tuple[str, Scope]:
-        """What would be judged now: the rules as they are typed, and the sessions."""
+        """Input of the next backtest: the rules as they are typed, and the sessions."""
         return self.query_one("#rules", Input).value.strip(), self.scope
 
     @on(Choice.Changed)
@@ -161,7 +161,7 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
 
     @on(Input.Changed)
     def tell_state(self) -> None:
-        """What was found before is not taken for what would be found now."""
+        """Show the state, so that earlier findings do not pass for those of the current input."""
         self.query_one("#state", Static).update(self._state())
 
     @on(Input.Submitted)

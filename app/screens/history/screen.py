@@ -38,7 +38,7 @@ EMPTY = "No sessions are recorded yet.\n\nStart one with `interlock demo` or `in
 
 
 def matches(session: SessionSummary, words: str) -> bool:
-    """Whether every word of a filter occurs in what the table knows of the session, in any case."""
+    """Tell whether every word of a filter occurs in the session's columns, ignoring case."""
     said = (session.agent, session.model, session.mode, session.status, session_look(session).word)
     text = " ".join((session.id, *said, origin(session))).casefold()
     return all(word in text for word in words.casefold().split())

@@ -158,7 +158,7 @@ class ProposedChange(Confirm):
 
 
 def waiting_lines(waiting: Iterable[ApprovalState]) -> list[str]:
-    """Which requests a change concerns: they go on waiting, and each is asked anew."""
+    """List the open requests that a change concerns: each is asked again."""
     named = [f"{a.tool} (call {a.call_id}, {a.net})" for a in waiting]
     if not named:
         return ["No request waits in this session."]
@@ -184,7 +184,7 @@ def change_line(change: ChangeState) -> str:
 
 
 def switch_line(what: str, switch: SwitchState) -> str:
-    """What is off, who did it, why and until when, in one line."""
+    """Say in one line what is off, by whom, why and until when."""
     until = "" if switch.until is None else f" until {clock(switch.until)}"
     why = "" if switch.reason is None else f": {switch.reason}"
     return f"{what}{until}, by {', '.join(switch.people)}{why}"

@@ -1,4 +1,4 @@
-"""What the live screen does with requests besides opening them, and with grants.
+"""Actions of the live screen on grants, and on requests besides opening them.
 
 Several requests are marked and decided together, a request gets more time, a grant is revoked. Marks are
 ids: they stay with their requests, whatever the order of the queue.
@@ -80,7 +80,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
             self.refresh_bindings()
 
     def fall_asleep(self) -> None:
-        """What is under the cursor may not be what was."""
+        """Make keys inert for a moment: another request may be under the cursor now."""
         self._arrived = self._desk.monotonic()
 
     def _awake(self) -> bool:
@@ -90,7 +90,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
         return False
 
     def offered(self, action: str) -> bool:
-        """Whether a key of the queue or of the nets does something where the operator is."""
+        """Tell whether a key of the queue or of the nets applies where the focus is."""
         match action:
             case "mark" | "extend":
                 return self._in("waiting") and bool(self._queue)

@@ -35,7 +35,7 @@ class RaisesLimits(Protocol):
 
 
 def has_limit(state: SessionState | None, hub: object) -> bool:
-    """Whether `hub` can raise the limit of a session: it has one, and its loop runs there."""
+    """Tell whether `hub` can raise the limit of a session: it has one, and its agent is hosted there."""
     if state is None or state.max_cost is None or state.kind in ("outside", "flow"):
         return False
     return isinstance(hub, RaisesLimits)

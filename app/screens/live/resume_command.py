@@ -1,4 +1,4 @@
-"""What to type to go on with a session that a console does not go on with."""
+"""Command lines that continue a session which this console cannot continue."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def tell_imported(app: App[None], hub: HubApi, origin: Origin, at: int | None) -
 
 
 def _when(hub: HubApi) -> str:
-    """Where a command that needs the journal is run, and what has to end before."""
+    """Say where to run a command that needs the journal, and what has to end before."""
     ends = f"the server at {hub.elsewhere} has" if hub.elsewhere else "this console has"
     where = f"Run it on that machine, once {ends}" if hub.elsewhere else f"Run it once {ends}"
     return f"{where} ended: a journal has one writer."

@@ -54,7 +54,7 @@ from .queue import QueueScreen
 from .raise_limit import RaiseLimit, has_limit
 from .switch_nets import SwitchNets
 
-# What stands on the frames of the live screen's panes.
+# Titles on the frames of the live screen's panes.
 
 
 def transcript_titles(
@@ -80,7 +80,7 @@ def transcript_titles(
 
 
 def nothing_said(state: SessionState | None, keys: type[DOMNode], *, reading: bool = False) -> str:
-    """What stands in place of a transcript; where no session is live, what leads to those there were.
+    """Text in place of a transcript; where no session is live, it names the key of the history.
 
     While a console is `reading` a server's sessions there may be one that it does not know yet.
     """
@@ -97,7 +97,7 @@ def counted(word: str, number: int, more: str = "") -> str:
 
 
 def _used(state: SessionState, raises: str) -> str:
-    """What the model has read and written so far, once it has, and what that cost.
+    """Tokens that the model has read and written so far, once there are any, and their cost.
 
     A limit comes first: the frame may have no room for all.
     """
@@ -451,7 +451,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self._say.open(state.id, state.agent or state.id)
 
     def _elsewhere(self, state: SessionState) -> bool:
-        """Whether a session cannot be told anything from here; says so."""
+        """Tell whether a session cannot be steered from here, and if so notify the operator."""
         why = not_told(state)
         if why:
             self.notify(why, title="Not from here", markup=False)

@@ -73,7 +73,7 @@ class StartScreen(Panel[Begin | None]):
 
     @property
     def form(self) -> StartForm:
-        """What is typed now."""
+        """The form as it is filled in now."""
         values = {name: self.query_one(f"#start-{name}", Input).value for name, _, _ in FIELDS}
         return StartForm(**values, shadow=self.query_one(Checkbox).value)
 

@@ -124,7 +124,7 @@ class SwitchNets(Panel[None]):
             self._do(self._hub.drop_change(self._session.id, change.id, by=self._operator))
 
     def _proposed(self, key: str | None) -> ChangeState | None:
-        """What is proposed for a net."""
+        """The change that is proposed for a net, if any."""
         changes = self._session.changes.values()
         return next((c for c in changes if key is not None and c.net == key), None)
 

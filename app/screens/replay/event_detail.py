@@ -66,7 +66,7 @@ def recorded_decision(replay: Replay, zone: tzinfo | None = None) -> RecordedDec
 
 
 def said_of(recorded: Sequence[JournalEvent], number: int) -> ExplanationView:
-    """What the nets said of the call that event `number` decides.
+    """Explanation, net by net, of the call that event `number` decides.
 
     Raises `FoldError` and `JournalError` for a session that cannot be folded up to there.
     """

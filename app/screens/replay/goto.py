@@ -1,4 +1,4 @@
-"""Where to go in a replay: an event's number, or a time."""
+"""Jump to a moment of a replay, given as an event's number or a time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TIME = re.compile(
 
 
 class MomentError(ValueError):
-    """What was typed names no event of this session; the message says what would."""
+    """Typed text that names no event of this session; the message says what would."""
 
 
 def find_moment(text: str, recorded: Sequence[JournalEvent], zone: tzinfo | None = None) -> int:
@@ -100,7 +100,7 @@ def span_words(recorded: Sequence[JournalEvent], zone: tzinfo | None = None) -> 
 
 
 def _dated(recorded: Sequence[JournalEvent], zone: tzinfo | None) -> str:
-    """How a time of another day is written, for a session that has several."""
+    """Example of a time on a given day, for a session of several days; empty for one of a single day."""
     first, last = (day(recorded[at].at, zone) for at in (0, -1))
     return "" if first == last else f"{first[5:]} 14:01, "
 

@@ -173,7 +173,7 @@ class ReplayScreen(GrowingScreen, inherit_bindings=False):
         return self.position
 
     def grow(self, ready: Playable) -> None:
-        """What is shown of the moment stays as it is, where the eye is too."""
+        """Take in new events; the position, and what is shown of it, stay as they are."""
         if ready.replay is not None and self._trouble is None:
             self.workers.cancel_group(self, "replay")  # pyright: ignore[reportUnknownMemberType] - any workers
             self._renew(ready)

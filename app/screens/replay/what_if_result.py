@@ -239,7 +239,7 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
         self.query_one(BlockList).say_when_empty(self._silence())
 
     def _silence(self) -> str:
-        """What stands where no call is listed: whether there is none is known when all were judged."""
+        """Text for a list without calls; that none differs is known only when all were judged."""
         if self._found:
             return (
                 f"No call was judged differently. Press {key_of(JudgedScreen, 'judged.only')} to see all."

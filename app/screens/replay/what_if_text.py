@@ -38,7 +38,7 @@ NOW: dict[Outcome, Look] = {"allow": _ALLOWED, "ask": _ASKS, "block": _BLOCKED}
 
 
 def then_look(then: Then | ThenView) -> Look:
-    """What became of a call, in a word."""
+    """Symbol, word and style for the recorded outcome of a call."""
     if then.outcome == "ask" and then.denied:
         return Look("◐", "denied", "$text-warning")
     if then.shadow and then.outcome != "allow":
@@ -95,7 +95,7 @@ def _verdicts(called: Divergence, dim: bool) -> Content:
 
 
 def judged_height(called: Divergence, width: int) -> int:
-    """How many lines `judged_lines` makes."""
+    """Number of lines that `judged_lines` makes."""
     return 1 if width >= WIDE or called.change == "same" else 2
 
 

@@ -54,7 +54,7 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
 
     @dataclass
     class Offered(Message):
-        """What can be chosen is known, or why not all of it."""
+        """The files to choose from have been listed; `trouble` says why some are missing."""
 
         files: list[OfferedFiles]
         trouble: str
@@ -76,7 +76,7 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
 
     @dataclass
     class Looked(Message):
-        """What the files of a view are like now."""
+        """The files of a view have been looked at; `changed` are those that are not as they were read."""
 
         view: RulesView
         changed: tuple[str, ...]
@@ -129,7 +129,7 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
 
     @property
     def view(self) -> RulesView | None:
-        """What is shown."""
+        """The rules on screen, once files have been read."""
         return self._view
 
     def choose(self, session: str | None, files: Sequence[str]) -> None:
@@ -269,7 +269,7 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
             self.post_message(EditChosen(file.path))
 
     def _can_edit(self) -> bool:
-        """Whether there is an editor, and a file that is the operator's own."""
+        """Tell whether there is an editor, and a file that is the operator's own."""
         file = self.query_one(RuleList).file
         return file is not None and not file.library and getattr(self.app, "lends", False)
 

@@ -92,7 +92,7 @@ class AnswerForm(AboutRequest[None]):
             yield Static("", id="said")
 
     def _title(self) -> str:
-        """What is answered, and whose request it is."""
+        """Title of the request, and the agent that makes it."""
         who = clip(name_shown(self.request.agent or self.request.session), 30)
         return f"{clip(shown(self.request.title), 40)} — {who}"
 
@@ -108,7 +108,7 @@ class AnswerForm(AboutRequest[None]):
         self._ask()
 
     def _ask(self) -> None:
-        """What is asked, above the fields."""
+        """Show the question above the fields."""
         rows = asked_lines(self.request, max(20, min(118, self.app.size.width * 9 // 10) - 4))
         if len(rows) > QUESTION:
             rows = [*rows[: QUESTION - 1], Content.styled("│ … the request has all of it", MUTED)]
@@ -120,7 +120,7 @@ class AnswerForm(AboutRequest[None]):
         self.call_after_refresh(self.query_one(FormBody).refit)
 
     def _show_focused(self) -> None:
-        """What is wrong with what was just typed comes into view too."""
+        """Scroll the focused field into view, with the error of what was just typed."""
         editor = self.focused and self.focused.parent
         if isinstance(editor, FieldEditor):
             editor.scroll_visible(animate=False)
@@ -130,13 +130,13 @@ class AnswerForm(AboutRequest[None]):
         return next((each for each in editors if each.problem is not None), editors[0])
 
     def tick(self) -> None:
-        """What the keys do, that they sleep, or that the answer is on its way."""
+        """Show what the keys do, that they are inert, or that the answer is being sent."""
         super().tick()
         if self._sending and self.is_mounted:
             self.query_one(".frame").border_subtitle = Content("sending…")
 
     def how(self) -> Content:
-        """How the field is filled in that is typed in, and how one comes to the next."""
+        """Hints on filling in the focused field and on moving to the next."""
         if self.app.size.width < 80:
             return Content("")
         ways = [f"1-{number} choose"] if (number := self._numbers()) > 1 else []
@@ -145,7 +145,7 @@ class AnswerForm(AboutRequest[None]):
         return Content("".join(f"{each} · " for each in ways))
 
     def _numbers(self) -> int:
-        """How many numbers choose something where the focus is."""
+        """Count of the number keys that choose something in the focused field."""
         editor = self.focused and self.focused.parent
         if not isinstance(self.focused, Numbered) or not isinstance(editor, FieldEditor):
             return 0

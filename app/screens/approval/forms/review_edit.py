@@ -1,4 +1,4 @@
-"""What an edit changes, before it is approved."""
+"""Review of an edit's changes before it is approved."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class ReviewEdit(AboutRequest[bool]):
 
     @property
     def decides(self) -> tuple[str, str, str]:
-        """What the key does: before all was seen, it shows the next page."""
+        """The deciding key; until all was seen, it shows the next page."""
         if self._body.guard.complete:
             return self.DECIDES
         return (*self.DECIDES[:2], f"shows the next page · {self._body.unseen_note}")
