@@ -1,4 +1,4 @@
-"""Phase 2: which question a call still has to ask a person, and what counts as an answer.
+"""Phase 2: the questions about a call that operators still have to answer, and what counts as an answer.
 
 What was approved is what runs: an edit makes it another call, and no answer about the former counts.
 """
@@ -42,7 +42,7 @@ MOST_QUESTIONS = 1_000
 
 @dataclass(slots=True)
 class Asking:
-    """A call that asks: what was answered so far, and which nets had let it pass when it asked.
+    """A call that needs approval: the answers so far, and the nets that let it pass when it was shown.
 
     A net in `passed` that blocks the call afterwards does so because the state changed (G-15). `made` is
     the call as it came, `call` as it is to run. `held` are the questions that were open when it asked,
@@ -80,11 +80,11 @@ class Asking:
 
     @property
     def edit(self) -> ChosenEdit | None:
-        """What a person chose in place of the agent's input."""
+        """The edit of the agent's input; `None` when there is none."""
         return ChosenEdit(self.made.input, self.call.input, self.editor) if self.edited else None
 
     def go_on_from(self, edit: ChosenEdit) -> None:
-        """Take up an edit of this very call that an earlier gate had been told of (G-75)."""
+        """Take up an edit of this very call that an earlier gate had received (G-75)."""
         if same_json(edit.original, self.made.input):
             self._run(own_input(edit.input), edit.by)
 
@@ -125,7 +125,7 @@ class Asking:
         self.approvals = (*self.approvals, _approval(member.key, step.tool, answer))
 
     def _run(self, chosen: Input, by: str | None) -> None:
-        """Make `chosen` what is to run; what was held of another input is judged anew.
+        """Make `chosen` what is to run; what was held of another input is judged again.
 
         What several people were to decide stays with them, whatever one of them makes of the call (G-67).
         Whoever chooses the agent's own input takes the edit back.
@@ -149,7 +149,7 @@ class Asking:
 
 
 def manual_steps(opinions: Iterable[Finding]) -> Iterator[tuple[Member, NetVerdict, Step, Question]]:
-    """Every step that wants a person, in active order, with what is asked."""
+    """Every step that needs approval, in active order, with what is asked."""
     for member, verdict in opinions:
         for step in verdict.steps:
             if step.transition.type == "manual":
@@ -179,12 +179,12 @@ def next_question(
 
 
 def approvers(answer: ApprovalAnswer) -> set[str]:
-    """The different people who are known to stand behind an answer, by their `person_key` (G-77)."""
+    """The different people who are known to have given an answer, by their `person_key` (G-77)."""
     return {person_key(name) for name in (*answer.others, answer.by or "")} - {""}
 
 
 def tokens_wanted(verdict: NetVerdict, tool: str) -> int:
-    """How many people's approvals of a name a net wants for one call."""
+    """Number of people whose approval of a name a net wants for one call."""
     return sum(step.transition.type == "manual" and step.tool == tool for step in verdict.steps)
 
 
@@ -254,7 +254,7 @@ def _checked(answer: object) -> ApprovalAnswer:
 
 
 def _well_formed(answer: ApprovalAnswer) -> bool:
-    """Whether the parts that decide are what they are annotated as."""
+    """Check that the parts that decide have the types of their annotations."""
     others = _untyped(answer.others)
     return (
         isinstance(_untyped(answer.approved), bool)

@@ -1,9 +1,9 @@
-"""Phase 1: what every active net says of a call. Pure; the cost depends on the nets that know the tool.
+"""Phase 1: the verdict of every active net on a call. Pure.
 
-A roster is built when the active set changes. It finds, from the names of a call, the nets that have an
-opinion; all others abstain without being looked at.
+A roster is built when the active set changes. It finds, from the names of a call, the nets that know one
+of them; all others abstain without being looked at, so the cost depends on the nets that know the tool.
 
-Beside the names that nets, maps and the call itself give there are two of the gate's own: `unclear` for a
+Besides the names that nets, maps and the call itself give, the gate has two of its own: `unclear` for a
 call that cannot be read to its end (G-64), `anything-else` for one that nothing active names (G-66).
 """
 
@@ -85,7 +85,7 @@ class _Namesakes:
 
 @dataclass(frozen=True, slots=True)
 class CallbackError:
-    """What a net's callback raised in place of a name, and which callback."""
+    """Exception that a net's callback raised in place of giving a name, and the callback's name."""
 
     callback: str
     problem: Exception
@@ -117,7 +117,7 @@ class _Heard:
 
     @property
     def unlocks(self) -> bool:
-        """Whether the call's success may unlock something: what it does is known, and by its own name."""
+        """True if the call's success may unlock something: what it does is known, and by its own name."""
         return self.unclear is None and not self.alike
 
     @property
@@ -213,7 +213,7 @@ class Roster:
         return Classification((tool,), found) if plain else _sorted_out((tool,), found)
 
     def _stranger_findings(self, call: ToolCall, moment: EvaluationContext) -> Classification:
-        """Those on a call that no active net has an opinion of by its tool's name."""
+        """The findings on a call whose tool's name no active net knows."""
         tool = call.tool_name
         return (
             Classification((tool,), []) if self.is_stranger(tool) else self._named_findings(call, moment)
@@ -244,7 +244,7 @@ class Roster:
         return tuple(name for name in self._folded.get(folded_name(tool), ()) if name != tool)
 
     def _heard(self, call: ToolCall) -> _Heard:
-        """What every function that names calls says of one, and the names that the gate adds."""
+        """Collect the names that every naming function gives a call, and those that the gate adds."""
         tool = call.tool_name
         alike = self._alike(tool)
         heard = _Heard(tool, alike)
@@ -341,7 +341,7 @@ def unlocking_nothing(member: Member, verdict: NetVerdict) -> NetVerdict:
 
 
 def _sorted_out(names: tuple[str, ...], found: list[Finding]) -> Classification:
-    """Opinions here, and there the nets that have none."""
+    """Classification of findings, with those of nets that abstain set apart."""
     for finding in found:
         if finding[1].kind == "abstain":
             break
@@ -359,7 +359,7 @@ def reading_of(call_names: CallNames | None) -> ReadsCalls | None:
 def named(
     call: ToolCall, call_names: CallNames | None, reads: ReadsCalls | None
 ) -> tuple[tuple[str, ...], str | None]:
-    """What a `call_names` function says of a call: its names, and why it is unclear.
+    """The names that a `call_names` function gives a call, and the reason why the call is unclear.
 
     Of one that gives names alone, `unclear` among them says that it is. Raises as `names_of` does.
     """
@@ -373,7 +373,7 @@ def named(
 
 
 def _checked(names: object) -> tuple[str, ...]:
-    """What a callback returned as names, without repetition. Raises `TypeError` for anything else."""
+    """Names that a callback returned, without repetition. Raises `TypeError` for anything else."""
     if isinstance(names, Iterable) and not isinstance(names, str):
         each = tuple(cast("Iterable[object]", names))
         strings = [name for name in each if isinstance(name, str)]
@@ -436,7 +436,7 @@ def classify_nets(
     return roster.verdicts(roster.findings(call.run_by(surroundings.shell), moment))
 
 
-# What the names of a call leave open: whether all of it was read (G-51), and what no map looks at.
+# Completeness of a call's names: whether all of the call was read (G-51), and what no map looks at.
 
 
 class _Inspection(Protocol):
@@ -455,14 +455,14 @@ class _Inspection(Protocol):
 
 @runtime_checkable
 class _Inspects(Protocol):
-    """What names calls and can also say how sure it is; compiled rules bring one."""
+    """A function that names calls and can also say how sure it is; compiled rules bring one."""
 
     def inspect(self, call: ToolCall, /) -> _Inspection: ...
 
 
 @runtime_checkable
 class _ReadsFields(Protocol):
-    """What also knows what its maps read; compiled rules bring one (G-74)."""
+    """One that also knows what its maps read; compiled rules bring one (G-74)."""
 
     @property
     def maps_digest(self) -> str: ...
@@ -500,15 +500,18 @@ class ShellFields:
 
 
 def uninspectable(net: SkillNet, call: ToolCall) -> str | None:
-    """Why a net's names for the call may not be all, `None` when they are. Raises what its names do."""
+    """Reason why a net's names for the call may not be all, `None` when they are.
+
+    Raises what its names do.
+    """
     namer = net.call_names
     return namer.inspect(call).uninspectable if isinstance(namer, _Inspects) else None
 
 
 def exact_only(net: SkillNet, call: ToolCall) -> str | None:
-    """Why calls with the same names may do something else than this one; `None` when names tell all.
+    """Reason why calls with the same names may do something else than this one; `None` if they cannot.
 
-    Who grants calls by their names has to know what else such calls may do. Raises what its names do.
+    A grant by names has to know what else such calls may do. Raises what its names do.
     """
     namer = net.call_names
     if not isinstance(namer, _Inspects):
@@ -540,14 +543,14 @@ def programs(net: SkillNet, call: ToolCall) -> tuple[str, ...]:
 
 
 def maps_digest(nets: Iterable[SkillNet]) -> str:
-    """What sets of nets have in common only when their maps are the same (G-74)."""
+    """Digest of the maps of `nets`, equal for two sets of nets only when their maps are the same (G-74)."""
     namers = {id(net.call_names): net.call_names for net in nets}.values()
     digests = {namer.maps_digest for namer in namers if isinstance(namer, _ReadsFields)}
     return sha256(repr(sorted(digests)).encode()).hexdigest()
 
 
 def marked_commands(net: SkillNet, call: ToolCall) -> tuple[int, tuple[int, ...]]:
-    """How many simple commands a net's names were told by, and the places of those that matter most.
+    """Number of simple commands behind a net's names, and the positions of those that matter most.
 
     These are the ones that a map names, and those whose words are not all known. Raises what its names
     do.

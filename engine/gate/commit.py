@@ -1,4 +1,4 @@
-"""Phases 3 and 4: semantic validators, then firing; and what a result does to deferred transitions.
+"""Phases 3 and 4: semantic validators, then firing; and the effect of results on deferred transitions.
 
 All of it is synchronous: between the last thing a call waits for and its commit nothing else can happen.
 """
@@ -37,9 +37,9 @@ log = logging.getLogger(__name__)
 
 
 class MetaKeeper:
-    """Remembers what of nets changes before the commit, to put it back when the call comes to nothing.
+    """Keeps what changes in nets before the commit, to put it back when the call is not allowed.
 
-    That is `meta`, which callbacks see, and what the time brought about.
+    That is `meta`, which callbacks see, and what timed transitions moved.
     """
 
     def __init__(self) -> None:
@@ -141,9 +141,9 @@ def steps_of(gated: Iterable[Finding], moment: EvaluationContext) -> tuple[Step,
 
 
 class PendingIndex:
-    """Which deferred steps wait for the result of which call, so that a result costs what its own cost.
+    """Index of deferred steps that wait for a result, by call id: a result costs no more than its own.
 
-    What waits is also in the nets' states, under the call's id.
+    Each pending call is also in its net's state, under the same id.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""What a net says of a call, once its condition and the time have had their say.
+"""Verdict of a net on a call under its condition and at a given time.
 
-Names of a call for which a net's condition does not hold are none of its business; where that cannot be
-told, they are.
+A net does not judge the names of a call for which its condition does not hold; where that cannot be
+evaluated, it does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from . import reasons
 from .member import Member
 from .types import NetVerdict
 
-# What a verdict rests on beside the nets: the time, and where the calls run.
+# The evaluation context of verdicts: the time, and where the calls run.
 
 
 class Timekeeper:
@@ -41,7 +41,7 @@ class Timekeeper:
         return self._latest
 
     def begin_at(self, latest: float) -> None:
-        """Let another record's time count, be it earlier; it had come to `latest`."""
+        """Go on from `latest`, the time that another record had come to, even if it is earlier."""
         self._latest = latest
 
 
@@ -65,7 +65,7 @@ class EvaluationContext:
         return self.clock
 
     def since(self, net: SkillNet, marking: Marking, told: Since) -> Since:
-        """When a net's tokens came: as `told`, and those of which it is not told now.
+        """Arrival times of a net's tokens: those in `told`, and now for tokens that it leaves out.
 
         Raises as `Timekeeper.read` does.
         """
@@ -80,7 +80,7 @@ class EvaluationContext:
             self.moved = {**(self.moved or {}), member.key: times}
 
     def aged(self, member: Member) -> Aged:
-        """Where time has brought a net by now; the same answer until `EvaluationContext` ends.
+        """State to which time has brought a net by now, computed once for each `EvaluationContext`.
 
         Raises what the clock raises, and `NetError` for a net that does not come to rest.
         """
@@ -94,16 +94,16 @@ class EvaluationContext:
         return found
 
     def marking(self, member: Member) -> Marking:
-        """Where the net stands by now. Raises as `aged` does."""
+        """Marking of the net by now. Raises as `aged` does."""
         return self.aged(member).marking if member.net.timed else member.state.marking
 
 
 def under_condition(
     net: SkillNet, names: Sequence[str], call: ToolCall, around: Surroundings
 ) -> tuple[tuple[str, ...], str | None]:
-    """Those of a call's names that the net judges, and what is to be said of its condition.
+    """Those of a call's names that the net judges, and a note on its condition.
 
-    That is `None` where the condition holds or is not asked. Raises what a matcher raises.
+    The note is `None` where the condition holds or is not asked. Raises what a matcher raises.
     """
     condition = net.condition
     if condition is None or not any(name in net.governs for name in names):
@@ -122,7 +122,7 @@ def under_condition(
 def apply_condition(
     member: Member, names: Sequence[str], call: ToolCall, moment: EvaluationContext
 ) -> NetVerdict:
-    """The net's verdict. What it cannot judge, it blocks (G-59)."""
+    """The net's verdict; it blocks what it cannot judge (G-59)."""
     if member.plain:
         return member.verdict(names)
     try:

@@ -1,8 +1,8 @@
 """Calls that compete for the same tokens while people are asked about them (G-68).
 
-A call that asks has a claim to the tokens it would take, from its first question to its decision. Claims
-stand in the order in which they were made. A call waits only for claims made before its own, and only
-where they would block it, so some call can always be asked about: the first of those that wait.
+A call that needs approval has a claim to the tokens it would take, from its first question to its
+decision. Claims keep the order in which they were made. A call waits only for claims made before its own,
+and only where they would block it, so some call can always be asked about: the first of those that wait.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _asking: ContextVar[tuple[Claim, ...]] = ContextVar("calls that are being asked 
 
 @contextmanager
 def asking_about(claim: Claim | None) -> Generator[None]:
-    """While `claim`'s call is asked about: calls made from in here wait for no other.
+    """Mark `claim`'s call as asked about: calls made inside this context wait for no other.
 
-    What asks may need their answers, and then the calls would wait for each other for ever.
+    The code that asks may need their results, and then the calls would wait for each other for ever.
     """
     if claim is None:
         yield
@@ -78,8 +78,8 @@ class Claims:
     def enter(self, call: ToolCall, roster: Roster, moment: EvaluationContext) -> tuple[str, ...]:
         """Claim what `call` would take, and give the ids of the calls it has to wait for.
 
-        A claim that the call has already stands where it stood, unless a person has edited the call: one
-        that is another by now comes last.
+        A claim that the call has already keeps its position, unless a person has edited the call: an
+        edited call comes last.
         """
         call_id = call.tool_call_id
         claim = self._claims.get(call_id)
@@ -95,20 +95,20 @@ class Claims:
         return self._claims.get(call_id)
 
     def leave(self, call_id: str) -> None:
-        """End a call's claim, if it has one; whoever waits looks again."""
+        """End a call's claim, if it has one, and have all waiters look again."""
         claim = self._claims.pop(call_id, None)
         if claim is not None:
             claim.is_open = False
             self.wake()
 
     def wake(self) -> None:
-        """Have everybody who waits look again."""
+        """Have all waiters look again."""
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
             waiter()
 
     def wait(self) -> Awaitable[None]:
-        """What is done once `wake` is called; counts from now, not from when it is awaited."""
+        """Awaitable that is done once `wake` is called; counts from now, not from when it is awaited."""
         # Imported here: a gate that makes nobody wait never needs an event loop.
         import asyncio
 
@@ -134,13 +134,13 @@ class Claims:
 
 
 class Turn:
-    """What a call waits for where no event loop runs: whoever drives its coroutine is given this."""
+    """Awaitable of a call that waits where no event loop runs; it is given to the coroutine's driver."""
 
     def __init__(self) -> None:
         self._event = Event()
 
     def come(self) -> None:
-        """Let who waits go on."""
+        """Let the waiter go on."""
         self._event.set()
 
     def wait(self) -> None:

@@ -1,7 +1,7 @@
-"""Why a call would pass, ask or be blocked, and what would have to happen first (G-10, G-60).
+"""Reasons why a call would pass, need approval or be blocked, and what has to happen first (G-10, G-60).
 
 Pure: nothing is asked, fired or recorded. Verdicts use all names of the call, as the gate does (G-50);
-the way to it is proved for all active nets together, from where they stand now.
+the way to it is proved for all active nets together, from their present markings.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..verify import Answer
 
 
-# How a gate describes itself: one status line a net for people, a short account for the model.
+# A gate's description of itself: one status line a net for people, a short account for the model.
 
 
 def status_lines(
@@ -49,7 +49,7 @@ def status_lines(
 
 
 def marking_by_now(member: Member, moment: EvaluationContext) -> Marking:
-    """Where time has brought a net; where it was left when that cannot be told."""
+    """Marking to which time has brought a net; its last one when that cannot be computed."""
     try:
         return moment.marking(member)
     except Exception:
@@ -58,7 +58,7 @@ def marking_by_now(member: Member, moment: EvaluationContext) -> Marking:
 
 
 def system_prompt(active: Iterable[Member], moment: EvaluationContext) -> str:
-    """What each active net lets the model do now (G-24)."""
+    """Account for the model of what each active net lets it do now (G-24)."""
     sections = "\n\n".join(_section(member, moment) for member in active)
     return f"## Active Petri Nets (composed)\n{sections}"
 
@@ -90,8 +90,8 @@ OUTSIDE = "(A call is outside a rule when its input does not meet the rule's con
 class NetExplanation:
     """One active net: its verdict on the call, its marking, and the rule it was made of, if any.
 
-    `where` is the rule's `file:line`. `asks` says that the net asks a person. `condition` is the net's,
-    where it is asked of the call.
+    `where` is the rule's `file:line`. `asks` says that the call needs approval by this net. `condition`
+    is the net's, where it is asked of the call.
     """
 
     net: str
@@ -111,7 +111,7 @@ class NetExplanation:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What the active nets would do with `call` now, net by net in order of activation.
+    """Outcome of `call` under the active nets now, net by net in order of activation.
 
     `outcome` is what enforce mode does where people can be asked. `way` is `None` for a call that is
     allowed; otherwise the shortest sequence of calls after which it passes, itself last, approvals
@@ -132,9 +132,9 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a gate's nets say of a call and where they stand, taken at one moment.
+    """Verdicts of a gate's nets on a call and their markings, taken at one moment.
 
-    `asks` says that a person would be asked what none of the grants in `granted` answers.
+    `asks` says that the call needs approval that none of the grants in `granted` gives.
     """
 
     call: ToolCall
@@ -205,8 +205,8 @@ def _way(seen: Sight) -> Answer:
             if not isinstance(known_by, CallbackError)
         }
     except Exception:
-        # As for a callback that fails: the gate blocks in that net's name, and what would mend it no
-        # net can tell.
+        # As for a callback that fails: the gate blocks in that net's name, and no net can tell what
+        # would mend it.
         return Unknown()
     if len(names) < len(nets):
         return Unknown()
@@ -237,7 +237,7 @@ def with_way(
 
 
 def _in_words(explained: Explanation) -> str | None:
-    """How a blocked call comes to be allowed, for the model; `None` where that would add nothing.
+    """Sentence for the model about the way to a blocked call; `None` where that would add nothing.
 
     A `block` rule's reason already says that nothing helps.
     """

@@ -44,14 +44,14 @@ from .types import (
     Waits,
 )
 
-# From what a gate is given to nets under keys.
+# Conversion of what a gate is given to nets under keys.
 
 
 Nets: TypeAlias = Iterable[SkillNet] | Mapping[str, SkillNet]
 
 
 def either(nets: Nets | None, registry: Mapping[str, SkillNet] | None) -> Nets:
-    """Whichever there is. Raises `NetError` when both or neither are given."""
+    """The one that is given. Raises `NetError` when both or neither are."""
     chosen = registry if nets is None else nets
     if chosen is None or (nets is not None and registry is not None):
         raise NetError("Give either a list of nets or a registry")
@@ -160,7 +160,7 @@ class GateManager:
 
     @property
     def surroundings(self) -> Surroundings:
-        """Where the calls run, for conditions on paths."""
+        """The surroundings in which calls run, for conditions on paths."""
         return self._time.around
 
     @surroundings.setter
@@ -185,7 +185,7 @@ class GateManager:
     # Calls and results
 
     def classify(self, call: ToolCall) -> list[NetVerdict]:
-        """What each active net says of `call` now (G-10). Changes nothing and asks nobody."""
+        """Verdict of each active net on `call` now (G-10). Changes nothing and asks no operator."""
         with self._lock:
             moment = self._time.moment()
             return self._roster.verdicts(self._roster.findings(call.run_by(moment.around.shell), moment))
@@ -204,11 +204,11 @@ class GateManager:
         return explain(seen)
 
     async def handle_tool_call(self, call: ToolCall, ctx: GateContext = _NOBODY) -> GateDecision:
-        """Take a call through the four phases; waits where a person is asked.
+        """Take a call through the four phases; waits where it needs approval.
 
         Of calls that compete for the last tokens of a net only as many are asked about as there are
-        tokens; the others wait (G-68). A call for which nobody is asked waits for none: it takes what
-        there is, and who is asked about meanwhile may find it gone (G-15).
+        tokens; the others wait (G-68). A call that needs no approval waits for none: it takes what there
+        is, and a call that is asked about meanwhile may find it gone (G-15).
 
         Never raises for what a net or a callback does: that blocks. Cancelling it while a person is
         asked, or while it waits for another, withdraws the call, and nothing has fired.
@@ -230,10 +230,10 @@ class GateManager:
         return decision
 
     def pass_at_once(self, call: ToolCall) -> GateDecision | None:
-        """What `handle_tool_call` says of a call that every net lets pass without asking anybody.
+        """Decision of `handle_tool_call` on a call that every net lets pass without approval.
 
-        `None` for any other, and then nothing has happened. For who judges many calls outside of an
-        event loop: a coroutine for each doubles what it takes.
+        `None` for any other, and then nothing has happened. For judging many calls outside of an event
+        loop: a coroutine for each doubles the time.
         """
         if self._recorder is not None or self._on_decision is not None:
             return None
@@ -267,7 +267,7 @@ class GateManager:
     ) -> GateDecision:
         """The decision once people have answered and it is recorded.
 
-        Then the call's id is released, and those go on that wait for what it might have taken.
+        Then the call's id is released, and calls that wait for what it might have taken go on.
         """
         asks = isinstance(reached, phases.PendingQuestion)
         try:
@@ -288,10 +288,10 @@ class GateManager:
     async def _in_turn(
         self, asked: phases.PendingQuestion, waits: Waits | None
     ) -> GateDecision | phases.PendingQuestion:
-        """What becomes of a call once nobody is asked, or is to be, about a call that competes (G-68).
+        """Wait until no competing call is asked about or is to be; then the question, or a block (G-68).
 
-        Where such a call has taken what this one needs, this one is blocked in the net's own words: it
-        has not been asked about.
+        Where such a call has taken what this one needs, this one is blocked in the net's own words, since
+        it has not been asked about.
         """
         asking, confirm = asked.asking, asked.confirm
         while True:
@@ -321,7 +321,7 @@ class GateManager:
             asked = reached
 
     def _again(self, asking: Asking, confirm: Confirm) -> GateDecision | phases.PendingQuestion:
-        """As far as a call goes that has been judged before."""
+        """Advance a call that has been judged before."""
         reached = self._advance(asking.call, confirm, asking)
         if self._explain_blocks and isinstance(reached, GateDecision):
             reached = self._explained(reached)
@@ -330,7 +330,7 @@ class GateManager:
     def _advance(
         self, call: ToolCall, confirm: Confirm | None, asking: Asking | None = None
     ) -> GateDecision | phases.PendingQuestion:
-        """As far as the call goes without waiting, from the start or after an answer."""
+        """Take the call as far as it goes without waiting, from the start or after an answer."""
         tool_call_id, roster, pending = call.tool_call_id, self._roster, self._pending
         if self._recorder is not None and self._recorder.broken is not None:
             return phases.refusal(call, self._recorder.broken)
@@ -379,7 +379,7 @@ class GateManager:
                 return reasons.gate_failed(problem)
 
     def concerned(self, call: ToolCall, keys: Iterable[str]) -> tuple[str, ...]:
-        """Which of these nets, active or not, would block `call` or ask a person about it now.
+        """Those of these nets, active or not, that would block `call` or want approval for it now.
 
         What cannot be judged counts among them.
         """
@@ -405,9 +405,9 @@ class GateManager:
         questions: Mapping[str, Sequence[OpenQuestion]],
         edits: Mapping[str, ChosenEdit] = MappingProxyType({}),
     ) -> None:
-        """Have calls of these ids wait for a person, whatever the nets and the mode are now (G-67).
+        """Have calls of these ids need approval, whatever the nets and the mode are now (G-67).
 
-        What people had chosen for them in `edits`, by id, is what they are asked about (G-75).
+        `edits`, by id, are the inputs that people had chosen for them and are asked about (G-75).
 
         Counts for the next call of each id, if it is one of the same tool. Raises `NetError` for a net
         that does not come to rest.
@@ -417,7 +417,7 @@ class GateManager:
             self._edits.update(edits)
 
     def _asking_about(self, call: ToolCall) -> Asking | None:
-        """A call of which an earlier gate had asked, with its questions; `None` for any other."""
+        """A call about which an earlier gate had asked, with its questions; `None` for any other."""
         questions = [q for q in self._owed.get(call.tool_call_id, ()) if q.called == call.tool_name]
         if not questions:
             return None
@@ -539,7 +539,7 @@ class GateManager:
             return ToggleResult(True, f"Activated '{name}'")
 
     def loses_to(self, name: str, returning: Iterable[str] = ()) -> tuple[str, ...]:
-        """The nets that have no say in some calls any more once the net `name` is on, too (G-66).
+        """The nets that no longer judge some calls once the net `name` is on, too (G-66).
 
         These are nets on `anything-else`, and on names that fold to one of its names.
 
@@ -575,13 +575,14 @@ class GateManager:
         revoked: Container[str] = (),
         latest: float | None = None,
     ) -> None:
-        """Put the gate where a record says it is; what is left out stays as it was (G-63).
+        """Restore markings, pending transitions, active nets, mode and grants from a record (G-63).
 
-        `pending` gives net, transition, tool and call of every deferred transition that waits, oldest
-        first, and replaces those there are. `grants` are all that were ever given and replace those there
-        are; `revoked` are keys of those among them that answer nothing any more. `markings` and `since`,
-        when tokens came to places where they age, are of nets and grants alike; in a net that is placed
-        without `since` they count from now, and now is never before `latest`, `-inf` for another record.
+        What is left out is unchanged. `pending` gives net, transition, tool and call of every deferred
+        transition that waits, oldest first, and replaces those there are. `grants` are all that were ever
+        given and replace those there are; `revoked` are keys of those among them that answer nothing any
+        more. `markings` and `since`, when tokens came to places where they age, are of nets and grants
+        alike; in a net that is placed without `since` they count from now, and now is never before
+        `latest`, `-inf` for another record.
         Ends the refusing after a decision that could not be recorded. Raises `NetError` for a net, place
         or transition that is not here, and for a grant that expires without `since`; it then changes
         nothing.
@@ -621,7 +622,7 @@ class GateManager:
             raise NetError(f"Unknown nets in active: {names}. Available: {', '.join(self._members)}")
         return Roster(self._members[key] for key in keys)
 
-    # What it says of itself
+    # Descriptions
 
     def get_active_nets(self) -> list[ActiveNet]:
         """The active nets in order of activation."""

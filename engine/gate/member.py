@@ -1,4 +1,4 @@
-"""One net with its state inside a gate, and what each tool name leads to in it.
+"""One net with its state inside a gate, and its verdicts on each tool name.
 
 A net's verdicts on one name are few and never change, so they are made once: classifying then looks one
 up by the marking and allocates nothing.
@@ -18,7 +18,7 @@ from .types import NetVerdict, Step
 
 @dataclass(frozen=True, slots=True)
 class KnownTool:
-    """A name a net has an opinion on: free, or covered by transitions in definition order.
+    """A name that a net knows: free, or covered by transitions in definition order.
 
     `consults` says whether more than one look at the marking may count: a person, a validator, the time,
     a condition, or transitions that lead on to others.
@@ -44,7 +44,7 @@ class KnownTool:
         return None
 
     def _chained(self, marking: Marking, first: NetVerdict) -> NetVerdict | None:
-        """With all the transitions that follow a partial one, which alone lets nothing pass."""
+        """Verdict with all the transitions that follow a partial one, which alone lets nothing pass."""
         transitions = chain(self.net, marking, [t for t, _ in self.gated])
         if transitions is None:
             return None
@@ -54,7 +54,7 @@ class KnownTool:
 
 @dataclass(slots=True)
 class Member:
-    """A net that a gate holds under `key`; `order` is its place among the active ones.
+    """A net that a gate holds under `key`; `order` is its position among the active ones.
 
     `plain` ones have a verdict on every call by its names alone, whatever its input and the time.
     """
@@ -87,7 +87,7 @@ class Member:
         return KnownTool(self.net, free, gated, blocked, consults)
 
     def question(self, tool: str) -> Question:
-        """What the net asks a person about a name."""
+        """Question that the net asks a person about a name."""
         asked = self._questions.get(tool)
         if asked is None:
             asked = self._questions[tool] = question_of(self.key, self.net, tool)
@@ -101,7 +101,7 @@ class Member:
         return NetVerdict(self.key, "abstain", tool, rule=self.net.rule)
 
     def verdict(self, names: Sequence[str], marking: Marking | None = None) -> NetVerdict:
-        """What the net says of a call that goes by all of `names` (G-10, G-50).
+        """Verdict of the net on a call that goes by all of `names` (G-10, G-50).
 
         Names are taken in order and together: what an earlier one fires at once is spent for a later
         one. Blocked if any name is blocked, else gated if any is gated, else free, else abstain. It is

@@ -29,10 +29,10 @@ def named_tools(net: SkillNet) -> frozenset[str] | None:
 
 
 def takes_from(net: SkillNet, other: SkillNet, active: Iterable[SkillNet]) -> bool:
-    """Tell whether `net`, beside those `active`, lets calls pass with less than `other` asks for them.
+    """Tell whether `net`, besides those `active`, lets calls pass with less than `other` asks for them.
 
-    A rule does not that blocks all it names, or asks about it on terms as strict as the other's. What
-    such a rule names counts as the other's still: it may be switched off.
+    A rule that blocks all it names does not, nor one that asks about it on terms as strict as the
+    other's. What such a rule names counts as the other's still: it may be switched off.
     """
     judged = known_names(other)
     folded = {folded_name(name) for name in judged}

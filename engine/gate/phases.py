@@ -25,7 +25,7 @@ from .types import ApprovalRequest, Confirm, GateDecision, Mode, NetVerdict, Out
 
 @frozen
 class GateSnapshot:
-    """What a call meets: the active nets, what is pending, the grants, and the moment."""
+    """State of a gate for one call: active nets, pending transitions, grants and evaluation context."""
 
     roster: Roster
     pending: PendingIndex
@@ -52,7 +52,7 @@ class PendingQuestion:
 
 @frozen
 class _Case:
-    """A call whose nets have been heard, on its way to a decision."""
+    """A call with its classification, on its way to a decision."""
 
     call: ToolCall
     findings: Classification
@@ -100,7 +100,7 @@ _question = maker(PendingQuestion)
 def enforce(
     call: ToolCall, confirm: Confirm | None, here: GateSnapshot, asking: Asking | None = None
 ) -> GateDecision | PendingQuestion:
-    """Decide and commit, or say whom to ask what (G-11, G-13 … G-15, G-58).
+    """Decide and commit, or give the question that has to be answered first (G-11, G-13 … G-15, G-58).
 
     Called again with `asking` after every answer: the nets active then are asked about the call as it
     is then, and what a person was to answer before is still asked, also where its net is off by now or
@@ -222,7 +222,7 @@ def _asked(
 def unasked_for(
     member: Member, verdict: NetVerdict, step: Step, confirm: Confirm | None, asking: Asking | None
 ) -> Finding | None:
-    """The verdict against a call that wants a person whom nobody can ask, or will ask any more."""
+    """The verdict against a call that needs approval where no one can be asked, or was too often."""
     if asking is not None and asking.questions >= MOST_QUESTIONS:
         return member, member.blocked(step.tool, reasons.never_decided(step.tool))
     if confirm is not None:
@@ -234,7 +234,7 @@ def unasked_for(
 
 
 def _commit(gated: Sequence[Finding], call: ToolCall, here: GateSnapshot) -> Finding | None:
-    """Phases 3 and 4 of `gated` together: what is against it, and then nothing has happened."""
+    """Phases 3 and 4 of `gated` together: the finding against it, and then nothing has happened."""
     for member, _ in gated:
         if member.net.timed or member.net.validate_tool_call is not None:
             break
@@ -304,7 +304,7 @@ def _since_asking(asking: Asking | None, blocked: Finding) -> Finding:
 def shadow(
     call: ToolCall, confirm: Confirm | None, here: GateSnapshot, asking: Asking | None = None
 ) -> GateDecision:
-    """What `enforce` would do, without asking; the nets move as if the call had been allowed (G-57).
+    """Decision that `enforce` would make, without asking; the nets move as if it were allow (G-57).
 
     A net that would have blocked stays where it is. Every other gated net fires, manual transitions
     included; a grant is used where the net did that it answers.
@@ -352,5 +352,5 @@ def refused(asked: PendingQuestion, reason: str) -> GateDecision:
 
 
 def refusal(call: ToolCall, reason: str, mode: Mode = "enforce") -> GateDecision:
-    """The gate's own no, in no net's name."""
+    """A block by the gate itself, in no net's name."""
     return GateDecision(call, "block", mode, reason, names=(call.tool_name,))

@@ -16,7 +16,7 @@ UNREAD = "it could not be read to its end"
 
 
 def unavailable(net: SkillNet, tool: str) -> str:
-    """Why `net` does not let `tool` pass now: in its rule's words, or plainly for a hand-built net."""
+    """Reason why `net` does not let `tool` pass now, in its rule's words where it has a rule."""
     rule = net.rule
     where = "" if rule is None or rule.when is None else f" when {written(rule.when)}"
     match rule:
@@ -42,12 +42,12 @@ def reserved(reason: str, name: str, tool: str, unclear: str | None) -> str:
 
 
 def requires_approval(tool: str) -> str:
-    """There is nobody to ask."""
+    """The call needs approval, and no one can be asked."""
     return f"{tool} requires human approval."
 
 
 def applying(reason: str, note: str) -> str:
-    """A reason of a rule whose condition could not be told, and applies for that."""
+    """A reason of a rule that applies because its condition could not be evaluated."""
     return f"{reason.removesuffix('.')} (it applies because {note})."
 
 
@@ -86,19 +86,19 @@ def no_grant(tool: str, why: str) -> str:
 
 
 def never_decided(tool: str) -> str:
-    """The question came back again and again without an answer that stood."""
+    """The question was repeated too often without a lasting answer."""
     return f"{tool} was asked about too often without a decision."
 
 
 def rejected(tool: str, reason: str | None) -> str:
-    """A person said no."""
+    """An operator denied the call."""
     if reason:
         return f"{tool} was rejected by human review: {reason}"
     return f"{tool} was rejected by human review."
 
 
 def unasked(tool: str, reason: str | None) -> str:
-    """Nobody could be asked."""
+    """No operator could be asked."""
     return f"Nobody was asked about {tool}: {reason or 'that was not possible'}."
 
 
@@ -126,5 +126,5 @@ def unrecorded(problem: object) -> str:
 
 
 def gate_failed(problem: BaseException) -> str:
-    """Something broke that no rule foresees; what the gate cannot judge does not run."""
+    """The gate itself failed; what it cannot judge does not run."""
     return f"The gate failed: {type(problem).__name__}: {problem}"

@@ -24,7 +24,7 @@ MOST_USES = 1_000_000
 
 @frozen
 class ToolResult:
-    """How a call ended. `is_error` keeps its deferred transitions from firing.
+    """Result of a call. `is_error` keeps its deferred transitions from firing.
 
     `undo` are steps of the call to take back, since its tool certainly never started.
     """
@@ -50,7 +50,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class NetVerdict:
-    """What one net says of a call (G-10). `steps` are the gated ones; `tool` is the name that decided.
+    """Verdict of one net on a call (G-10). `steps` are the gated ones; `tool` is the name that decided.
 
     `note` is about the net's condition: that it does not hold, for a net that therefore abstains, or why
     that cannot be told, for one that therefore applies.
@@ -104,7 +104,7 @@ class ApprovalRequest:
 
     @property
     def people(self) -> int:
-        """How many different people must approve."""
+        """Number of different people who must approve."""
         return max(self.tokens, self.rule.people if isinstance(self.rule, ApprovalRule) else 1)
 
     @property
@@ -114,14 +114,14 @@ class ApprovalRequest:
 
     @property
     def risk(self) -> Risk | None:
-        """What the rule calls the risk; `None` when it says nothing."""
+        """Risk as the rule states it; `None` when it says nothing."""
         return self.rule.risk if isinstance(self.rule, ApprovalRule) else None
 
     @property
     def may_grant(self) -> bool:
-        """Whether the answer may let later calls pass as well.
+        """True if the answer may let later calls pass as well.
 
-        For some calls even so only with the same input: see `inspecting.exact_only`.
+        For some calls even so only with the same input: see `classify.exact_only`.
         """
         return self.people == 1 and not (isinstance(self.rule, ApprovalRule) and not self.rule.grants)
 
@@ -151,7 +151,7 @@ class OpenQuestion:
 
 @dataclass(frozen=True, slots=True)
 class GrantTerms:
-    """What an answer lets pass from now on, beside the call it is about.
+    """Terms on which an answer lets later calls pass, besides the call it is about.
 
     Calls of the same tool with the same set of names, the same values in the fields that no map reads
     and no other programs, or only those with equal input; as many `uses` and for as many `seconds` as it
@@ -178,12 +178,12 @@ class GrantTerms:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalAnswer:
-    """A person's answer. `input` replaces the call's input; the edited call is classified anew.
+    """A person's answer. `input` replaces the call's input; the edited call is classified again.
 
     `others` approved the very same before `by` did, where several must. `grant` lets later calls pass
     as well. With `again` what was shown is void, and the approvals with it: the call is classified from
     the start, with the `input` that `by` has chosen, else with what a person had chosen before (G-75).
-    Without `asked` it is a refusal for whose `reason` nobody was asked.
+    Without `asked` it is a refusal that was given, for `reason`, without asking an operator.
     """
 
     approved: bool
@@ -214,7 +214,7 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class GateContext:
-    """How a call may ask a person; without `confirm` manual transitions block (G-13).
+    """Callbacks for asking operators about a call; without `confirm` manual transitions block (G-13).
 
     `waits` is awaited when the call has to wait until other calls are decided before anybody is asked
     about it (G-68), with their ids, and without any each time it is judged again.
@@ -226,7 +226,7 @@ class GateContext:
 
 @frozen
 class GateDecision:
-    """What the nets decided about one call.
+    """Decision of the gate on one call.
 
     `outcome` is what enforce mode does: `allow`, `block`, or in shadow mode `ask`. `block` says whether
     the call must not run: never in shadow mode, where `outcome` still tells what enforce would have
@@ -263,7 +263,7 @@ class GateDecision:
 
 @frozen
 class ResultRecord:
-    """What a result did: deferred transitions that fired, those that were dropped, or an anomaly.
+    """Effect of a result: deferred transitions that fired, those that were dropped, or an anomaly.
 
     An anomaly (a result that names another tool than its call, G-53) changes nothing and is kept for
     the record. `undone` are steps taken back, last first, of a call that never ran; `arrived` says by net
@@ -303,16 +303,16 @@ RecordDecision: TypeAlias = Callable[[ToolCall, GateDecision], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class ToggleResult:
-    """Whether switching a net on or off worked, and the sentence that says so (G-20, G-21)."""
+    """Outcome of switching a net on or off, and the sentence that says so (G-20, G-21)."""
 
     ok: bool
     message: str
 
 
 class CallGate(Protocol):
-    """What a session's loop asks before a call and tells after it.
+    """Gate that a session's loop asks before each call and informs after it.
 
-    `decide` waits for a person where the nets want one; cancelling it withdraws the question. It never
+    `decide` waits where the call needs approval; cancelling it withdraws the question. It never
     raises anything else: what goes wrong inside comes back as a block. `settle` is awaited before the
     model sees the result; `output` is the tool's text, `seconds` how long it ran.
     """
@@ -322,7 +322,7 @@ class CallGate(Protocol):
     async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord: ...
 
 
-# What wrapped tools raise.
+# Errors of wrapped tools.
 
 
 class ToolCallBlockedError(Exception):

@@ -1,4 +1,4 @@
-"""Grants: what a person lets pass from now on, as a small net whose tokens are the uses left.
+"""Grants: answers to later calls of the same kind, as small nets whose tokens are the uses left.
 
 A grant answers one net's question in a person's place, always for something that was shown: one tool's
 calls by one set of names, alike in every field that no map reads, or one exact input (G-74).
@@ -16,7 +16,7 @@ from ...net.net import Input, SkillNet, ToolCall, Transition, define_skill_net
 from ..types import GrantTerms
 
 Question: TypeAlias = tuple[object, ...]
-"""What is asked; equal questions are answered together. See `question_of`."""
+"""Identity of a question; equal questions are answered together. See `question_of`."""
 
 GRANTED = "granted"
 
@@ -45,7 +45,7 @@ class Grant:
 
 
 def question_of(key: str, net: SkillNet, tool: str) -> Question:
-    """What is asked: identical rules ask the same question, wherever they stand (G-43).
+    """Question of a net about a name: identical rules ask the same, wherever they are written (G-43).
 
     Conditions count as they are written.
     """
@@ -57,7 +57,7 @@ def question_of(key: str, net: SkillNet, tool: str) -> Question:
 
 
 def from_subagent(call: ToolCall) -> bool:
-    """Whether a subagent made a call: the gate knows such a one by its session's id before its own."""
+    """Tell whether a subagent made a call: its id in the gate begins with the subagent's session id."""
     return "/" in call.tool_call_id
 
 

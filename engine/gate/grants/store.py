@@ -1,4 +1,4 @@
-"""The grants of one session: which of them answers a question now, and how one comes about.
+"""The grants of one session: giving them, and finding the one that answers a question now.
 
 A grant's use is a step like any other: it is committed with the call's, all or none.
 """
@@ -94,7 +94,7 @@ class Granted:
     def replaced(self, grants: Iterable[Grant] | None, revoked: Container[str]) -> Granted:
         """Those of `grants` that were not revoked in place of these, whose keys stay used.
 
-        Where they stand is told afterwards. Raises `NetError` for a key that is none or is there twice.
+        Markings are restored afterwards. Raises `NetError` for a key that is none or is there twice.
         """
         if grants is None:
             return self
@@ -108,7 +108,7 @@ class Granted:
         return held
 
     def check_times(self, places: Mapping[str, RestoredNet]) -> None:
-        """Raises `NetError` when one that expires is to stand anywhere without a time."""
+        """Raises `NetError` when a grant that expires is to be restored without a time."""
         for key, member in self.members.items():
             place = places.get(key)
             if place is not None:
@@ -117,7 +117,7 @@ class Granted:
                 _check_times(key, member.net, member.state.marking, member.state.since)
 
     def drop(self, key: str) -> Grant | None:
-        """Have a grant no more, and give it; `None` when there is none."""
+        """Remove a grant and return it; `None` when there is none."""
         self.members.pop(key, None)
         return self.grants.pop(key, None)
 
@@ -178,7 +178,7 @@ class Granted:
         try:
             marking = moment.marking(member)
         except Exception:
-            # What cannot be told to be over yet answers nothing.
+            # A grant of which it is unknown whether it is over answers nothing.
             log.exception("Grant '%s' cannot be used", key)
             return None
         use = member.net.transitions[0]
@@ -198,7 +198,7 @@ class Granted:
     ) -> Finding | None:
         """The first grant that cannot be given for this call, as a verdict against the call.
 
-        What a person approved under terms that cannot be is not what runs. Reads the clock where `give`
+        A call that was approved under terms that cannot hold does not run. Reads the clock where `give`
         will need it: after the commit it could not fail any more. Raises what the clock raises.
         """
         for gift in giving:
@@ -224,7 +224,7 @@ class Granted:
         call: ToolCall,
         moment: EvaluationContext,
     ) -> tuple[str, ...]:
-        """Have the grants that came with the answers about a call that is now committed; their keys."""
+        """Add the grants that came with the answers about a call that is now committed; their keys."""
         given: list[str] = []
         for gift in giving:
             key = grant_key(self._last + 1)
@@ -258,7 +258,7 @@ def giving(asking: Asking | None, findings: Classification) -> list[Giving]:
 
 
 def refusal(net: SkillNet, people: int) -> str | None:
-    """Why no grant may answer what a net asks of `people`; `None` when one may."""
+    """Reason why no grant may answer what a net asks of `people`; `None` when one may."""
     rule = net.rule
     if isinstance(rule, ApprovalRule):
         people = max(people, rule.people)
@@ -309,7 +309,7 @@ def _differing(one: Input, other: Input) -> list[str]:
 
 
 def _exact_only(net: SkillNet, call: ToolCall) -> str | None:
-    """Why only the exact input of a call can be granted; what cannot be told is a reason, too."""
+    """Reason why only the exact input of a call can be granted; a failed inspection is one, too."""
     try:
         why = exact_only(net, call)
     except Exception:

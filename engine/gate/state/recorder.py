@@ -1,4 +1,4 @@
-"""Making a decision durable before anybody acts on it."""
+"""Records a decision durably before it takes effect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Recorder:
         """The decision once it is recorded, or a block when it could not be.
 
         The nets have moved by now, so a record under way is waited for even when the caller is
-        cancelled, and the decision is given out all the same: it is durable, and who asked must see to
+        cancelled, and the decision is given out all the same: it is durable, and the caller must see to
         it that the call runs or is settled.
         """
         if self.broken is not None:

@@ -1,4 +1,4 @@
-"""Bringing nets to where a history of finished calls left them (G-25)."""
+"""Replay of a history of finished calls on nets (G-25)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a record says that nets stand, checked before anything is changed (G-63)."""
+"""Markings and pending transitions from a record, checked before anything is changed (G-63)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Pending: TypeAlias = tuple[str, str, str, ToolCall]
 
 @dataclass(frozen=True, slots=True)
 class RestoredNet:
-    """A net's tokens, and when they came: as the record tells, `told`, and for the rest now."""
+    """A net's tokens and their arrivals: `told` has those on record, `since` also the rest, at now."""
 
     member: Member
     marking: Marking
@@ -35,7 +35,7 @@ class RestoredNet:
 def placed(
     members: Mapping[str, Member], markings: Markings, since: Arrivals, moment: EvaluationContext
 ) -> dict[str, RestoredNet]:
-    """Every net that a record places, by key. Tokens whose arrival it does not tell come now.
+    """Every net of which a record has a marking or times, by key; tokens without a time come now.
 
     Raises `NetError` for a net or place that is not here, and for a time that is none; and what the
     clock raises.
@@ -70,7 +70,7 @@ def _known(member: Member, places: Mapping[str, object]) -> None:
 
 
 def pending_step(members: Mapping[str, Member], pending: Pending) -> tuple[Member, Step, ToolCall]:
-    """What waits, with its net. Raises `NetError` for a net or transition that is not here."""
+    """A pending step with its net and call. Raises `NetError` for an unknown net or transition."""
     key, transition, tool, call = pending
     member = member_of(members, key)
     for known in member.net.transitions:

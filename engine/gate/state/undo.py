@@ -1,6 +1,6 @@
-"""Taking back what a call moved that never ran, so that it costs nothing (A-40).
+"""Takes back the moves of a call that never ran, so that it costs nothing (A-40).
 
-Only where the net then stands as if the call had never been: a token that is given back too many opens a
+Only where the net is then as if the call had never been made: a token that is given back too many opens a
 gate, one too few merely stays charged.
 """
 
@@ -33,7 +33,7 @@ Last are the nets, by key, that a call in shadow mode ran past: it took nothing 
 """
 
 Fired: TypeAlias = tuple[tuple[Transition, str], ...]
-"""What fired in one net, each transition with the name that matched it."""
+"""Transitions that fired in one net, each with the name that matched it."""
 
 NO_TIMES: Times = {}
 NO_NETS: frozenset[str] = frozenset()
@@ -48,7 +48,7 @@ class Moves:
         self.forget = self._last.clear
 
     def noted(self, decision: GateDecision, times: Times, members: Iterable[Member]) -> GateDecision:
-        """`decision`, once what it moved of the active nets is added, and which its call ran past."""
+        """Add what `decision` moved of the active nets, and which its call ran past; returns it."""
         past = NO_NETS if decision.mode == "enforce" else _ran_past(decision, members)
         if decision.steps or past:
             self.note((decision.call.tool_call_id, decision.steps, times, past))
@@ -57,7 +57,7 @@ class Moves:
     def undone(
         self, result: ToolResult, record: ResultRecord, members: Mapping[str, Member]
     ) -> ResultRecord:
-        """What `result` did, with what it takes back of its `undo`: nothing unless the call failed."""
+        """`record`, with what `result` takes back of its `undo`: nothing unless the call failed."""
         if not result.is_error or record.anomaly is not None:
             return record
         undone, arrived = self._take_back(result.tool_call_id, result.undo, members)
@@ -125,7 +125,7 @@ def _moves(move: Move, key: str) -> bool:
 
 
 def _fired(move: Move, key: str) -> Fired:
-    """What fired in the net `key` in a move, but not by the time; of a decision not the deferred."""
+    """Transitions that a move fired in the net `key`, without timed ones; of a decision no deferred."""
     call_id, steps, *_ = move
     return tuple(
         (step.transition, step.tool)
@@ -139,7 +139,7 @@ def _at_call(step: Step) -> bool:
 
 
 def _put_back(member: Member, own: Fired, times: Since | None, since: Sequence[Move]) -> bool:
-    """Put the net where it would be without its `own` transitions, and say whether that can be told."""
+    """Put the net back to what it would be without its `own` transitions; false where that is unknown."""
     net, state = member.net, member.state
     before: Marking | None = state.marking
     for transition, _ in reversed(own):
@@ -158,7 +158,7 @@ def _put_back(member: Member, own: Fired, times: Since | None, since: Sequence[M
 
 
 def _apart(member: Member, own: Fired, before: Marking, times: Since, since: Sequence[Move]) -> bool:
-    """Whether in a net that time moves all that came `since` had come without `own` as well.
+    """Tell whether in a net that time moves all that came `since` had come without `own` as well.
 
     Calls alike have: one transition alone answers to their names, and what it needs the call took, if
     anything, away. Time has, since each of its firings takes one token: those that a call brought go

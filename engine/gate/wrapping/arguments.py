@@ -1,4 +1,4 @@
-"""Between a Python callable's arguments and the input object that nets judge.
+"""Conversion between a Python callable's arguments and the input object that nets judge.
 
 The gate must see what will run, however it is passed: positional arguments get their names and omitted
 ones their defaults. An input that a person edited is turned back into arguments.
@@ -75,7 +75,7 @@ class CallableInput:
     def _read_named(
         self, order: tuple[str, ...], args: tuple[object, ...], kwargs: dict[str, object]
     ) -> Input | None:
-        """What `read` gives for a function of named parameters, ten times as fast as a `Signature`.
+        """Result of `read` for a function of named parameters, ten times as fast as a `Signature`.
 
         `None` when the arguments do not fit, for `Signature` to say why.
         """

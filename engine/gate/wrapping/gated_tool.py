@@ -1,4 +1,4 @@
-"""One tool behind the gate: gate, run, tell the gate how it ended (G-30)."""
+"""One tool behind the gate: gate the call, run it, report its result to the gate (G-30)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 def worded(transform: ReasonTransform | None, tool: str, reason: str) -> str:
-    """A block reason as the model reads it; what it was when the transform fails."""
+    """A block reason as the model reads it; unchanged when the transform fails."""
     if transform is None:
         return reason
     try:
@@ -42,7 +42,7 @@ def worded(transform: ReasonTransform | None, tool: str, reason: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ToolGate:
-    """What every wrapped tool of a session shares."""
+    """Gate and callbacks that the wrapped tools of a session share."""
 
     manager: GateManager
     context: GateContext
@@ -138,7 +138,7 @@ class GatedTool:
     def _run(self, admitted: ToolCall, call: ToolCall, arguments: Arguments) -> object:
         """Run what was admitted; an awaitable it returns is settled when it is done."""
         try:
-            # What a person approved runs, even when somebody changed the original meanwhile.
+            # What a person approved runs, even when the original was changed meanwhile.
             if admitted is not call and not same_json(admitted.input, call.input):
                 arguments = self._arguments.write(admitted.input, arguments)
             value = self._function(*arguments[0], **arguments[1])
@@ -171,7 +171,7 @@ def _is_async(function: Callable[..., object]) -> bool:
 
 
 def _at_once(tool: str, coroutine: Coroutine[object, object, T]) -> T:
-    """What the coroutine returns without an event loop. Raises `SyncToolError` when it needs one.
+    """Run the coroutine without an event loop. Raises `SyncToolError` when it needs one.
 
     Where it waits for a call that a person is asked about in another thread (G-68), so does this.
     """

@@ -1,8 +1,8 @@
-"""What a conversation says about finished calls, as entries to replay (G-32, G-62).
+"""Finished calls of a conversation, as entries to replay (G-32, G-62).
 
 Two shapes are read: OpenAI's, which litellm speaks (`tool_calls` and `role: "tool"`), and the Vercel AI
-SDK's parts (`tool-call` and `tool-result`). Whoever can write the messages can unlock tools, so they
-must come from a store of one's own. What does not have either shape is passed over.
+SDK's parts (`tool-call` and `tool-result`). Anyone who can write the messages can unlock tools, so they
+must come from a store of one's own. Messages of other shapes are ignored.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def replay_entries(
 
 
 def is_error_value(is_error: ResultClassifier | None, tool: str, value: object) -> bool:
-    """Whether a tool's value is a failure; a classifier that raises says yes (G-30)."""
+    """True if a tool's value is a failure; a classifier that raises says so, too (G-30)."""
     if is_error is None:
         return False
     try:
@@ -113,7 +113,7 @@ def _arguments(value: object) -> Input:
 
 
 def _json(text: str) -> object:
-    """What `text` says as JSON, or nothing when it is not JSON."""
+    """The value of `text` as JSON; `None` when it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -142,7 +142,7 @@ def _text(content: object) -> object:
 
 
 def _is_error(is_error: ResultClassifier | None, tool: str, output: object) -> bool:
-    """Of a Vercel output: the error kinds are failures, the plain kinds are unwrapped."""
+    """True if a Vercel output is a failure: the error kinds are, the plain kinds are unwrapped."""
     fields = as_mapping(output) or {}
     kind = fields.get("type")
     if kind in ("error-text", "error-json", "execution-denied"):
@@ -152,7 +152,7 @@ def _is_error(is_error: ResultClassifier | None, tool: str, output: object) -> b
 
 
 def is_error_text(is_error: ResultClassifier | None, tool: str, text: object) -> bool:
-    """Of an OpenAI tool message, whose text may be a value the tool returned, written as JSON.
+    """True if an OpenAI tool message is a failure; its text may be the tool's value, written as JSON.
 
     A classifier knows the tool's own values, so it is asked about both; it is a failure when either is,
     or when the classifier can make nothing of any.

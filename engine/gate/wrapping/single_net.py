@@ -36,7 +36,7 @@ async def handle_tool_call(
 ) -> GateDecision:
     """Gate one call by one net; its tokens move only when the call is allowed.
 
-    A call by names for which the net's condition does not hold is allowed: it is none of its business.
+    A call by names for which the net's condition does not hold is allowed: the net does not judge it.
     `surroundings` and `clock` are as in `GateManager`. Never raises for what the net or a callback does:
     that blocks.
     """
@@ -130,7 +130,7 @@ async def _handle(
 def _verdict(
     call: ToolCall, member: Member, moment: EvaluationContext
 ) -> tuple[Classification, NetVerdict]:
-    """What is found of the call and the net's verdict, which is to abstain only for its condition.
+    """Classification of the call and the net's verdict, which is to abstain only for its condition.
 
     A tool whose name only folds to one that the net knows is no tool that it knows.
     """

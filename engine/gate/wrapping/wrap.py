@@ -1,4 +1,4 @@
-"""A gate for tools that somebody else's loop calls: wrap them, hand out the wrapped ones."""
+"""A gate for tools that another program's loop calls: wrap them, hand out the wrapped ones."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Gate:
         return worded(self._transform, tool, reason)
 
     def failed(self, tool: str, text: str) -> bool:
-        """Whether `is_tool_result_error` calls a result's text, or the JSON in it, a failure (G-30)."""
+        """True if `is_tool_result_error` calls a result's text, or the JSON in it, a failure (G-30)."""
         return is_error_text(self._is_error, tool, text)
 
     def wrap_tools(
