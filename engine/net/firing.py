@@ -1,4 +1,4 @@
-"""What a call by one name fires in a net: one transition, or a chain that begins with partial ones.
+"""Transitions that a call by one name fires in a net: one, or a chain that begins with partial ones.
 
 Pure, as `net` is. The gate and verification both go by it, so that what is proved is what happens.
 """

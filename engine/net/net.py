@@ -26,14 +26,14 @@ MAX_STRUCTURAL_ROUNDS = 10_000
 
 
 class NetError(ValueError):
-    """A net that cannot be: the message names the net and the culprit."""
+    """An invalid net, or an invalid use of one: the message names the net and the culprit."""
 
 
 @frozen
 class ToolCall:
     """A call an agent wants to make; `input` is the tool's arguments as a JSON object.
 
-    `shell` is what will run the shell commands in it, `None` where nobody knows; a gate fills it in.
+    `shell` is what will run the shell commands in it, `None` where that is unknown; a gate fills it in.
     """
 
     tool_call_id: str
@@ -85,7 +85,7 @@ class Transition:
 
     @property
     def structural(self) -> bool:
-        """Whether it fires without any call, at once."""
+        """True if it fires without any call, at once."""
         return self.type == "auto" and not self.tools and self.after is None
 
 
@@ -118,7 +118,7 @@ class PendingCall:
 
 @dataclass(slots=True)
 class GateState:
-    """What one net knows of one session.
+    """State of one net in one session.
 
     `pending` holds, by call id, the deferred transitions that wait for that call's result, oldest first.
     `meta` belongs to the net's own callbacks. `since` is when the tokens of places that a timed
@@ -133,7 +133,7 @@ class GateState:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """What `validate_tool_call` returns to refuse a call; `reason` goes to the model."""
+    """Refusal of a call by `validate_tool_call`; `reason` goes to the model."""
 
     reason: str
 
@@ -200,8 +200,8 @@ class SkillNet:
 
     `call_names` gives every name a call goes by, the most specific first (G-50); compiled rules share
     one such function per file. A hand-written `tool_mapper` gives exactly one name and then only that
-    one counts. With neither, a call has its tool's own name. Of calls by the names in `governs` the net
-    has a say only where `condition` holds, or it cannot be told whether it does. `by_rule` says of a net
+    one counts. With neither, a call has its tool's own name. The net judges calls by the names in
+    `governs` only where `condition` holds or cannot be evaluated. `by_rule` says of a net
     without `rule`, such as one from a record, that a rule was what it was made from; `wish` of one that
     a tool asks for itself, which names no call for the rules (G-66). Derived are
     `structural`, the transitions that fire by themselves at once, `wakes`, the first need of each (while
@@ -340,7 +340,7 @@ def _check_timed(net: SkillNet, timed: Transition, fail: Callable[[str], None]) 
 
 
 def is_enabled(marking: Mapping[str, int], transition: Transition) -> bool:
-    """Whether every input place holds the tokens its arcs need."""
+    """Tell whether every input place holds the tokens its arcs need."""
     for place, need in transition.needs:  # noqa: SIM110 - a generator here costs more than the check
         if marking.get(place, 0) < need:
             return False

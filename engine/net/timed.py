@@ -1,6 +1,6 @@
 """Tokens that age: transitions that fire by themselves some time after a token came.
 
-Pure, as `net` is: who asks brings the time, in seconds since 1970. Only places that a timed transition
+Pure, as `net` is: the caller gives the time, in seconds since 1970. Only places that a timed transition
 empties have their tokens' arrivals kept; within such a place the oldest token goes first.
 """
 
@@ -17,7 +17,7 @@ MOST_FIRINGS = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class Aged:
-    """Where time has brought a net: what fired, in order, and what holds after it."""
+    """State of a net at a time: the transitions that fired until then, in order, and what holds then."""
 
     fired: tuple[Transition, ...]
     marking: Marking
@@ -31,7 +31,7 @@ def arrivals(
     after: Mapping[str, int],
     now: float,
 ) -> Since:
-    """When the tokens came, once the net has moved from `before` to `after` at `now`.
+    """Arrival times of the tokens, once the net has moved from `before` to `after` at `now`.
 
     A token that was taken and put back has not moved.
     """
@@ -66,7 +66,7 @@ def arrivals_before(
     after: Mapping[str, int],
     times: Mapping[str, tuple[float, ...]],
 ) -> Since | None:
-    """When the tokens came, once what moved the net from `before` to `after` is taken back.
+    """Arrival times of the tokens, once what moved the net from `before` to `after` is taken back.
 
     `times` are those of the tokens that go with it, or return: see `moved_times`. `None` where tokens
     that should go are there no more.
@@ -103,7 +103,7 @@ def timed_places(net: SkillNet) -> Iterator[str]:
 def _came(
     since: Mapping[str, tuple[float, ...]], place: str, tokens: int, now: float
 ) -> tuple[float, ...]:
-    """One time for each token; one whose arrival nobody noted counts from now on."""
+    """One time for each token; one whose arrival was not noted counts from now on."""
     came = since.get(place, ())[:tokens]
     return (*came, *(now,) * (tokens - len(came)))
 
@@ -111,12 +111,12 @@ def _came(
 def next_due(
     net: SkillNet, marking: Mapping[str, int], since: Mapping[str, tuple[float, ...]], now: float
 ) -> tuple[float, Transition] | None:
-    """When which timed transition fires next, be it in the past; `None` when none will."""
+    """Time of the next timed firing, be it in the past, and its transition; `None` when none will be."""
     return _soonest(net, {p: _came(since, p, marking.get(p, 0), now) for p in timed_places(net)})
 
 
 def aged(net: SkillNet, marking: Marking, since: Mapping[str, tuple[float, ...]], now: float) -> Aged:
-    """Where the net is at `now`: everything that was due has fired, each at its own time.
+    """State of the net at `now`: everything that was due has fired, each at its own time.
 
     The time it takes grows with what fires, not with how many tokens there are. Raises `NetError` when
     the net does not come to rest.
@@ -142,7 +142,7 @@ def aged(net: SkillNet, marking: Marking, since: Mapping[str, tuple[float, ...]]
 
 
 def _soonest(net: SkillNet, queues: Mapping[str, Sequence[float]]) -> tuple[float, Transition] | None:
-    """What fires next of places whose tokens came at these times, and when."""
+    """Time and transition of the next firing, for places whose tokens came at these times."""
     soonest: tuple[float, Transition] | None = None
     for transition in net.timed:
         came = queues[transition.inputs[0]]
