@@ -1,4 +1,4 @@
-"""What agents whose loop runs elsewhere ask of a hub: sessions, answers to calls, a place for results."""
+"""Hub API for external agents: open sessions, submit calls, report results."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from ..sessions.registry import SessionRegistry, new_id
 
 
 class Driving:
-    """The part of a hub for agents elsewhere; `_live` are its sessions.
+    """Part of a hub for external agents; `_live` are its sessions.
 
-    What they are told is in the record first; what cannot be recorded or decided is never allowed.
+    Every answer is recorded before the agent gets it; a call that cannot be recorded or decided is never
+    allowed.
     """
 
     _live: SessionRegistry
@@ -43,12 +44,12 @@ class Driving:
         explain_blocks: bool = False,
         driver: Driver | None = None,
     ) -> str:
-        """A session whose loop runs elsewhere, under the nets of `registry`; `active` defaults to all.
+        """Open a session of an external agent under the nets of `registry`; `active` defaults to all.
 
-        Its id. `by` is who started it, `owner` whose agent it is where that is known. With a `driver`
-        operators can speak to the agent as to any other, and closing the session, or the hub, closes the
-        driver. Raises `NetError` for unknown names in `active`, `JournalError` when it cannot be recorded
-        or the id is taken.
+        Returns its id. `by` is who started it, `owner` whose agent it is where that is known. With a
+        `driver` operators can send messages to the agent as to any other, and closing the session, or the
+        hub, closes the driver. Raises `NetError` for unknown names in `active`, `JournalError` when it
+        cannot be recorded or the id is taken.
         """
         terms = Terms(registry, active, mode, by, explain_blocks)
         session_id = session_id or new_id(agent.name)
@@ -73,15 +74,17 @@ class Driving:
         nets: Nets = "recorded",
         driver: Driver | None = None,
     ) -> str:
-        """Go on with a recorded session of this sort under its own id, which is returned.
+        """Resume a recorded session of an external agent under its own id, which is returned.
 
         Markings, budgets, grants, active nets and mode are those of the record; `active` and `mode`
-        replace them. What was decided is answered as it was. A call that was not decided is judged when
-        it is made again. One that was allowed and has no result is of unknown outcome: what it holds in
-        the nets it goes on holding, until its result comes after all. See `standing` for which nets fit.
+        replace them. A decision in the record is the answer. A call that was not decided is decided when
+        it is made again. One that was allowed and has no result has an unknown outcome and keeps the
+        tokens it holds in the nets until its result is reported after all. See `standing` for which nets
+        fit.
 
-        Raises `SessionNotFound` for an unknown id, `ResumeError` for a session that is live here, whose
-        loop is not elsewhere, or whose nets do not fit; `NetError` and `JournalError` as `open_outside`.
+        Raises `SessionNotFound` for an unknown id, `ResumeError` for a session that is live here, that is
+        not one of an external agent, or whose nets do not fit; `NetError` and `JournalError` as
+        `open_outside`.
         """
         terms = Terms(registry, active, mode, by, explain_blocks, None, nets)
         async with self._live.reviving(session_id, terms, agent.surroundings, OutsideSession) as back:
@@ -100,11 +103,11 @@ class Driving:
         tool: str,
         input: Mapping[str, JsonValue],  # noqa: A002 - the field's name on the wire
     ) -> CallAnswer:
-        """Whether a call may run, and with what; waits for a person where the nets want one.
+        """Decide a call: allow it with an input, or block it; waits for its approval request, if any.
 
-        The decision is durable when this returns. Asking again under the same id waits for the same
-        person, or gives the same answer, also after a restart. Cancelling this takes nothing back: the
-        request stays in the queue until somebody decides it, or `withdraw_call`.
+        The decision is durable when this returns. The same call under the same id waits for the same
+        request, or gets the same answer, also after a restart. Cancelling this takes nothing back: the
+        request stays in the queue until an operator decides it, or `withdraw_call`.
 
         Raises `CallIdUsed` when the id is that of a call with another tool or input; `CallWithdrawn` when
         it was taken back meanwhile; `UnknownSessionError`, also when the session is closed meanwhile;
@@ -121,10 +124,10 @@ class Driving:
         input: Mapping[str, JsonValue],  # noqa: A002 - as above
         told: Callable[[CallAnswer | BaseException], None],
     ) -> bool:
-        """The same for a new call that is decided here and now; `told` the answer once it is durable.
+        """Decide a new call at once, if no operator is needed; `told` gets the answer once it is durable.
 
         Or what `call` would have raised then; what it would raise at once is raised. False for a call
-        that a person has to be asked about, or that is not new: nothing has happened, and `call` answers.
+        that needs approval, or that is not new: nothing has happened, and `call` answers.
         """
         return self._outside(session_id).calls.ask_at_once(call_id, tool, input, told)
 
@@ -137,11 +140,11 @@ class Driving:
         is_error: bool,
         seconds: float | None = None,
     ) -> None:
-        """How an allowed call ended; the nets have heard of it and the record has it when this returns.
+        """Report how an allowed call ended; when this returns, nets and record have it.
 
         Without `seconds` it is the time since the decision. The same result again changes nothing. Raises
         `ResultRefusedError` for a call that was not allowed or has another result, `UnknownCallError`,
-        `UnknownSessionError`, and `JournalError` when it could not be recorded: tell it again.
+        `UnknownSessionError`, and `JournalError` when it could not be recorded: report it again.
         """
         await self._outside(session_id).result(call_id, output, is_error, seconds)
 
@@ -154,10 +157,11 @@ class Driving:
         await self._outside(session_id).calls.rest()
 
     async def withdraw_call(self, session_id: str, call_id: str, reason: str) -> None:
-        """The agent no longer waits for its answer: the request leaves the queue, the record says why.
+        """Withdraw a call whose agent no longer waits: its request leaves the queue, with a reason.
 
-        A call that was decided before stays decided. Made again, one that was not is judged anew. Raises
-        `UnknownCallError`, `UnknownSessionError`, and `JournalError` when it could not be recorded.
+        The reason is recorded. A call that was decided before stays decided; one that was not is decided
+        when it is made again. Raises `UnknownCallError`, `UnknownSessionError`, and `JournalError` when
+        it could not be recorded.
         """
         await self._outside(session_id).calls.withdraw(call_id, reason)
 
@@ -188,12 +192,12 @@ class Driving:
         await self._outside(session_id).warn(text)
 
     def steers(self, session_id: str) -> bool:
-        """Whether `Hub.send` reaches the loop of a live session."""
+        """Tell whether `Hub.send` reaches the loop of a live session."""
         hosted = self._live.hosted(session_id)
         return hosted.session is not None or self._prompts(session_id) is not None
 
     def takes_edits(self, session_id: str) -> bool:
-        """Whether a call of a live session can run with another input than it asked about."""
+        """Tell whether a call of a live session can run with an edited input."""
         prompts = self._prompts(session_id)
         return prompts is None or prompts.takes_edits
 
@@ -207,16 +211,16 @@ class Driving:
         tool: str,
         input: Mapping[str, JsonValue],  # noqa: A002 - as above
     ) -> ExplanationView:
-        """What a live session's nets would say now of a call that it has not made."""
+        """Explain how a live session's nets would decide now a call that it has not made."""
         call = ToolCall("", tool, json_input(input))
         return await asyncio.to_thread(self._live.hosted(session_id).explain_call, call)
 
     async def recorded_outside(self, session_id: str, *, whole: bool = False) -> RecordedOutside | None:
-        """Who a recorded session of this sort is of; `None` for any other session.
+        """Agent of a recorded session whose agent is external; `None` for any other session.
 
         `whole` says that the id is no beginning of one. Raises `SessionNotFound` for an unknown id,
-        `ResumeError` for one that was imported, which goes on with no agent elsewhere, `JournalError` for
-        a record that cannot be read.
+        `ResumeError` for one that was imported, which no external agent can resume, `JournalError` for a
+        record that cannot be read.
         """
         line, events = await self._live.recorded(session_id, whole=whole)
         found = RecordedOutside.of(line.id, events)
@@ -225,7 +229,7 @@ class Driving:
         return found
 
     def _prompts(self, session_id: str) -> Prompts | None:
-        """What a live session's driver is told through, where it has one."""
+        """Operators' messages to the driver of a live session, `None` where it has no driver."""
         hosted = self._live.hosted(session_id)
         return hosted.prompts if isinstance(hosted, OutsideSession) else None
 

@@ -1,6 +1,6 @@
-"""A journal whose calls can be judged again: what screens ask of it that takes long.
+"""Backtests and approval statistics of a journal: requests of screens that take long.
 
-Each answer comes in parts; whoever wants no more closes the generator, and the work ends.
+Each answer comes in parts; closing the generator ends the work.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from ..backtest.rules_compiler import Language, NoLanguage
 from ..history.decisions.source import DecisionSource
 
-# Judging is imported when it is first asked for: nobody who only hosts sessions waits for it.
+# Judging is imported when it is first needed: a process that only hosts sessions does not wait for it.
 if TYPE_CHECKING:
     from ..backtest.source import Backtested, Counted, Judged
 
 
 class JudgedSource(DecisionSource):
-    """See the module; `language` reads the rules, which come as texts by file name.
+    """Source of recorded decisions that backtests rules; `language` compiles their texts by file name.
 
     All of them raise `JournalError` when the journal cannot be read.
     """
@@ -69,7 +69,7 @@ class JudgedSource(DecisionSource):
         return beside(work)
 
     def fatigue(self, since: datetime | None = None) -> AsyncGenerator[Counted, None]:
-        """What the approvals asked `since` cost people, and what would have saved some."""
+        """Count approvals requested `since` and their cost to operators, then what would save some."""
         from ..backtest.source import count_approvals
         from ..backtest.threaded import beside
 

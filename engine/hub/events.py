@@ -1,4 +1,4 @@
-"""What the hub tells whoever listens: journalled events, and what is on its way and never kept."""
+"""Event stream of the hub: journalled events, and streamed pieces that are never kept."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Streaming(BaseModel):
 
     @property
     def stream(self) -> tuple[str, str, str | None, str | None, int | None]:
-        """What it is a piece of."""
+        """Stream that it belongs to: session, kind, call, tool, and the call's number in a reply."""
         return self.session, self.kind, self.call_id, self.tool, self.place
 
 

@@ -121,7 +121,7 @@ class Flowing:
         return hosted.id
 
     async def flow_ended(self, session_id: str) -> None:
-        """Return when a live run has ended or stands. Raises `UnknownSessionError`."""
+        """Return when a live run has ended, or stopped until resumed. Raises `UnknownSessionError`."""
         from ..sessions.flow.session import FlowSession
 
         hosted = self._live.hosted(session_id)

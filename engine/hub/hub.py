@@ -77,7 +77,7 @@ def _as_task(coroutine: Coroutine[None, None, None], name: str) -> object:
 
 
 class Hub(Approving, Driving, Flowing, JudgedSource):
-    """See the module. `spawn` starts a session's run; a console puts it in a worker of its own."""
+    """Hub of live sessions. `spawn` starts a session's run; a console puts it in a worker of its own."""
 
     def __init__(
         self,
@@ -114,9 +114,9 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         self._live.tokens.check = check
 
     def bound_requests(self, most: int) -> None:
-        """Have at most this many requests of one opener of sessions elsewhere wait from now on.
+        """Allow at most this many open requests of one opener of external agents' sessions from now on.
 
-        A call that has to be asked about beyond them is blocked with that reason.
+        A further call that needs approval is blocked with that reason.
         """
         self._live.requests.most = most
 
@@ -301,11 +301,11 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         return Outcome(ok=True, message=f"Compacted {session_id}: a summary and the last {kept}")
 
     async def abort(self, session_id: str, reason: str = "", *, by: str | None = None) -> None:
-        """Stop what the agent is doing; the session stays open. `by` is whoever stops it.
+        """Stop what the agent is doing; the session stays open. `by` is the operator who stops it.
 
-        Messages that waited are withdrawn in the record when this returns. Of an agent whose loop runs
-        elsewhere the calls that wait are blocked, and nothing else where it has no driver.
-        Raises `UnknownSessionError`, and `JournalError` when that could not be recorded.
+        Messages that waited are withdrawn in the record when this returns. Of an external agent the calls
+        that wait are blocked, and nothing else happens where it has no driver. Raises
+        `UnknownSessionError`, and `JournalError` when that could not be recorded.
         """
         reason = stopped_by(by, reason)
         outside = self._live.hosted(session_id)
@@ -366,7 +366,7 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         return await asyncio.to_thread(lambda: self._journal.reader().last_cursor())
 
     async def started_from(self, session_id: str) -> Origin:
-        """What a recorded session was started from, by its whole id. Raises `SessionNotFound`."""
+        """Origin of a recorded session, found by its whole id. Raises `SessionNotFound`."""
         found = await asyncio.to_thread(self._journal.reader().session, session_id)
         return Origin(found.id, found.source, found.imported)
 
@@ -419,7 +419,7 @@ def _terms(
     reason: str | None = None,
     required: Collection[str] = (),
 ) -> Terms:
-    """What a session runs under, the wishes of its agent's tools included."""
+    """Terms of a session, with nets for those of its agent's tools that need approval."""
     every = with_hints(registry, agent)
     chosen = None if active is None else (*active, *hinted(registry, every))
     return Terms(every, chosen, mode, by, explain_blocks, source, nets, reason, required)

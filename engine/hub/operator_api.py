@@ -1,4 +1,4 @@
-"""What operators do about live sessions: answer requests, revoke grants, switch nets and modes."""
+"""Hub API for operators: answer requests, revoke grants, switch nets and modes of live sessions."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Approving(ABC):
         return longest_first(waiting)
 
     def unread(self) -> Unread:
-        """What a console of a server has not read yet of its sessions; here nothing."""
+        """Count live sessions and requests of a server that a console has not read; zero here."""
         return Unread()
 
     async def decide(
@@ -135,7 +135,7 @@ class Approving(ABC):
         return Revealed(ok=reply.ok, message=reply.message, texts=texts)
 
     def note_end(self, body: EventBody) -> None:
-        """Remember how a request ended, for whoever answers it too late."""
+        """Remember how a request ended, for an operator who answers it too late."""
         found = end_of(body)
         if found is not None:
             self._ended[found[0]] = body
@@ -203,7 +203,7 @@ class Approving(ABC):
         return Outcome(ok=True, message=f"{key} revoked by {by}")
 
     async def explain(self, session_id: str, call_id: str) -> ExplanationView:
-        """What a live session's nets say of one of its calls as things stand now.
+        """Explain how a live session's nets decide one of its calls now.
 
         Raises `UnknownSessionError`, and `LookupError` for a call the session has not made.
         """
@@ -255,7 +255,7 @@ class Approving(ABC):
     async def confirm_change(
         self, session_id: str, change_id: str, *, by: str, credential: Credential | None = None
     ) -> Outcome:
-        """Agree to a change that somebody proposed; with the last one it takes, it is done (G-67)."""
+        """Agree to a proposed change, which is made with the last agreement it needs (G-67)."""
         return await self._switch(session_id, lambda s: s.confirm(change_id, by, credential))
 
     async def drop_change(self, session_id: str, change_id: str, *, by: str) -> Outcome:
