@@ -1,4 +1,4 @@
-"""What a session is hosted on, and where its nets stand when a record goes on."""
+"""Terms under which a session is hosted, and the markings of its nets when it is resumed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from ..recording.resume import Nets, ResumePoint, standing, with_required
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a session is hosted on.
+    """Nets, mode and origin under which a session is hosted.
 
     `None` for `active` and `mode` is what the record says, if there is one. `nets` says whether a record
-    may go on under other nets than its own; `reason` is why it may go on under less (G-67). `required`
-    are nets of the host's own: they are active unless people switched them off in the record.
+    may be resumed under other nets than its own; `reason` is why it may be resumed under less (G-67).
+    `required` are nets of the host's own: they are active unless operators switched them off in the
+    record.
     """
 
     registry: Mapping[str, SkillNet]
@@ -37,7 +38,7 @@ class Terms:
     required: Collection[str] = ()
 
     def fit(self, state: SessionState) -> ResumePoint:
-        """Where its nets stand after `state`. Raises `ResumeError` when they do not fit it."""
+        """Markings of its nets after `state`. Raises `ResumeError` when the nets do not fit it."""
         fit = standing(state, self.registry, active=self.active, nets=self.nets)
         return with_required(fit, state, self.registry, self.required)
 
@@ -81,7 +82,7 @@ def real_path(path: str) -> str:
 
 
 def surroundings_of(runtime: Runtime) -> Surroundings:
-    """Links can be followed where commands see the files of this machine; elsewhere nobody can tell."""
+    """Evaluation context of a session; links are followed where commands see this machine's files."""
     workdir = str(runtime.cwd)
     match runtime:
         case LocalRuntime():

@@ -1,4 +1,4 @@
-"""What a hub refuses about sessions and the calls of agents that live elsewhere."""
+"""Errors of a hub about sessions and the calls of external agents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class UnknownSessionError(LookupError):
 
 
 class DrivenElsewhereError(AgentError):
-    """Something was asked of a session's loop, which runs in another program."""
+    """A request for a session's loop, which runs in another program."""
 
     def __init__(self, session_id: str) -> None:
         super().__init__(
@@ -22,11 +22,11 @@ class DrivenElsewhereError(AgentError):
 
 
 class CallRefused(Exception):  # noqa: N818 - says what happened, as `SessionNotFound` does
-    """What was asked about one call of an agent elsewhere cannot be; it must not run for that."""
+    """A request about one call of an external agent is refused; the call must not run because of it."""
 
 
 class CallIdUsed(CallRefused):
-    """A call came under the id of another: an id stands for one tool and one input for ever."""
+    """A call came under the id of another: an id names one tool and one input for ever."""
 
     def __init__(self, session_id: str, call_id: str) -> None:
         super().__init__(
@@ -36,7 +36,7 @@ class CallIdUsed(CallRefused):
 
 
 class CallWithdrawn(CallRefused):
-    """A call was taken back before it was decided; made again, it is judged anew."""
+    """A call was withdrawn before it was decided; made again, it is decided then."""
 
     def __init__(self, session_id: str, call_id: str, reason: str) -> None:
         super().__init__(

@@ -1,7 +1,7 @@
-"""A session whose loop runs elsewhere: in another process or language, behind another agent's hooks.
+"""Session of an external agent: its loop is in another process or language, or behind a hook.
 
-Here are its record, its nets and its questions; what it says and which calls it makes comes from outside.
-No call of it is ever run here.
+Its record, nets and approval requests are kept here; its messages and calls come over the wire. No call
+of it is ever run here.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from .messages import stopped
 
 
 class OutsideAgent(BaseModel):
-    """Who makes the calls, as far as it says so: nothing of it is believed, all of it is shown.
+    """External agent as it describes itself: all of it is shown, none of it is trusted.
 
     `tools` and `labels`, the tools' names for people, are what consoles list; `workdir` is what relative
     paths in calls start from, for conditions on paths, `shell` what runs its commands. `source` is what
-    it takes to go on with it.
+    is needed to start it again.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -60,12 +60,12 @@ class OutsideAgent(BaseModel):
 
     @property
     def surroundings(self) -> Surroundings:
-        """Whether its paths are links nobody here can tell."""
+        """Evaluation context for its calls; links on its machine cannot be followed from here."""
         return Surroundings(self.workdir, shell=self.shell)
 
 
 class RecordedOutside(BaseModel):
-    """Who a recorded session is of, and who started it; `agent` is as it said last."""
+    """Recorded session of an external agent and who opened it; `agent` is its latest description."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -122,7 +122,7 @@ _ASKS_NOBODY = GateContext(confirm=_ask_later)
 
 
 class OutsideSession(HostedSession):
-    """See the module; `session` stays `None`. Where a driver is, it can be spoken to."""
+    """Session of an external agent; `session` stays `None`. A driver takes operators' messages."""
 
     loop: ClassVar[Loop] = "elsewhere"
     renews_ids: ClassVar[bool] = True
@@ -133,7 +133,7 @@ class OutsideSession(HostedSession):
 
     @cached_property
     def calls(self) -> OutsideCalls:
-        """What it asks."""
+        """Calls of the agent, with their decisions and results."""
         return OutsideCalls(self)
 
     @property
@@ -164,13 +164,13 @@ class OutsideSession(HostedSession):
         return super().hand_over(*bodies, then=recorded)
 
     def decide_at_once(self, call: ToolCall, *before: EventBody) -> asyncio.Future[None] | None:
-        """Have the nets decide a call for which nobody needs to be asked; what its record waits for.
+        """Have the nets decide a call that needs no operator; returns what its record waits for.
 
         `before` is recorded with the decision. The gate is told that it is recorded once it is handed
         over, the agent only once it is: should it be lost, what is handed over next is refused, and the
-        gate is set back before it decides again. `None`, and nothing has happened, for a call that a
-        person has to be asked about, in a session of which anything was ever lost, and where something is
-        to be switched back first: `decide`.
+        gate is set back before it decides again. `None`, and nothing has happened, for a call that needs
+        approval, in a session of which anything was ever lost, and where something is to be switched back
+        first: `decide`.
         """
         if self._lost_some or self.switching.is_late():
             return None
@@ -210,7 +210,7 @@ class OutsideSession(HostedSession):
         """No message follows here."""
 
     def drive(self, driver: Driver) -> None:
-        """From here on operators can speak to the agent, and whoever ends the session ends it."""
+        """Let operators send messages to the agent from now on; the session's end closes the driver."""
         self.prompts = Prompts(self, driver)
 
     async def stop(self, reason: str) -> None:
@@ -232,17 +232,17 @@ class OutsideSession(HostedSession):
     async def said(
         self, role: Literal["user", "assistant"], text: str, reported_by: str | None = None
     ) -> None:
-        """Record what was said elsewhere, as its agent's token, if it came with one, reports it."""
+        """Record a message of the external agent, with the token that reported it, if any."""
         if text.strip():
             by = reported_by if role == "user" else None
             await self.record(MessageAdded(role=role, text=str(clean_text(text)), reported_by=by))
 
     def stream(self, text: str) -> None:
-        """Show what is being said elsewhere; the record gets it whole."""
+        """Show text of the agent as it comes; the record gets it whole."""
         self.publish(TextDelta(delta=str(clean_text(text))), self.id)
 
     async def warn(self, text: str) -> None:
-        """Record what people have to know of the agent, where it stands in the transcript."""
+        """Record a warning about the agent for operators, at its moment in the transcript."""
         await self.record(SessionStatus(status=self.state.phase, error=str(clean_text(text))))
 
     def fail(self, error: JournalError) -> None:
@@ -263,7 +263,7 @@ class OutsideSession(HostedSession):
         """Record how a call ended."""
         await self.calls.result(call_id, str(clean_text(output)), is_error, seconds)
 
-    # How it begins and goes on
+    # Begin and resume
 
     def begins(self, agent: OutsideAgent, by: str | None, owner: str | None = None) -> SessionOpened:
         """The event its journal begins with."""
@@ -292,11 +292,11 @@ class OutsideSession(HostedSession):
         *,
         owner: str | None = None,
     ) -> list[EventBody]:
-        """The events with which it goes on after those recorded.
+        """Events with which it is resumed after those recorded.
 
-        A call that was allowed and has no result may have run: what waits for its result in the nets goes
-        on waiting, and only what waits in a net that is not what it was is dropped. A call that a person
-        had denied is denied; any other that was not decided is judged when it is made again.
+        A call that was allowed and has no result may have run: what waits for its result in the nets
+        keeps waiting, and only what waits in a net that has changed is dropped. A call that an operator
+        had denied is denied; any other that was not decided is decided when it is made again.
         """
         state = self.state
         for event in events:
@@ -334,7 +334,7 @@ class OutsideSession(HostedSession):
 
 
 def _lost(state: SessionState, nets: Container[str]) -> list[CallResult]:
-    """What is dropped of calls that wait in other nets than `nets`."""
+    """Results, outcome unknown, that drop the pending steps of nets other than `nets`."""
     lost = [p for p in state.pending if p.step.net not in nets]
     return [
         unknown_result(call_id, state.calls[call_id].tool, [p.step for p in lost if p.call_id == call_id])

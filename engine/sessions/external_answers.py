@@ -1,4 +1,4 @@
-"""What the record of an agent elsewhere says of its calls, as the agent gets it."""
+"""Answers to an external agent's calls, from the session's record."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ NO_RESULT = (
 
 
 class CallAnswer(BaseModel):
-    """What an agent elsewhere may do with its call: `allow` to run it with exactly `input`, or `block`.
+    """Answer to a call of an external agent: `allow` to run it with exactly `input`, or `block`.
 
-    `approved` says that people let this very call run, by the names in `approved_by`; a grant is nobody's
-    word on a call. `edited` says that a person changed the input, `repeated` that the call had been asked
-    before. `reason` is for the model. In shadow mode everything is allowed, and `would` is what enforce
-    mode had made of it.
+    `approved` says that operators approved this very call, by the names in `approved_by`; a grant is no
+    approval of a call. `edited` says that an operator changed the input, `repeated` that the call had
+    been made before. `reason` is for the model. In shadow mode everything is allowed, and `would` is what
+    enforce mode had made of it.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -45,7 +45,7 @@ class CallAnswer(BaseModel):
 
 @dataclass(slots=True)
 class CallIndex:
-    """What a session's record says of its calls, by id: which call it is, and what was decided.
+    """Calls of a session's record and their decisions, by call id.
 
     `latest` is by an agent's own id the id of the last call made under it, where that is another;
     `renamed` are those ids. `settled` are the calls that have a result.
@@ -91,14 +91,14 @@ class CallIndex:
 
 
 def digest(tool: str, arguments: Mapping[str, JsonValue]) -> bytes:
-    """What two calls have in common only when they are the same; `1` and `1.0` are not."""
+    """Hash of a call's tool and input, equal only for the same call; `1` and `1.0` differ."""
     return sha256(json.dumps([tool, arguments], sort_keys=True).encode()).digest()
 
 
 def answer_of(decided: CallDecided, *, repeated: bool) -> CallAnswer:
     """A recorded decision as the agent gets it."""
     shadow = decided.mode == "shadow"
-    # Of a call that others blocked after all nobody's approval is left.
+    # A call that was blocked after all keeps no approval.
     approved_by = decided.approved_by if decided.outcome == "allow" else ()
     fields = {
         "outcome": "block" if is_blocked(decided) else "allow",
@@ -115,5 +115,5 @@ def answer_of(decided: CallDecided, *, repeated: bool) -> CallAnswer:
 
 
 def is_blocked(decided: CallDecided) -> bool:
-    """Whether a decision keeps a call from running; in shadow mode none does."""
+    """Tell whether a decision keeps a call from running; in shadow mode none does."""
     return decided.outcome == "block" and decided.mode != "shadow"

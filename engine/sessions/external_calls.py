@@ -1,7 +1,7 @@
-"""The calls of an agent whose loop runs elsewhere: asked, repeated, taken back, answered, settled.
+"""Calls of an external agent: decided, repeated, withdrawn, answered, settled.
 
-A call's id stands for one tool and one input for ever. What the record has decided about it is the
-answer, as often as it is asked; what the record does not have was never answered.
+A call's id names one tool and one input for ever. What the record has decided about it is the answer, as
+often as it is asked for; what the record does not have was never answered.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..recording.records import copied, own_input
 from .errors import CallIdUsed, CallWithdrawn, ResultRefusedError, UnknownCallError, UnknownSessionError
 from .external_answers import NO_RESULT, CallAnswer, CallIndex, answer_of, digest, is_blocked
 
-# A call of an agent elsewhere on its way through the gate.
+# A call of an external agent on its way through the gate.
 
 
 How: TypeAlias = Literal["withdrawn", "denied", "closed"]
@@ -40,7 +40,7 @@ How: TypeAlias = Literal["withdrawn", "denied", "closed"]
 
 @dataclass(slots=True)
 class OpenCall:
-    """A call on its way through the gate; `ending` is how and why somebody ended that.
+    """A call on its way through the gate; `ending` is how and why that was ended early.
 
     Of one that was decided at once `judging` is what its record waits for, else a task.
     """
@@ -101,7 +101,7 @@ class CallHost(Protocol):
 
 
 class OutsideCalls:
-    """See the module."""
+    """Calls of one session of an external agent, from the gate's decision to the result."""
 
     def __init__(self, host: CallHost) -> None:
         self._host = host
@@ -164,9 +164,9 @@ class OutsideCalls:
         arguments: Mapping[str, JsonValue],
         told: Callable[[CallAnswer | BaseException], None],
     ) -> bool:
-        """Have a new call decided here and now; `told` its answer once that is durable, or why not.
+        """Decide a new call without waiting; `told` gets its answer once that is durable, or the error.
 
-        False where somebody has to be asked or waited for, and nothing has happened: `ask`. Raises as
+        False where the call needs approval or has to wait, and nothing has happened: `ask`. Raises as
         `ask` does.
         """
         own, call_id = call_id, self._id_of(call_id)
@@ -202,7 +202,10 @@ class OutsideCalls:
     def _known(
         self, call_id: str, tool: str, arguments: Mapping[str, JsonValue]
     ) -> tuple[dict[str, JsonValue], CallRecord | None]:
-        """What a call is given, and the call that was made under its id before, which is the same."""
+        """A call's own input, and the same call if it was made under this id before.
+
+        Raises `CallIdUsed` where the call under this id is another one.
+        """
         if not call_id or not tool:
             raise ValueError("A call needs an id and the name of a tool")
         given = own_input(arguments)
@@ -244,7 +247,7 @@ class OutsideCalls:
         def done(judging: asyncio.Future[None]) -> None:
             self._asked.pop(call.call_id, None)
             if not judging.cancelled():
-                judging.exception()  # whoever asked may have gone: then nobody else looks
+                judging.exception()  # its caller may have gone: then this is the only look
 
         asked.judging.add_done_callback(done)
         return asked
@@ -329,7 +332,7 @@ class OutsideCalls:
         raise CallWithdrawn(self._host.id, call_id, why)
 
     def _is_open(self, call_id: str) -> bool:
-        """Whether the record has a request about this call that nothing has ended."""
+        """Tell whether the record has an open approval request about this call."""
         return any(asked.call_id == call_id for asked in self._host.state.approvals.values())
 
     # Ends
@@ -350,7 +353,7 @@ class OutsideCalls:
         return None if asked is None or asked.ending is None else asked.ending[1]
 
     async def deny_all(self, why: str) -> None:
-        """Block whatever waits for a person."""
+        """Block all calls that wait for an operator."""
         await self._end(list(self._asked.values()), "denied", why)
 
     async def close(self, why: str) -> None:

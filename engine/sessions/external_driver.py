@@ -1,7 +1,8 @@
-"""What operators say to an agent whose loop is in another program that somebody here has started.
+"""Messages of operators to an external agent whose program was started with a driver.
 
-One turn at a time, in the record before whoever said it is told so. What is said while the agent works
-waits, in the record; to steer such an agent is to interrupt its turn, as it listens between turns only.
+One turn at a time; a message is recorded before its sender gets an answer. A message sent while the agent
+works waits, in the record; to steer such an agent is to interrupt its turn, as it listens between turns
+only.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Driver(Protocol):
     """Whether a call of it can run with another input than the one it asked about."""
 
     async def turn(self, said: Sequence[str]) -> str | None:
-        """Tell the agent this; returns when it rests, with why if it stopped early.
+        """Send this message to the agent; returns when it rests, with the reason if it stopped early.
 
         Raises `AgentError`, or anything else, when the turn failed.
         """
@@ -65,7 +66,7 @@ class MessageHost(Protocol):
 
 
 class Prompts:
-    """See the module."""
+    """Operators' messages of one session, handed to its driver turn by turn."""
 
     def __init__(self, host: MessageHost, driver: Driver) -> None:
         self._host = host
@@ -191,5 +192,5 @@ class Prompts:
 
 
 def _first(waiting: Sequence[QueuedState]) -> Sequence[QueuedState]:
-    """What is said in the next turn: all that was to interrupt the last one, else what waits longest."""
+    """Messages of the next turn: all that steer, else the one that has waited longest."""
     return [each for each in waiting if each.mode == "steer"] or waiting[:1]

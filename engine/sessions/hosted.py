@@ -1,7 +1,7 @@
 """One hosted session: its gate, its record and its state, held together.
 
-Everything that happens to the session becomes an event, is made durable, and only then moves the state
-that consoles see and releases whoever waits. The hub owns many of these.
+Everything that happens to the session becomes an event, is made durable, and only then changes the state
+that consoles see and releases the callers that wait. The hub owns many of these.
 """
 
 from __future__ import annotations
@@ -295,12 +295,12 @@ class HostedSession:
         return (self.state,) if child is None else (self.state, *child.sessions_of(rest))
 
     def why_left(self, call_id: str) -> str:
-        """Reason why nobody waits any more for the answer about a call."""
+        """Reason why a call no longer waits for its decision."""
         every = (self, self._made_by(call_id))
         return next((why for each in every if (why := each._why_stopped())), self.interrupted)
 
     def _why_stopped(self) -> str | None:
-        """Reason why the session's agent does not go on with what it was doing, where that is known."""
+        """Reason why the session's agent stopped what it was doing, where that is known."""
         if self.leaving is not None or self.session is None:
             return self.leaving
         if (reason := self.session.stopped_because) is not None:
@@ -402,7 +402,7 @@ class HostedSession:
         return True
 
     def explain(self, call_id: str) -> ExplanationView:
-        """What the nets say of a call as things stand now; may be called from another thread.
+        """Explain how the nets decide a call now; may be called from another thread.
 
         Raises `LookupError` for a call that was not made here.
         """
@@ -413,7 +413,7 @@ class HostedSession:
         return waiting_view(view, [asked for asked in waiting if asked.wants is None])
 
     def explain_call(self, call: ToolCall) -> ExplanationView:
-        """What the nets say of any call as things stand now."""
+        """Explain how the nets would decide any call now."""
         view = view_of(self.manager.explain(call))
         found = self.shell_fields.of(call.tool_name)
         return view.model_copy(update={"shell_fields": found}) if found else view
@@ -421,12 +421,12 @@ class HostedSession:
     # The store, as the loop sees it
 
     async def load(self, session_id: str) -> Messages:
-        """What was said so far, from the journal: exactly what the model is prompted with next (A-77)."""
+        """Conversation so far, from the journal: exactly what the model is prompted with next (A-77)."""
         reader = self.journal.reader()
         return await asyncio.to_thread(lambda: conversation(reader.events(self.id)))
 
     async def exists(self, session_id: str) -> bool:
-        """Whether anything was said in it."""
+        """Tell whether its transcript has a message."""
         return any(entry.kind != "note" for entry in self.state.transcript)
 
     async def append(self, session_id: str, message: Message) -> None:
@@ -511,7 +511,7 @@ class HostedSession:
         standing: ResumePoint,
         reason: str | None = None,
     ) -> SessionResumed:
-        """The event with which a recorded session goes on."""
+        """Event that records the resumption of a session."""
         return SessionResumed(
             agent=agent.name,
             model=agent.model.name,

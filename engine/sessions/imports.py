@@ -1,7 +1,7 @@
-"""A session whose record was imported: whoever made the file wrote all of it, also what people decided.
+"""Resumption of imported sessions: the author of the file wrote all of it, operators' decisions included.
 
-Its conversation and where its nets stand go on. Mode, active nets, grants, edits and what was agreed to
-are those of whoever resumes it, and no call that it left open runs: no model here asked for it.
+Conversation and markings are kept. Mode, active nets, grants, edits and changes agreed to are those of
+the operator who resumes it, and no call that it left open runs: no model here made it.
 """
 
 from __future__ import annotations

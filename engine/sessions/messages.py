@@ -1,8 +1,8 @@
-"""What people say to a hosted session: in the record before whoever said it is told so (A-63).
+"""Messages of operators to a hosted session, recorded before their sender gets an answer (A-63).
 
 A message to a session at rest begins a run, which stores it. One to a session that works is recorded as
-waiting, and in the same moment waits; so what the record says waits is what does, also for whoever goes
-on with the session after its host has died.
+waiting, and in the same moment waits; so the record has exactly the messages that wait, also when the
+session is resumed after its host has died.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ..history.model.state import SessionState
 
 
 def stopped(reason: str = "") -> str:
-    """Why messages that waited for an agent were handed back."""
+    """Reason given with messages that are handed back because the agent was stopped."""
     return f"the agent was stopped: {reason}" if reason else "the agent was stopped"
 
 
 def stopped_by(by: str | None, reason: str) -> str:
-    """Why an agent is stopped: who does it comes first, whatever else is said."""
+    """Reason for which an agent is stopped: first the name of who does it, then `reason`."""
     return ": ".join(part for part in (by and f"stopped by {by}", reason) if part)
 
 
 class Recorded(Protocol):
-    """What a hosted session has to offer here; see `HostedSession`."""
+    """Part of `HostedSession` that messages need."""
 
     session: Session | None
 
@@ -40,7 +40,7 @@ class Recorded(Protocol):
 
 
 class OperatorMessages:
-    """What is sent to one session, from the moment it is said until it is stored or withdrawn.
+    """Messages sent to one session, until each is stored or withdrawn.
 
     A message is recognised by its identity: agents pass on the very object that was sent.
     """
@@ -53,11 +53,11 @@ class OperatorMessages:
         self._expected: list[tuple[UserMessage, asyncio.Future[None]]] = []
 
     async def send(self, text: str, *, by: str | None, mode: SendMode) -> None:
-        """Say something; when this returns the record has it.
+        """Send a message; when this returns the record has it.
 
         Raises `JournalError` when it could not be recorded, `AgentError` when no run took it up,
         `SessionClosedError`, `ValueError` for an unknown mode, and what the session's `spawn` raises:
-        then the agent was told nothing.
+        then the agent did not get it.
         """
         session = self._hosted.session
         assert session is not None, "nobody can speak to a session before it is live"
@@ -138,7 +138,7 @@ class OperatorMessages:
         await self._end(gone, *withdrawn, *besides)
 
     def restored(self) -> list[tuple[UserMessage, SendMode]]:
-        """What waited when the record ended, to wait again."""
+        """Messages that waited when the record ended, which wait again."""
         found: list[tuple[UserMessage, SendMode]] = []
         for waits in self._hosted.state.queued:
             message = self._waiting[waits.id] = UserMessage(text=waits.text, by=waits.by)
@@ -146,7 +146,7 @@ class OperatorMessages:
         return found
 
     def _unended(self) -> list[str]:
-        """What the record says waits, but for what is just being recorded as waiting no more."""
+        """Ids of messages that wait in the record and whose end is not being recorded just now."""
         return [waits.id for waits in self._hosted.state.queued if waits.id not in self._ending]
 
     async def _end(

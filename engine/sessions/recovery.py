@@ -1,8 +1,8 @@
-"""What a session left open when its host died, with its subagents' sessions: what goes on, what ends.
+"""Recovery plan for a session whose host died, its subagents' sessions included.
 
-A subagent that was at work goes on from its own record, and its last words settle the call that had
-started it, as if nothing had happened. Where that cannot be, the call ends as any other that has no
-result: nobody knows its outcome. Nothing that ran is run again. Here records are only read.
+A subagent that was at work resumes from its own record, and its last reply settles the call that started
+it, as if nothing had happened. Where that is impossible, the call ends as any other without a result: its
+outcome is unknown. Nothing that ran is run again. Records are only read here.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ from ..recording.resume import (
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPlan:
-    """A session as its host left it.
+    """Session as its host left it, and how its open calls resume or end.
 
-    `again` are calls that the gate decides now, `below` the subagents' sessions that go on, by the call
-    of this session that started each. `works` says whether it goes on by itself. `closing` ends in its
-    record what does not; `unfinished` is how the calls of its step go on or have ended. `failure` is what
-    a subagent had failed with.
+    `again` are calls that the gate decides now, `below` the subagents' sessions that resume, by the call
+    of this session that started each. `works` says whether it resumes by itself. `closing` ends in its
+    record what does not; `unfinished` is how the calls of its step resume or have ended. `failure` is the
+    error a subagent had failed with.
     """
 
     state: SessionState
@@ -77,7 +77,7 @@ class RecoveryPlan:
 
     @property
     def going_on(self) -> tuple[str, ...]:
-        """The calls whose subagents go on, likewise."""
+        """Calls whose subagents resume, likewise."""
         return _named(self.below)
 
 
@@ -95,10 +95,10 @@ def plan_recovery(
     *,
     imported: bool = False,
 ) -> RecoveryPlan:
-    """What the session of these events, whose fold is `state`, left open for `agent` to go on with.
+    """Recovery plan of the session of `events`, whose fold is `state`, to be resumed by `agent`.
 
-    `nets` are those that go on from where they were; a call that waits in another one cannot go on. Of an
-    `imported` session nothing goes on by itself: whoever made the file chose its open calls.
+    `nets` are those that keep their markings; a call pending in another one cannot resume. Of an
+    `imported` session nothing resumes by itself: the author of the file chose its open calls.
     """
     lost = frozenset(p.call_id for p in state.pending if p.step.net not in nets)
     family = _Family(reader, [event.body for event in events], lost)
@@ -139,9 +139,9 @@ def _left(
 
 @dataclass(frozen=True)
 class _Family:
-    """The record of the session at the top, and those of the sessions below it.
+    """Record of the session at the top, and those of the sessions below it.
 
-    `lost` are calls, as the top names them, that cannot go on.
+    `lost` are calls, by their ids at the top, that cannot resume.
     """
 
     reader: HistoryReader
@@ -150,9 +150,9 @@ class _Family:
 
     @cached_property
     def children(self) -> Mapping[tuple[str, str], list[str]]:
-        """The subagents' sessions of the journal, by the session and the call that started them.
+        """Subagents' sessions of the journal, by the session and the call that started them.
 
-        Imported ones are nobody's here, whatever they say.
+        Imported ones are left out: the calls that they name were not made here.
         """
         found: dict[tuple[str, str], list[str]] = {}
         for line in self.reader.sessions(limit=None):
@@ -167,9 +167,9 @@ class _Family:
     def below(
         self, state: SessionState, said: Sequence[Message], agent: Agent, path: str = ""
     ) -> dict[str, RecoveryPlan]:
-        """The sessions of `agent`'s subagents that go on, by call.
+        """Sessions of `agent`'s subagents that resume, by call.
 
-        `path` is what the top puts before the names of this session's calls.
+        `path` is what the top puts before the ids of this session's calls.
         """
         tools = {tool.name: tool for tool in agent.tools}
         found: dict[str, RecoveryPlan] = {}
@@ -188,7 +188,7 @@ class _Family:
         return found
 
     def _child(self, parent: str, call_id: str, agent: Agent, path: str) -> RecoveryPlan | None:
-        """The session that a call had started, if it can go on or has said its last words."""
+        """Session that a call had started, if it can resume or has ended with its last reply."""
         ids = self.children.get((parent, call_id), [])
         if len(ids) != 1:
             return None
@@ -225,7 +225,7 @@ class _Family:
         return _left(events, state, known, said, step, again, below, True, missed)
 
     def _seen(self, path: str) -> Iterator[_OfCall]:
-        """What the top recorded of a session's calls, as that session names them."""
+        """Events of the top about the calls of the session at `path`, under that session's own ids."""
         for body in self.top:
             if isinstance(body, _OF_CALLS) and body.call_id.startswith(path):
                 named = {"call_id": body.call_id.removeprefix(path)}
@@ -255,7 +255,7 @@ _OF_CALLS = (
 
 
 def _missed(state: SessionState, seen: Sequence[_OfCall]) -> list[EventBody]:
-    """What the top knew of calls when the host died, and the session itself had not recorded yet."""
+    """Decisions and results that the top had when the host died, and the session itself did not yet."""
     decided = {body.call_id: body for body in seen if isinstance(body, CallDecided)}
     ended = {body.call_id: body for body in seen if isinstance(body, CallResult) and not body.anomaly}
     missed: list[EventBody] = [
@@ -281,7 +281,7 @@ def _caught_up(state: SessionState, missed: Sequence[EventBody]) -> SessionState
 
 
 def _phase_at_death(events: Sequence[JournalEvent]) -> Phase:
-    """What a session did when its host died; what it had come to, if it had ended before."""
+    """Status of a session when its host died, or its final one if it had ended before."""
     for event in reversed(events):
         match event.body:
             case SessionStatus(status="failed", error=error) if error == DIED:

@@ -1,4 +1,4 @@
-"""The sessions a hub hosts: how they begin, go on from a record, branch off and end."""
+"""Sessions that a hub hosts: begun, resumed from a record, branched and ended."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ H = TypeVar("H", bound=HostedSession)
 
 @dataclass(frozen=True, slots=True)
 class Revived(Generic[H]):
-    """A recorded session on its way back: its record and its fold, and where its gate stands.
+    """Recorded session that is being resumed: its record, its fold and the markings of its gate.
 
-    `ending` ends first what of the record does not go on.
+    `ending` first ends what does not resume.
     """
 
     hosted: H
@@ -211,7 +211,7 @@ class SessionRegistry:
         parent = line.id
         terms = own_terms(terms) if line.imported else terms
         events = await self._events(parent)
-        # Whose it is stands in its first event; only then is any moment of it offered.
+        # Whose it is is in its first event; only then is any moment of it offered.
         check_loop(folded(events[:1]), "here")
         check_branch_point(events, at)
         now = await asyncio.to_thread(folded, events)

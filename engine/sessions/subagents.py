@@ -41,9 +41,9 @@ NOT_RECORDED = "The call was not run: it could not be recorded"
 
 
 class HostedChild(HostedSession):
-    """A subagent's session: what `parent` decides about its calls is recorded here too.
+    """Subagent's session, which also records the decisions of `parent` about its calls.
 
-    It was started by the call `call_id`; with `left` by an earlier host, and goes on.
+    It was started by the call `call_id`; with `left` by an earlier host, and resumes.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class HostedChild(HostedSession):
         await self.parent.step_ended(event, via or self.id)
 
     def explain_call(self, call: ToolCall) -> ExplanationView:
-        """What the nets that judge it say of a call."""
+        """Explain how the nets of its parent would decide a call."""
         return self.parent.explain_call(call)
 
     @property
@@ -113,7 +113,7 @@ class HostedChild(HostedSession):
 
 
 class HostedChildren:
-    """Makes the children of one hosted session; those in `left`, by call, go on."""
+    """Makes the children of one hosted session; those in `left`, by call, resume."""
 
     def __init__(
         self,

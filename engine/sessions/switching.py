@@ -78,7 +78,7 @@ class _Switch:
 
 
 class Switching:
-    """See the module. `clock` is the journal's."""
+    """Switches of one session's nets and mode, with proposals and deadlines. `clock` is the journal's."""
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ class Switching:
         return Reply(True, self._still_missing(change, own))
 
     def _still_missing(self, change: ChangeState, own: str | None) -> str:
-        """What is proposed and who can bring it about."""
+        """Message that a change is only proposed, with who has to confirm it."""
         why = "" if own is None else f"{own} and does not count. "
         return (
             f"Proposed, nothing is changed yet: {change.words}. {why}It takes {_others(change)}: "
@@ -218,7 +218,7 @@ class Switching:
         )
 
     async def confirm(self, change_id: str, by: str, credential: Credential | None = None) -> Reply:
-        """Agree to what somebody proposed; with the last one it takes, it is done."""
+        """Agree to a proposed change, which is made with the last agreement it needs."""
         async with self._turn:
             await self._in_step.catch_up()
             change = self._host.state.changes.get(change_id)
@@ -289,7 +289,7 @@ class Switching:
         return None
 
     def _not_another(self, by: str) -> str | None:
-        """Reason why somebody is not one of the people that a change takes (G-77)."""
+        """Reason why an operator does not count as another person for a change (G-77)."""
         return not_another(by, self._host.state, own_approvals=self._policy.own_approvals)
 
     # What is done
@@ -338,7 +338,7 @@ class Switching:
         return Reply(True, f"{self._host.id} is now in {mode} mode{self._for(switch.seconds)}")
 
     async def _done(self, event: NetToggled | ModeChanged, why: str) -> None:
-        """Record what was switched, and ask anew about the calls that it concerns."""
+        """Record what was switched, and have the calls that it concerns decided again."""
         await self._in_step.recorded(event)
         self.arm()
         await self._host.questions.ask_again(why)
@@ -350,7 +350,7 @@ class Switching:
         return "" if seconds is None else f" for {format_duration(seconds)}"
 
     def _waiting(self) -> tuple[str, ...]:
-        """The calls that ask a person now; they go on waiting."""
+        """Calls that wait for an operator now, and keep waiting."""
         return tuple(dict.fromkeys(a.call_id for a in self._host.state.approvals.values()))
 
     # What time brings about
@@ -425,7 +425,7 @@ def _others(change: ChangeState) -> str:
 
 
 def _ends(state: SessionState) -> list[datetime]:
-    """When what is switched for a time is switched back."""
+    """Times at which temporary switches are switched back."""
     switches: list[SwitchState] = list(state.off.values())
     if state.shadowed is not None:
         switches.append(state.shadowed)

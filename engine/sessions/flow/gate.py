@@ -23,7 +23,7 @@ UNKNOWN = "whether it did its work is unknown. Look before you do it again"
 
 
 class RunGate:
-    """See the module. Models give ids again, so each host of the run puts its `prefix` before them."""
+    """Gate of one run. Models repeat ids, so each host of the run puts its `prefix` before them."""
 
     def __init__(self, session: OutsideSession, prefix: str, wishes: Wishes) -> None:
         self._session = session
@@ -50,7 +50,7 @@ class RunGate:
         self._wishes.offered(tools)
 
     async def said(self, text: str) -> None:
-        """Record what an agent said beside its calls; in the record it stands before them."""
+        """Record the text of an agent's reply; in the record it comes before the reply's calls."""
         await self._session.said("assistant", text)
 
     async def check(self, call: ToolCall, approved: Collection[str]) -> GateDecision | Question:
@@ -93,7 +93,7 @@ class RunGate:
         )
 
     def _asking(self, call: ToolCall) -> ApprovalRequest | None:
-        """What the first net that wants a person would ask."""
+        """Approval request of the first net that needs approval for a call."""
         manager = self._session.manager
         explained = manager.explain(call)
         for each in explained.nets:

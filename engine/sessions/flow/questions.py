@@ -1,4 +1,4 @@
-"""What a flow asks people, besides whether a call may run: a model's JSON, a choice, a tool's answer."""
+"""Input that a flow requests of operators: a model's JSON, a choice, an answer for a tool."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def question_of(asks: Suspended, call_id: str) -> ApprovalRequest:
 
 
 def wanted_of(asks: Suspended, graph: Graph) -> RequestedInput:
-    """What a person fills in to answer."""
+    """Input that an operator fills in to answer a suspended step."""
     value = asks.value if isinstance(asks.value, dict) else {}
     prompt = value.get("prompt") or value.get("reason")
     message = prompt if isinstance(prompt, str) else f"{asks.tool_id} waits for an answer."
@@ -87,7 +87,7 @@ def _fills_in(asks: Suspended, graph: Graph) -> tuple[dict[str, JsonValue], Unfi
 def payload_of(
     asks: Suspended, answer: Mapping[str, JsonValue], by: str, denied: str | None
 ) -> JsonValue:
-    """What goes on with the flow. What is `denied` a tool's model reads; other steps do not go on."""
+    """Payload with which the flow resumes; of denials only a tool's, which its model reads."""
     if denied is not None:
         return {"approved": False, "reason": denied}
     match asks.kind:
@@ -100,13 +100,11 @@ def payload_of(
             return {"approved": True, "by": by, **({"answer": said} if said else {})}
 
 
-# What the tools of a flow's agents wish for: one that wants to be approved is, whatever the rules
-# say.
+# Tools that need approval get it, whatever the rules say.
 #
-# Tools that an agent is given only in a run, by its `configure`, nobody knows beforehand. One net
-# stands for all of them: it asks a person about each call whose tool wants that, or of whose tool it
-# was not told. Where a rule's condition is on paths, it cannot tell what the rule will do: then both
-# ask.
+# Tools that an agent is given only in a run, by its `configure`, are not known beforehand. One net serves
+# all of them: each call needs approval whose tool wants that, or whose tool was not offered. Where a
+# rule's condition is on paths, this net cannot tell what the rule will do: then both need approval.
 
 
 KEY = "approve-when-a-tool-asks"
@@ -114,9 +112,9 @@ ASKING = "a tool that wants approval"
 
 
 class Wishes:
-    """See the module. `nets` are those of the rules, and with them those that the wishes make.
+    """Approvals that tools of a flow's agents need. `nets` are the rules' and those for such tools.
 
-    Raises `NetError` where a rule has the name of the one net.
+    Raises `NetError` where a rule has the name of the net for tools without one of their own.
     """
 
     def __init__(self, graph: Graph, rules: Mapping[str, SkillNet]) -> None:

@@ -1,4 +1,4 @@
-"""A flow's run in its session's record: what is written of a step, and where the record has the run."""
+"""Record of a flow's run: the events of a step, and the run as a session's record has it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ASKED = "?"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a person filled in, and who it was; `denied` says why there is nothing filled in."""
+    """Operator's input and name; `denied` is the reason where there is no input."""
 
     filled_in: Mapping[str, JsonValue]
     by: str
@@ -47,7 +47,10 @@ def answer_in(body: EventBody) -> Answer | None:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """Where a run stands. `hosts` is how many have run it, `waits` the call that its next step needs."""
+    """State of a run after its last recorded step.
+
+    `hosts` is how many have run it, `waits` the call that its next step needs.
+    """
 
     snapshot: FlowSnapshot
     history: History
@@ -97,7 +100,7 @@ def json_text(value: JsonValue) -> str:
 
 
 def flow_record(name: str, graph: Graph) -> FlowRecord:
-    """The shape of a flow, for whoever does not have its code."""
+    """Shape of a flow, for consoles that do not have its code."""
     return FlowRecord(
         name=name,
         net=net_record(name, graph.to_petri_net()),

@@ -1,8 +1,8 @@
 """A flow's run under the hub: step by step, each in the record before the next one begins.
 
-A run that ends before its flow does, by an error, a denial, a stop or the death of its host, goes on from
-the record: the step that was under way is taken again. Calls of its agents that had been approved are not
-(see `RunGate`); what a function of the flow did in that step is done again.
+A run that ends before its flow does, by an error, a denial, a stop or the death of its host, is resumed
+from the record: the step that was under way is taken again. Calls of its agents that had been approved
+are not (see `RunGate`); what a function of the flow did in that step is done again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class StepDeniedError(FlowError):
 
 @dataclass(frozen=True, slots=True)
 class Hosting:
-    """What a host takes a run on with."""
+    """Context, limits and models that a host gives a run."""
 
     ctx: Context
     wishes: Wishes
@@ -68,7 +68,7 @@ class Hosting:
 
 
 class FlowRun:
-    """See the module. `begins` is the flow's input, or where its record has it.
+    """Run of a flow. `begins` is the flow's input, or the run's record to resume from.
 
     Raises as `FlowRuntime`, and `SnapLoadError` where the record is not of this flow.
     """
@@ -201,7 +201,7 @@ class FlowRun:
         self._said = len(self._runtime.history.entries)
 
     def _stepped(self, step: int, node: str | None) -> FlowStepped:
-        """Where the run stands after its step number `step`, which `node` took."""
+        """Event of step number `step`, which `node` took: the run's snapshot and what its agents said."""
         runtime = self._runtime
         said = runtime.history.entries[self._said :]
         waits = None if runtime.suspended is None else self._id_of(runtime.suspended, step)
@@ -209,7 +209,7 @@ class FlowRun:
         return stepped(step, node, runtime.snapshot(), said, waits=waits, done=done)
 
     def _spent(self) -> list[EventBody]:
-        """What model calls used since this was asked last."""
+        """Usage of model calls since the last time this was called, as events."""
         spent: list[EventBody] = [
             StepEnded(
                 finish_reason="",
@@ -266,7 +266,7 @@ class FlowRun:
         return payload
 
     async def _asked(self, asks: Suspended, call_id: str) -> Answer:
-        """What is answered, or that the time for it is over."""
+        """Wait for the answer of an operator, or for the deadline, which counts as a denial."""
         question = question_of(asks, call_id)
         stands = self._host.state.calls.get(call_id)
         if stands is None or stands.status not in UNDECIDED:
@@ -283,7 +283,7 @@ class FlowRun:
 
 
 def _told(error: BaseException) -> str:
-    """What went wrong in a step, and where in the flow."""
+    """Error of a step as text, with the node where it happened."""
     known = isinstance(error, FlowError)
     text = str(error) if known else f"{type(error).__name__}: {error}"
     return " ".join((text, *(f"({note})" for note in getattr(error, "__notes__", ()))))

@@ -1,4 +1,4 @@
-"""A session that runs a flow: its record, nets and questions are here, and so is its driver."""
+"""Session that runs a flow: its record, nets and approval requests are here, and so is its driver."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .record import Answer, answer_in, flow_record
 
 
 class Run(Protocol):
-    """What takes the steps of a session's run; see `FlowRun`. Once `over`, it ends by itself."""
+    """Driver of a session's run, step by step; see `FlowRun`. Once `over`, it ends by itself."""
 
     over: bool
 
@@ -39,7 +39,7 @@ class Run(Protocol):
 
 
 class FlowSession(OutsideSession):
-    """See the module; nobody can speak to it. `answers` are what people filled in, by call."""
+    """Session of a flow; it takes no messages. `answers` are what operators filled in, by call."""
 
     loop: ClassVar[Loop] = "flow"
     renews_ids: ClassVar[bool] = False
@@ -55,7 +55,7 @@ class FlowSession(OutsideSession):
     def hand_over(
         self, *bodies: EventBody, then: Callable[[bool], None] | None = None
     ) -> asyncio.Future[None]:
-        """As every session's; whoever waits for an answer finds it."""
+        """As every session's; a step that waits for an answer finds it."""
 
         def recorded(written: bool) -> None:
             for body in bodies if written else ():
@@ -103,7 +103,7 @@ class FlowSession(OutsideSession):
         fit: ResumePoint,
         events: Sequence[JournalEvent],
     ) -> list[EventBody]:
-        """The events with which it goes on after those recorded. What a person had denied is denied."""
+        """Events with which it is resumed after those recorded. What an operator had denied is denied."""
         state, bodies = self.state, [event.body for event in events]
         for body in bodies:
             self.calls.book.take(body)
@@ -134,7 +134,7 @@ class FlowSession(OutsideSession):
         self._task = asyncio.get_running_loop().create_task(run.go(), name=f"flow {self.id}")
 
     async def ended(self) -> None:
-        """Return when the run has ended, or stands until it is resumed."""
+        """Return when the run has ended, or has stopped until it is resumed."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
@@ -158,7 +158,7 @@ class FlowSession(OutsideSession):
             await super().leave(why)
 
     async def _cancel(self, why: str) -> bool:
-        """Whether there was something to end. A run that has come to its end by itself is left to it."""
+        """Cancel the run; tell whether that ended it. A run that is over is left to end by itself."""
         task, run = self._task, self.run
         if task is None or task.done() or run is None:
             return False
