@@ -1,4 +1,4 @@
-"""Who of several people has approved, and when."""
+"""Names of those who have approved so far, and when, where several people must."""
 
 from __future__ import annotations
 

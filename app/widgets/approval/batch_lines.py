@@ -189,7 +189,7 @@ def _cells(values: Sequence[tuple[str, str | None]], widths: Sequence[int]) -> l
 
 
 def _state(row: Row, people: Iterable[str], now: datetime, width: int) -> list[Content]:
-    """How a request stands: what came of it, why it is not decided here, or what to know before."""
+    """State of a request: its outcome, why it is not decided here, or what to know before deciding."""
     if row.result is not None:
         sign, style = ("✓", "bold $text-success") if row.ok else ("■", "bold $text-error")
         return [Content.styled(r, style) for r in wrap_all([f"{sign} {shown(row.result)}"], width)]

@@ -1,4 +1,4 @@
-"""What an edit changes, field by field: before and after, long texts as a diff."""
+"""Changes of an edit, field by field: before and after, long texts as a diff."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class RequestFrame(Vertical):
 
     @property
     def guard(self) -> ReviewGuard:
-        """What of the request has still to be shown before it is approved."""
+        """Guard that notes which lines must still be shown before the request is approved."""
         return self._body.guard
 
     def show(self, asked: ShownRequest) -> None:
@@ -216,7 +216,7 @@ class RequestFrame(Vertical):
 
     @property
     def position(self) -> Content:
-        """Which lines are on screen, where they are not all."""
+        """Numbers of the lines on screen; empty if all are."""
         height, total = self._body.scrollable_content_region.height, self._body.virtual_size.height
         if not total > height > 0:
             return Content("")

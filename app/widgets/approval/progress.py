@@ -1,4 +1,4 @@
-"""What has been satisfied when a call asks: prerequisites, budgets, people who have approved."""
+"""Progress of a request's call: prerequisites met, budgets spent, people who have approved."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Who looks at a request; with `own_approvals` it may be one's own session's."""
+    """Operator who looks at a request; with `own_approvals` it may be one of their own session."""
 
     operator: str
     own_approvals: bool = False
@@ -78,9 +78,9 @@ def flow(parts: Sequence[Content], width: int, between: str = "   ") -> list[Con
 def people_lines(
     request: ApprovalState, session: SessionState | None, now: datetime, viewer: Viewer | None
 ) -> Iterator[str]:
-    """How far several people have come, who and when, and why it waits for others than `viewer`.
+    """Lines on a request of several people: who approved and when, and why `viewer` may not.
 
-    Nothing where one is enough.
+    None where one approval is enough.
     """
     if request.people < 2:
         return
@@ -108,7 +108,7 @@ def _not_you(request: ApprovalState, session: SessionState | None, viewer: Viewe
 
 
 def _done(request: ApprovalState, session: SessionState) -> tuple[dict[str, datetime], int]:
-    """When what the call needs succeeded last, in the order it did; how many other calls succeeded."""
+    """Times at which the call's prerequisites last succeeded, in order, and how many other calls did."""
     wanted = _prerequisites(request, session)
     latest: dict[str, datetime] = {}
     others = 0
@@ -124,7 +124,7 @@ def _done(request: ApprovalState, session: SessionState) -> tuple[dict[str, date
 
 
 def _prerequisites(request: ApprovalState, session: SessionState) -> set[str]:
-    """What active nets want to have succeeded before the call, and before that."""
+    """Names that active nets require to have succeeded before the call, and those before these."""
     nets = [net.net for net in session.nets.values() if net.active]
     wanted: set[str] = set()
     fresh = {request.tool, *request.names}

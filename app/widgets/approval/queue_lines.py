@@ -36,7 +36,7 @@ def time_left(approval: ApprovalState, now: datetime) -> tuple[str, str]:
 
 
 def risk_and_time(approval: ApprovalState, now: datetime) -> list[Content]:
-    """What there is to know before a request is opened, in pieces: risk, time left, people, doubts."""
+    """Facts shown before a request is opened, in pieces: risk, time left, people, doubts."""
     pieces: list[Content] = []
     if approval.risk is not None:
         look = RISK[approval.risk]

@@ -1,6 +1,6 @@
-"""What an approval dialog says, as lines for a width and a height.
+"""Text of an approval dialog, as lines for a width and a height.
 
-What will run comes first and whole; then why it asks, what has happened so far, and only then the
+The call comes first and whole; then why it needs approval, what has happened so far, and only then the
 agent's own words, which decide nothing.
 """
 
@@ -191,7 +191,7 @@ def _masked(request: ApprovalState, width: int) -> list[Content]:
 
 
 def _chosen(request: ApprovalState, width: int) -> list[Content]:
-    """What a person had chosen before in place of the agent's input, as a diff, whole (G-75)."""
+    """Input that an operator has put in place of the agent's, as a whole diff (G-75)."""
     if request.original is None:
         return []
     rows = [
@@ -211,7 +211,7 @@ def _chosen(request: ApprovalState, width: int) -> list[Content]:
 
 
 def _revealed(texts: Sequence[RevealedText], width: int) -> list[Content]:
-    """What is behind masks, whole, each line behind a bar, so that none imitates the dialog."""
+    """Texts behind masks, whole, each line after a bar, so that none imitates the dialog."""
     if not texts:
         return []
     rows = [_heading("BEHIND THE MASKS")]
@@ -224,9 +224,9 @@ def _revealed(texts: Sequence[RevealedText], width: int) -> list[Content]:
 
 
 def _what(request: ApprovalState, label: str, width: int) -> list[Content]:
-    """What is called, muted the tool's label if it has one; then the commands in a shell command.
+    """Name of what is called with the tool's label, muted; then the commands in a shell command.
 
-    Nothing runs by an answer: there the question is first.
+    A request that only wants an answer runs nothing: there the question comes first.
     """
     if request.wants is not None:
         by = Content.assemble(
@@ -301,7 +301,7 @@ def _command(text: str, style: str) -> Content:
 
 
 def _changes(request: ApprovalState, width: int) -> Sequence[Content]:
-    """What the call's tool said it would change, line by line; added and removed ones told apart."""
+    """Preview of changes by the call's tool, line by line, with added and removed ones marked."""
     if request.preview is None:
         return []
     language = file_language(path_of(request.input))
@@ -320,7 +320,7 @@ def _changes(request: ApprovalState, width: int) -> Sequence[Content]:
 
 
 def _edit_rows(edits: ProposedEdits, width: int) -> list[Content]:
-    """What the input itself says that it would change, by file."""
+    """Changes that the input itself describes, by file."""
     rows: list[Content] = []
     for edit in edits.edits:
         if edit.file:
@@ -347,7 +347,7 @@ def _sections(
     room: int,
     viewer: Viewer | None,
 ) -> Sections:
-    """What stands below the input, each under its name."""
+    """Sections below the input, each under its heading."""
     maker = speaker if request.via else session
     workdir = next((s.workdir for s in (maker, session) if s is not None and s.workdir), None)
     where = (
@@ -378,7 +378,7 @@ def _below(sections: Sections, width: int, *, airy: bool) -> list[Content]:
 
 
 def waits_for(session: SessionState | None, width: int) -> list[Content]:
-    """Which step of which flow waits for the answer."""
+    """Say which step of which flow waits for the answer."""
     flow_state = None if session is None else session.flow
     if flow_state is None:
         return [Content.styled("a step of a flow waits for the answer", MUTED)]
@@ -387,7 +387,7 @@ def waits_for(session: SessionState | None, width: int) -> list[Content]:
 
 
 def _to_fill_in(request: ApprovalState, width: int) -> list[Content]:
-    """What there is to fill in: what has to be is bold."""
+    """Fields to fill in; required ones are bold."""
     pieces = [
         Content.assemble(
             (shown(each.name) or "an answer", "bold" if each.lacking else ""),
@@ -402,7 +402,7 @@ def _to_fill_in(request: ApprovalState, width: int) -> list[Content]:
 
 
 def _takes(field: AnswerField) -> str:
-    """What an answer's field takes: of a choice, what there is to choose from."""
+    """Type of an answer's field; for a choice, its options."""
     if field.kind != "choice":
         return field.type_name
     return " or ".join(label for value, label in field.options if value)

@@ -82,7 +82,7 @@ class ReviewGuard:
         return None if found < 0 else found
 
     def pages(self, height: int) -> tuple[int, int]:
-        """How many pages of `height` lines there are, and how many of them are still to be shown."""
+        """Number of pages of `height` lines, and how many of them are still to be shown."""
         height = max(1, height)
         total = max(1, -(-len(self._painted) // height))
         if self._whole:
@@ -126,7 +126,7 @@ class ReviewGuard:
 
 
 def _carried(before: Sequence[str], painted: bytearray, rows: Sequence[str]) -> bytearray:
-    """What was painted of `before`, for the lines that `rows` begins and ends with as `before` does."""
+    """Painted flags of `before`, carried to `rows` for the lines that both begin and end with."""
     carried = bytearray(len(rows))
     most = min(len(before), len(rows))
     head = 0

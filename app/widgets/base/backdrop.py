@@ -22,7 +22,7 @@ LOOKS = 4096
 
 
 class Behind(Visual):
-    """What `screen` shows, under a translucent `tint`; nothing on it can be clicked."""
+    """Copy of what `screen` shows, under a translucent `tint`; nothing on it can be clicked."""
 
     def __init__(self, screen: Screen[object], tint: Color) -> None:
         self._screen = screen
@@ -33,7 +33,7 @@ class Behind(Visual):
         self._width = 0
 
     def is_of(self, screen: Screen[object], tint: Color) -> bool:
-        """Whether this is `screen` under `tint`."""
+        """Tell whether this is `screen` under `tint`."""
         return self._screen is screen and self._tint == tint
 
     def render_strips(

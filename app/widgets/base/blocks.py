@@ -109,7 +109,7 @@ class BlockList(CursorList):
     # What it shows
 
     def say_when_empty(self, text: str) -> None:
-        """What stands where there are no blocks."""
+        """Set the text that is shown where there are no blocks."""
         if text != self._empty:
             self._empty = text
             self.refresh()
@@ -299,7 +299,7 @@ class BlockList(CursorList):
             self._go(choices[max(0, min(len(choices) - 1, at + step))])
 
     def _taller_than_view(self, step: int) -> bool:
-        """Whether the block under the cursor goes on beyond the edge that `step` moves towards."""
+        """Tell whether the block under the cursor continues beyond the edge that `step` moves towards."""
         assert self._cursor is not None
         top, height = self.scroll_offset.y, self.scrollable_content_region.height
         start, end = self._start(self._cursor), self._ends[self._cursor]

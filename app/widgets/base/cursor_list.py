@@ -1,4 +1,4 @@
-"""What lists with a cursor have in common: its keys, its clicks, and how a line is painted at it."""
+"""Base of lists with a cursor: its keys, its clicks, and the painting of its line."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class FieldEditor(Vertical):
 
     @property
     def problem(self) -> str | None:
-        """Why what was typed cannot be taken."""
+        """Reason why the typed text is not accepted; `None` if it is."""
         if self.refused is not None:
             return self.refused
         try:

@@ -112,7 +112,7 @@ class FilterLine(Horizontal):
         self.display = False
 
     def wanted(self, now: datetime, zone: tzinfo | None) -> DecisionFilter:
-        """What it holds, to be searched for at once. Raises `FilterError`."""
+        """The filter as typed, to be searched for at once. Raises `FilterError`."""
         self._hold()
         return parse_filter(self._line.value, now=now, zone=zone)
 

@@ -42,7 +42,7 @@ class FormBody(VerticalScroll, can_focus=False):
             self.call_after_refresh(self._show_focused)
 
     def _show_focused(self) -> None:
-        """What is typed in stays in view, with its name."""
+        """Keep the focused field in view, with its name."""
         focused = self.screen.focused
         part = focused
         while part is not None and part.parent is not self:

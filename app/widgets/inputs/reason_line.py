@@ -77,7 +77,7 @@ class ReasonLine(Vertical):
 
     @property
     def input(self) -> Input:
-        """Where the reason is typed."""
+        """The input line in which the reason is typed."""
         return self._line
 
     def open(self, *, stop: bool, who: str) -> None:
@@ -136,7 +136,7 @@ class ReasonLine(Vertical):
 
     @property
     def reason(self) -> str | None:
-        """What was typed, or the reason whose number it is."""
+        """The typed reason, or the preset whose number was typed; `None` if empty."""
         typed = self._line.value.strip()
         numbers = {str(n): text for n, text in enumerate(self._presets, 1)}
         return numbers.get(typed, typed) or None

@@ -89,7 +89,7 @@ class SayLine(Horizontal):
 
     @property
     def input(self) -> Input:
-        """Where the message is typed."""
+        """The input line in which the message is typed."""
         return self.query_one(Input)
 
     def open(self, session: str, name: str) -> None:

@@ -79,7 +79,7 @@ class DecisionTable(CursorList, inherit_bindings=False):
 
     @property
     def total(self) -> int:
-        """How many rows there are as far as is known."""
+        """Number of rows, as far as known."""
         return self._ends[-1] if self._ends else 0
 
     @property
@@ -94,17 +94,17 @@ class DecisionTable(CursorList, inherit_bindings=False):
 
     @property
     def following(self) -> bool:
-        """Whether newer decisions take the place of the newest one."""
+        """Tell whether the cursor stays at the top, on the newest decision."""
         return self._cursor == 0 and self.scroll_offset.y == 0
 
     @property
     def newer(self) -> int:
-        """How many came on top while somebody was reading further down."""
+        """Number of decisions that came on top while the operator was reading further down."""
         return 0 if self.scroll_offset.y == 0 else min(self._newer, int(self.scroll_offset.y))
 
     @property
     def border(self) -> Mark | None:
-        """Below which mark nothing changes when newer decisions come: the first part may still grow."""
+        """Mark below which newer decisions change nothing; above it the first part may still grow."""
         return self._parts[0].bottom if self._parts else None
 
     def clear(self) -> None:
@@ -157,7 +157,7 @@ class DecisionTable(CursorList, inherit_bindings=False):
         self._asked.discard(_key(part))
 
     def outdate(self) -> None:
-        """What was loaded has changed: it is read again when it is next painted, and shown until then."""
+        """Mark the loaded parts as changed: each is shown until it is read again for a repaint."""
         self._stale = {key for part in self._parts if (key := _key(part)) in self._loaded}
         self.refresh()
 

@@ -96,7 +96,7 @@ class RuleList(BlockList):
         return self._width
 
     def noted(self) -> Noted:
-        """What is known of the line under the cursor."""
+        """Nets and findings of the line under the cursor."""
         at = self._at()
         return Noted() if at is None else at[0].noted.get(at[1], Noted())
 
@@ -313,7 +313,7 @@ def _hanging(indent: int, mark: str, style: str, text: Content, room: int) -> li
 
 
 def _together(findings: Findings, made: object) -> Iterator[Block]:
-    """What all rules allow, tool by tool."""
+    """Blocks on what all rules together allow, tool by tool."""
     if not findings.tools:
         return
 

@@ -21,7 +21,7 @@ READING = "The server's sessions are being read."
 
 
 def session_names(sessions: Sequence[SessionState]) -> dict[str, str]:
-    """What to call each session: its agent's name, its id where several share that."""
+    """Names of sessions: the agent's name, or the id where several share that."""
     agents = Counter(state.agent for state in sessions)
     return {
         state.id: name_shown(state.agent if state.agent and agents[state.agent] == 1 else state.id)

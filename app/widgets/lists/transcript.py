@@ -103,7 +103,7 @@ def column_of(state: SessionState) -> int:
 
 
 def tail_blocks(state: SessionState, flow: LiveStream, now: datetime) -> list[Block]:
-    """What follows the last entry: words being written, a wait for the model, and how it failed."""
+    """Blocks after the last entry: text being written, a wait for the model, and how it failed."""
     blocks: list[Block] = []
     thinking = seconds_between(state.updated, now) if _awaits_model(state, flow) else 0.0
     if thinking >= LONG_WAIT:
@@ -126,7 +126,7 @@ def tail_blocks(state: SessionState, flow: LiveStream, now: datetime) -> list[Bl
 
 
 def queued_blocks(state: SessionState) -> list[Block]:
-    """What people said and the agent has not taken up yet, in the order in which it will."""
+    """Messages that the agent has not taken up yet, in the order in which it will."""
     column = column_of(state)
     waiting = sorted(state.queued, key=lambda queued: queued.mode != "steer")
     return [
@@ -146,7 +146,7 @@ def _queued(queued: QueuedState, width: int, column: int) -> list[Content]:
 
 
 def _awaits_model(state: SessionState, flow: LiveStream) -> bool:
-    """Whether the next thing that happens is up to the model."""
+    """Tell whether the session waits for the model: it runs, and every call is settled."""
     if state.status != "running" or flow.said or flow.calls:
         return False
     return all(call.status in SETTLED for call in state.calls.values())
@@ -208,7 +208,7 @@ def _message_room(width: int, column: int) -> tuple[int, bool]:
 
 
 def _message_height(text: str, width: int, column: int) -> int:
-    """How many lines `_message` makes."""
+    """Number of lines that `_message` makes."""
     room, narrow = _message_room(width, column)
     rows = len(wrap_all(shown_lines(text[: room * LONG_MESSAGE]), room))
     cut = rows > LONG_MESSAGE or len(text) > room * LONG_MESSAGE
@@ -381,7 +381,7 @@ def _reason(call: CallState, width: int, symbol: str, prefix: str) -> list[Conte
 
 
 def _output_height(call: CallState, width: int) -> int:
-    """How many lines `_output_head` makes."""
+    """Number of lines that `_output_head` makes."""
     if not call.output or call.status not in ("done", "failed"):
         return 0
     rows = min(call.output[: width * 12].rstrip("\n").count("\n") + 1, HEAD_LINES)

@@ -54,7 +54,7 @@ def _legend(width: int) -> list[Content]:
 
 @dataclass(frozen=True, slots=True)
 class _Graph:
-    """What is drawn, at one moment of a run."""
+    """Data of a drawing: a run's session and flow at one moment."""
 
     session: SessionState
     flow: FlowState
@@ -110,7 +110,7 @@ class _Graph:
         return ("◐", WAITS) if state in self.waiting else ("●", LIVE)
 
     def _node(self, state: str) -> Content:
-        """What takes a state on, what else it needs, and what it has to do with now."""
+        """Line on the nodes that take a state: names, other inputs, loops back, part in the run now."""
         takers = [t for t in self.flow.flow.net.transitions if state in t.inputs]
         mark, style = self._now(state, takers)
         names = self.flow.flow.names
@@ -126,7 +126,7 @@ class _Graph:
         )
 
     def _now(self, state: str, takers: Sequence[TransitionRecord]) -> tuple[str, str]:
-        """Whether the node that takes a state worked last, or is next; a join's last state says so."""
+        """Part of a state's node in the run now, with its style; for a join at its last state only."""
         flow = self.flow
         last = set(worked(flow))
         if any(taker.name in last and self._last_of(taker, state) for taker in takers):
@@ -162,7 +162,7 @@ def _waiting(flow: FlowState) -> set[str]:
 
 
 def _named(taker: TransitionRecord, name: str, state: str, *, brief: bool) -> str:
-    """What kind of node it is and how its author named it, as the record has them; what else it needs."""
+    """A node's kind and its author's name for it, as recorded, and the other states that it needs."""
     kind = taker.name.partition(" ")[0]
     whole = " ".join(clip(shown(part), 24) for part in (kind, name) if part)
     others = [each for each in taker.inputs if each != state]

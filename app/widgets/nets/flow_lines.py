@@ -64,7 +64,7 @@ def running_in(state: SessionState) -> str:
 
 
 def askers(sessions: Mapping[str, SessionState], names: Mapping[str, str]) -> dict[str, str]:
-    """What to call each session in a queue: of a run of a flow the step that it stands at comes first."""
+    """Names of sessions in a queue; for a run of a flow its current step comes first."""
     return {
         key: name
         if (state := sessions.get(key)) is None or state.flow is None
@@ -74,7 +74,7 @@ def askers(sessions: Mapping[str, SessionState], names: Mapping[str, str]) -> di
 
 
 def waits_for(state: SessionState) -> str:
-    """What the next step needs from somebody: an answer, an approval; nothing where it needs none."""
+    """Say what the next step waits for: an answer, an approval or a call; empty if for nothing."""
     flow = state.flow
     if flow is None or flow.waits is None or flow.done or running_in(state):
         return ""
@@ -86,7 +86,7 @@ def waits_for(state: SessionState) -> str:
 
 
 def flow_words(state: SessionState) -> Content:
-    """Where the flow stands, which node worked last, and what it waits for."""
+    """Line on a flow: its current step, the node that worked last, and what it waits for."""
     flow = state.flow
     if flow is None:
         return Content("")
@@ -100,7 +100,7 @@ def flow_words(state: SessionState) -> Content:
 
 
 def _at_work(flow: FlowState, *, waits: bool) -> str:
-    """Which node worked last, or still does."""
+    """Name the node that worked last, or is at work."""
     if flow.node is None or flow.done:
         return ""
     if worked(flow):

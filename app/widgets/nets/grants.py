@@ -26,7 +26,7 @@ def grant_blocks(state: SessionState, name_width: int, now: datetime | None) -> 
 
 
 def passes(grant: GrantState) -> str:
-    """What a grant does, in words."""
+    """Effect of a grant, in words."""
     record = grant.record
     which = " with one exact input" if record.exact else ""
     return f"{shown(record.asked)}{which} passes without asking"
@@ -44,7 +44,7 @@ def uses(grant: GrantState, now: datetime | None) -> tuple[str, str]:
 
 
 def bounds(grant: GrantState, now: datetime) -> list[str]:
-    """What is left of a grant, then who gave it."""
+    """Uses and time left of a grant, then who gave it."""
     seconds = seconds_left(grant, now)
     time = (
         [] if seconds is None else [format_duration(max(1.0, seconds)) if seconds > 0 else "time is up"]

@@ -30,7 +30,7 @@ LEAST_WHEN = 20
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """What would become of a call of `tool` now, for one net."""
+    """Result that a call of `tool` would have now in one net."""
 
     tool: str
     symbol: str
@@ -39,7 +39,7 @@ class Prospect:
 
 
 def enabled(transition: TransitionRecord, marking: Mapping[str, int]) -> bool:
-    """Whether every input place holds the tokens that the transition's arcs need."""
+    """Tell whether every input place holds the tokens that the transition's arcs need."""
     return all(marking.get(p, 0) >= transition.inputs.count(p) for p in transition.inputs)
 
 
@@ -64,13 +64,13 @@ def shown_places(net: NetRecord, marking: Mapping[str, int]) -> list[str]:
 
 
 def _is_budget(net: NetRecord, place: str) -> bool:
-    """Whether tokens of a place are spent: consumed by calls, put back by no arc, or by time alone."""
+    """Tell whether a place's tokens are spent: consumed by calls, put back by no arc or by time alone."""
     spent = any(t.tools and place in t.inputs for t in net.transitions)
     return spent and not any(place in t.outputs for t in net.transitions if t.after is None)
 
 
 def prospects(net: NetState, now: datetime | None = None) -> list[Prospect]:
-    """What the next call of each tool meets. Tools that only ever prepare others are left out.
+    """Result that the next call of each tool would have, without tools that only prepare others.
 
     With `now`, what has aged since the session's last event counts.
     """
@@ -155,7 +155,7 @@ def places_line(net: NetState) -> Content:
 
 
 def words(net: NetState, now: datetime | None = None, asking: Sequence[ApprovalState] = ()) -> Content:
-    """What the net means for the next call: enabled bold, each with its symbol.
+    """Line on the next call of a net's tools, each with its symbol; those not blocked are bold.
 
     Of the requests that it is `asking`, those of several people show how many have approved.
     """

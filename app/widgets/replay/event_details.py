@@ -26,7 +26,7 @@ from ...terminal.charset import as_drawn
 from ...terminal.keymap import key_of
 from ..base.blocks import Block, BlockList
 
-# What the record of a flow's step holds: the values of its states, calls to come, and what was said.
+# Content of a recorded step of a flow: the values of its states, calls to come, and messages.
 
 
 Part: TypeAlias = tuple[str, str | dict[str, JsonValue]]
@@ -123,7 +123,7 @@ _UNREMARKABLE: dict[str, object] = {
 
 
 class EventDetails(BlockList):
-    """What an event changed and what it says, to be read and scrolled; `enter` opens it whole."""
+    """Changes by an event, and its content, as a scrolled list; `enter` opens the whole event."""
 
     def __init__(self) -> None:
         super().__init__(id="details", cursor=False)
@@ -216,7 +216,7 @@ def _lines(value: object, longest: int | None) -> list[str]:
 
 
 def _grant_lines(grant: GrantRecord) -> list[str]:
-    """What a grant lets pass and until when; what it stands in place of."""
+    """Lines on a grant: what it lets pass, until when, and the approval that it replaces."""
     ends = (
         ""
         if grant.seconds is None

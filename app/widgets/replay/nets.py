@@ -105,7 +105,7 @@ def _heading(sizes: tuple[int, int, int]) -> Block:
 
 
 def _note(grant: GrantState) -> str:
-    """What a grant does, and who gave or took it."""
+    """Effect of a grant, and who gave or revoked it."""
     by = f"revoked by {shown(grant.revoked_by)}" if grant.revoked_by else f"by {shown(grant.by)}"
     return f"{passes(grant)} · {by}"
 

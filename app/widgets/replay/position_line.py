@@ -1,4 +1,4 @@
-"""What stands above a replay: where it is, and what happened there."""
+"""Header of a replay: its position, and the event there."""
 
 from __future__ import annotations
 
