@@ -1,4 +1,4 @@
-"""What a flow's functions and tools work with: a directory, the commands they may run, dependencies."""
+"""Context of a flow's functions and tools: a directory, the commands they may run, dependencies."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class Context:
         object.__setattr__(self, "working_dir", Path(os.path.abspath(self.working_dir)))
 
     def resolve(self, raw: str) -> Path:
-        """The path that `raw` means, with every link followed; it need not exist.
+        """Absolute path of `raw`, with every link followed; it need not exist.
 
-        `..` is taken off first, as text (P-155). What is then not inside the working directory, or is a
-        link to outside, raises `PathEscape`. Whoever opens it later should not follow links: between
+        `..` is taken off first, as text (P-155). A result that is not inside the working directory, or a
+        link to outside, raises `PathEscape`. Code that opens it later should not follow links: between
         this answer and that moment one may appear.
         """
         root = str(self.working_dir)
@@ -75,5 +75,5 @@ class Context:
 
 
 def _inside(path: str, root: str) -> bool:
-    """Whether `path` is `root` or below it, component by component (P-152)."""
+    """Tell whether `path` is `root` or below it, component by component (P-152)."""
     return Path(path).is_relative_to(root)

@@ -1,4 +1,4 @@
-"""What can go wrong with flows, each with a class of its own (section 11 of the specification).
+"""Errors of flows, each with a class of its own (section 11 of the specification).
 
 Their names are the specification's, so not all of them end with `Error`. Each says the id it is about
 (P-160) and keeps its cause.
@@ -15,7 +15,7 @@ class FlowError(Exception):
 
     @property
     def cause(self) -> BaseException | None:
-        """What it was raised from."""
+        """Exception that it was raised from."""
         return self.__cause__
 
 
@@ -31,7 +31,7 @@ class NotFound(FlowError, KeyError):
 
 
 class BuildError(FlowError):
-    """A node that cannot be made: of what is no model, or of a function whose annotations do not tell."""
+    """A node cannot be made: a type is no model, or a function lacks the annotations that are needed."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -67,7 +67,7 @@ class SnapLoadError(FlowError):
 
 
 class SnapStoreError(FlowError):
-    """A snapshot could not be kept; raised by whoever keeps them."""
+    """A snapshot could not be stored; raised by stores of snapshots."""
 
 
 class AgentError(FlowError):
@@ -96,7 +96,7 @@ class StateConflict(FlowError):
 
 
 class LimitExceeded(FlowError):
-    """`run` stopped at a limit, between two steps: run again to go on."""
+    """`run` stopped at a limit, between two steps; call it again to continue."""
 
     def __init__(self, limit: str, most: float) -> None:
         super().__init__(f"The run has reached its limit: {limit} is {most:g}")

@@ -33,10 +33,10 @@ class Flow(Generic[I, O]):
 
     @classmethod
     def deps(cls) -> Mapping[type, object]:
-        """What `ctx.require` finds, by type, in a run hosted without a context of its own (P-159).
+        """Dependencies for `ctx.require`, by type, in a run hosted without a context of its own (P-159).
 
-        Each host of a run makes them anew, before its first step and maybe in another thread: no record
-        has them. Those of a flow that is a node of this one are to be given here too.
+        Each host of a run makes new ones, before its first step and maybe in another thread: they are not
+        in the record. Those of a flow that is a node of this one are to be given here too.
         """
         return {}
 
@@ -47,7 +47,7 @@ class Flow(Generic[I, O]):
 
     @classmethod
     def graph(cls) -> FlowGraph[I, O]:
-        """The checked graph, built anew. Raises `Invalid`."""
+        """The checked graph, built at each call. Raises `Invalid`."""
         return cls.draft().build()
 
     @classmethod

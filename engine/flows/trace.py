@@ -1,6 +1,6 @@
-"""What happens in a run while it happens, for whoever watches or measures (section 12).
+"""Trace of a run while it happens, for display and measurement (section 12).
 
-Names, times and numbers, and no value of any state. Whoever is told cannot stop the run.
+Names, times and numbers, and no value of any state. An observer that raises cannot stop the run.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ModelCalled:
 
 @dataclass(frozen=True, slots=True)
 class ToolRan:
-    """A tool of `agent` has run; `asks` says that it waits for somebody."""
+    """A tool of `agent` has run; `asks` says that it waits for an answer."""
 
     agent: str
     tool: str
@@ -71,7 +71,7 @@ Trace: TypeAlias = Callable[[Traced], None]
 
 
 def tell(trace: Trace | None, what: Traced) -> None:
-    """Tell of something, if anybody wants to know. What that raises is logged."""
+    """Pass an event to the trace, if there is one. An error that it raises is logged."""
     if trace is None:
         return
     try:
@@ -82,7 +82,7 @@ def tell(trace: Trace | None, what: Traced) -> None:
 
 @contextmanager
 def step(trace: Trace, node: str, kind: str) -> Generator[Callable[[], float]]:
-    """Tell that a step begins, and that it failed where it does; gives the seconds since."""
+    """Report that a step begins, and that it failed where it does; gives the seconds since."""
     began = time.perf_counter()
     tell(trace, StepBegan(node, kind))
     try:

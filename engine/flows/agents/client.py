@@ -1,4 +1,4 @@
-"""What an agent node needs of a model: one reply to a conversation. Any model of the agents gives it."""
+"""Client of an agent node: one reply to a conversation, from any model of the agents."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NATIVE_SCHEMA = frozenset({"openai", "anthropic", "gemini", "ollama_chat"})
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """What goes with every call: the system prompt, and either tools or the model of the reply."""
+    """Options of every call: the system prompt, and either tools or the model of the reply."""
 
     preamble: str
     tools: tuple[ToolSpec, ...] = ()
@@ -43,7 +43,7 @@ class ClientOptions:
 
 @dataclass(frozen=True, slots=True)
 class ClientReply:
-    """What the model said, and the calls it wants made."""
+    """Text of the model's reply, and the calls it proposes."""
 
     text: str = ""
     calls: tuple[ProposedCall, ...] = ()
@@ -51,7 +51,7 @@ class ClientReply:
 
 
 class Client(Protocol):
-    """A model as one agent sees it. `execute` raises whatever goes wrong."""
+    """A model as one agent sees it. `execute` raises the model's errors."""
 
     async def execute(self, messages: Sequence[Message]) -> ClientReply: ...
 

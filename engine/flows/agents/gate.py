@@ -26,13 +26,13 @@ Answer: TypeAlias = Allow | Deny | Override
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a person is asked about a call; `key` is that of this question about this input."""
+    """Approval request of a call, not yet answered; `key` identifies this request about this input."""
 
     request: ApprovalRequest
 
     @property
     def asks(self) -> tuple[str, str]:
-        """Who asks: the net and its transition."""
+        """Net and transition that need the approval."""
         return self.request.net, self.request.transition.name
 
     @property
@@ -40,7 +40,7 @@ class Question:
         return question_key(self.asks, self.request.call.input)
 
     def shown(self) -> dict[str, JsonValue]:
-        """The call, why it is asked about, and where the net that asks stands."""
+        """The call, the reason for its request, and the marking of the net that needs the approval."""
         request = self.request
         return {
             "tool": request.call.tool_name,
@@ -52,16 +52,16 @@ class Question:
 
 
 def question_key(asks: tuple[str, str], args: Mapping[str, object]) -> str:
-    """What one question about one input has in common, and no other."""
+    """Key shared by equal requests about equal inputs, and by no others."""
     text = json.dumps([*asks, dict(args)], sort_keys=True, default=repr)
     return sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 class FlowGate(Protocol):
-    """What an agent's call passes before it runs.
+    """Gate that an agent's call passes before it runs.
 
-    `check` gives the decision, or the question that has to be answered first: `approved` holds the keys
-    of those that people have said yes to. It asks nobody itself. `settle` is told how the call ended.
+    `check` gives the decision, or the request that has to be answered first: `approved` holds the keys of
+    those that operators have approved. It asks no operator itself. `settle` gets the call's result.
     """
 
     async def check(self, call: ToolCall, approved: Collection[str]) -> GateDecision | Question: ...
@@ -71,20 +71,20 @@ class FlowGate(Protocol):
 
 @runtime_checkable
 class HearsWords(Protocol):
-    """A gate that is also told what a model says beside its calls, before any of them is checked."""
+    """A gate that also gets the text of a model's reply, before any of its calls is checked."""
 
     async def said(self, text: str) -> None: ...
 
 
 @runtime_checkable
 class SeesTools(Protocol):
-    """A gate that is also told which tools an agent has, before any call of them is checked."""
+    """A gate that also gets an agent's tools, before any call of them is checked."""
 
     def offered(self, tools: Sequence[Tool]) -> None: ...
 
 
 class ManagedFlowGate:
-    """A gate manager's nets. A question that nobody has answered yet leaves them where they were."""
+    """A gate manager's nets. A request that has no answer yet leaves their markings unchanged."""
 
     def __init__(self, manager: ManagesCalls, maker: MakesManagers | None = None) -> None:
         self._manager = manager
@@ -144,7 +144,7 @@ def as_flow_gate(gate: object) -> FlowGate:
 
 
 def approval_answer(payload: object, node: str) -> Answer:
-    """What a person decided: `Approve()`, `Deny(reason=…)`, `Override(args=…)` or their JSON.
+    """Operator's decision: `Approve()`, `Deny(reason=…)`, `Override(args=…)` or their JSON.
 
     As JSON `{"approve": true}`, `{"deny": "why"}` or `{"args": {…}}`. Raises `DeserializeError` for
     anything else: nothing is approved by mistake.

@@ -1,4 +1,4 @@
-"""Agents as nodes: what a model is told, and with which tools (sections 8 and 9 of the specification)."""
+"""Agents as nodes: their prompts, models and tools (sections 8 and 9 of the specification)."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ O = TypeVar("O", bound=BaseModel)  # noqa: E741
 
 @dataclass(frozen=True)
 class AgentConfig:
-    """What an agent works with.
+    """Prompt, model, tools and limits of an agent.
 
     `model` is a URL (`openai://gpt-4o`), a name as litellm knows it, or a model of its own. Without
     `tools` the model answers with the output as JSON; with tools it hands it to one more, named
-    `exit_name`. `on_text` says what becomes of plain text in place of a call: the model is reminded, or
-    the step fails. With `tool_errors="raise"` a tool's failure ends the step instead of going to the
-    model. An output that does not fit goes back to the model `max_output_retries` times; so does text.
-    After `turn_budget` model calls there is one more, in which it can only hand in its result;
-    `tool_budget` says of tools how often each runs.
+    `exit_name`. `on_text` is for plain text in place of a call: the model is reminded, or the step fails.
+    With `tool_errors="raise"` a tool's failure ends the step instead of going to the model. An output
+    that does not fit goes back to the model `max_output_retries` times; so does text. After `turn_budget`
+    model calls there is one more, in which it can only hand in its result; `tool_budget` limits by name
+    how often each tool runs.
     """
 
     preamble: str
@@ -42,7 +42,7 @@ class AgentConfig:
     tool_budget: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def problems(self) -> list[str]:
-        """What cannot be: no model, a tool with the name of the exit, two of one name (P-40, P-41)."""
+        """Faults: no model, a tool with the name of the exit, two of one name (P-40, P-41)."""
         names = [tool.name for tool in self.tools]
         unknown = [name for name in self.tool_budget if name not in names]
         return [
@@ -90,7 +90,7 @@ class AgentNode(Generic[I, O]):
 
     @classmethod
     def configures(cls) -> bool:
-        """Whether its config is known only once it has its value."""
+        """Tell whether its config is known only once it has its value."""
         return any("configure" in vars(base) for base in cls.__mro__ if base is not AgentNode)
 
     @classmethod

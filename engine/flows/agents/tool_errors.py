@@ -1,4 +1,4 @@
-"""What a tool of a flow may raise. All but one of them the model reads as the call's result (P-137).
+"""Errors that a tool of a flow may raise. The model reads all but one as the call's result (P-137).
 
 They are the agents' own `ToolError`s, so the same tools serve in sessions.
 """
@@ -20,10 +20,10 @@ class ToolError(AgentsToolError):
 
     @staticmethod
     def suspend(value: object) -> SuspendSignal | ToolSerializeError:
-        """What to raise to wait for somebody: `raise ToolError.suspend({"reason": …})` (P-80).
+        """Signal to raise to wait for an answer: `raise ToolError.suspend({"reason": …})` (P-80).
 
-        `value` is shown to whoever answers; the answer becomes the tool's result. For a value that JSON
-        cannot hold it is a `ToolSerializeError`.
+        `value` is shown to the operator who answers; the answer becomes the tool's result. For a value
+        that JSON cannot hold it is a `ToolSerializeError`.
         """
         try:
             return SuspendSignal(own_json(value))

@@ -1,4 +1,4 @@
-"""Running one call of an agent's tool: checked, gated, and its end told to the gate."""
+"""Runs one call of an agent's tool: checks it, passes it through the gate, settles its result."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _json_object: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValu
 
 @dataclass(frozen=True, kw_only=True)
 class CallContext(ToolContext, Context):
-    """What a tool of an agent node works with: the flow's context, and what tools of sessions have."""
+    """Context of a tool of an agent node: the flow's context, and that of tools of sessions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +102,17 @@ class Tools:
         return await self._executed(tool, call, decided, note)
 
     def offer(self) -> None:
-        """Tell the gate which they are, where it wants to know."""
+        """Pass the tools to the gate, if it takes them."""
         if isinstance(self.gate, SeesTools):
             self.gate.offered(self.config.tools)
 
     async def said(self, text: str) -> None:
-        """Tell the gate what the model said, where it wants to know."""
+        """Pass the model's text to the gate, if it takes it."""
         if isinstance(self.gate, HearsWords):
             await self.gate.said(text)
 
     async def settled(self, call: ProposedCall, args: Mapping[str, JsonValue], text: str) -> None:
-        """Tell the gate of a call whose tool asked and has its answer."""
+        """Settle a call whose tool asked for an answer and has it."""
         if self.gate is not None:
             result = ToolResult(call.call_id, call.name, copy.deepcopy(dict(args)))
             await self.gate.settle(result, text, 0.0)

@@ -37,7 +37,7 @@ Came: TypeAlias = tuple[RunState, History]
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the agents of a run share: who makes clients, the gate their calls pass, who traces them."""
+    """Clients, gate and trace that the agents of a run share."""
 
     factory: ClientFactory | None = None
     gate: FlowGate | None = None
@@ -55,7 +55,7 @@ class Surroundings:
 def options_of(
     config: AgentConfig, output: type[BaseModel], session: str = "", *, last: bool = False
 ) -> ClientOptions:
-    """What goes with every model call of an agent: the schema of its output, as a tool's or its own.
+    """Options of every model call of an agent: the schema of its output, as a tool's or its own.
 
     In its `last` one no other tool is offered.
     """
@@ -70,7 +70,7 @@ def options_of(
 async def agent_step(
     standing: RunState, history: History, node: Agent, ctx: Context, around: Surroundings
 ) -> Came:
-    """Where the run stands, and what was said, after the agent's next step.
+    """Take the agent's next step; returns the run's state and history after it.
 
     Raises `AgentError` for a model that fails or whose replies come to nothing.
     """
@@ -124,7 +124,7 @@ async def agent_answered(
 
 
 def config_of(standing: RunState, node: Agent, ctx: Context) -> AgentConfig:
-    """What an agent whose turn it is works with. Raises `AgentError` for what it cannot work with."""
+    """Config of the agent whose turn it is. Raises `AgentError` for one with faults."""
     config = node.node().configure(taken_value(node, node.takes, standing), ctx)
     problems = config.problems()
     if problems:
@@ -165,7 +165,7 @@ class _Turn:
 
     @property
     def messages(self) -> list[Message]:
-        """What this agent has heard and said since it started."""
+        """Conversation of this agent since it started."""
         said = self.history.messages(self.progress.session)
         return [*said, *(entry.message for entry in self.added)]
 
@@ -210,7 +210,7 @@ class _Turn:
         return left
 
     def _over_budget(self, call: ProposedCall) -> ToolMessage | None:
-        """What the model reads of a call beyond its tool's budget."""
+        """Result of a call beyond its tool's budget, as the model reads it; else `None`."""
         most = self.config.tool_budget.get(call.name)
         if most is None or self.progress.used.get(call.name, 0) < most:
             return None
@@ -236,7 +236,7 @@ class _Turn:
         return written(standing, self.node, given), self.history.extended(self.added)
 
     def waits(self, pending: Sequence[ProposedCall], waits: PendingSuspension) -> Came:
-        """The first of `pending` waits for somebody."""
+        """The first of `pending` waits for an answer."""
         standing = replace(self.standing, agent=self.progress, pending=tuple(pending), suspended=waits)
         return standing, self.history.extended(self.added)
 
@@ -333,7 +333,7 @@ class _Turn:
         )
 
     def _submitted(self, call: ProposedCall) -> BaseModel | None:
-        """The output that is handed in; `None` when it does not fit, which the model is told (P-134)."""
+        """The output that is handed in; `None` when it does not fit, which the model reads (P-134)."""
         if call.malformed is not None:
             text = f"expected a JSON object, got {call.malformed[:200]!r}"
             self._count_output(text)
@@ -375,7 +375,7 @@ class _Turn:
     def _own_ids(self, calls: Sequence[ProposedCall]) -> tuple[ProposedCall, ...]:
         """The calls, each with an id that this conversation has not seen.
 
-        Raises `AgentError` for two of one id in a reply: nobody could tell their results apart (P-140).
+        Raises `AgentError` for two of one id in a reply: their results could not be told apart (P-140).
         """
         given = [call.call_id for call in calls if call.call_id]
         for call in calls:

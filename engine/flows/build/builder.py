@@ -126,7 +126,7 @@ class FlowBuilder(Generic[I, O]):
         return self.add(Join(made.takes, made.one(), made))
 
     def suspend(self, a: type[A], b: type[B]) -> Self:
-        """Wait for somebody: a live A goes out, what comes back is a B (P-81)."""
+        """Wait for an answer: a live A goes out, a B comes back (P-81)."""
         return self.add(Suspend(state_of(a, "suspend"), state_of(b, "suspend")))
 
     def human(self, question: Callable[..., HumanInput], answered: Callable[..., BaseModel]) -> Self:

@@ -1,4 +1,4 @@
-"""What must hold of a flow graph (P-30 … P-46, P-58). All problems are found at once."""
+"""Checks of a flow graph (P-30 … P-46, P-58). All problems are found at once."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def terminals(nodes: Nodes) -> list[str]:
 
 
 def check_output(output: str, nodes: Nodes) -> list[str]:
-    """Whether the flow ends in its output alone; asked where it is to run (P-37, P-38)."""
+    """Check that the flow ends in its output alone; done where it is to run (P-37, P-38)."""
     match terminals(nodes):
         case [end] if end == output:
             return []
@@ -93,7 +93,7 @@ def check_output(output: str, nodes: Nodes) -> list[str]:
 
 
 def distinct(nodes: Nodes) -> list[Node]:
-    """The nodes, each once: a join stands under every parent."""
+    """The nodes, each once: a join is listed under every parent."""
     return list({id(node): node for node in nodes.values()}.values())
 
 
@@ -119,7 +119,7 @@ def _other_type(named: dict[str, list[type[BaseModel]]], states: Iterable[State]
 
 
 def _local(node: Node, nodes: Nodes) -> list[str]:
-    """What can be said of a node by itself."""
+    """Problems of a node by itself."""
     here = label(node)
     match node:
         case Either(branches=branches):

@@ -30,7 +30,7 @@ O = TypeVar("O", bound=BaseModel)  # noqa: E741
 
 @dataclass(frozen=True)
 class Graph:
-    """The nodes of a flow by the states they take; a join stands under each of its parents.
+    """The nodes of a flow by the states they take; a join is listed under each of its parents.
 
     `findings` are faults that some runs meet and others do not, each with the shortest way there; with
     `complete` there are no others.
@@ -66,7 +66,7 @@ class Graph:
 
     @cached_property
     def fingerprint(self) -> str:
-        """What two graphs of the same nodes and states have in common, and others do not."""
+        """Hash that is equal for graphs of the same nodes and states, and for no others."""
         shape = [
             [node.kind, [s.key for s in node.inputs], [[s.key for s in o] for o in node.outcomes]]
             for node in self.distinct

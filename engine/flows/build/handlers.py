@@ -38,11 +38,11 @@ class Handler:
         return _name(self.function)
 
     def call(self, values: Sequence[BaseModel], ctx: Context) -> object:
-        """What the function returns, not awaited. Raises what it raises."""
+        """Call the function; its result is not awaited. Raises what it raises."""
         return self.function(*values, ctx) if self.wants_context else self.function(*values)
 
     async def awaited(self, values: Sequence[BaseModel], ctx: Context) -> object:
-        """What it returns in the end, whether it is async or not."""
+        """Call the function and await its result if it is async."""
         returned = self.call(values, ctx)
         return await cast("Awaitable[object]", returned) if inspect.isawaitable(returned) else returned
 
@@ -117,7 +117,10 @@ def _taken(parameter: inspect.Parameter, where: str) -> State:
 
 
 def _is_context(parameter: inspect.Parameter) -> bool:
-    """Whether it gets the context. One with a default that is neither so named nor annotated does not."""
+    """Tell whether a parameter gets the context.
+
+    One with a default gets it only if it is named `ctx` or annotated `Context`.
+    """
     if parameter.default is parameter.empty:
         return True
     return parameter.name == "ctx" or parameter.annotation is Context

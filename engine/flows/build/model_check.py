@@ -19,7 +19,7 @@ Live: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What can go wrong: `states` would be overwritten, or wait for ever, after the steps of `path`.
+    """Fault of a flow: `states` would be overwritten, or wait for ever, after the steps of `path`.
 
     No other way leads there in fewer steps.
     """
@@ -38,7 +38,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """What a flow can do. With `complete`, these are all findings, and all joins that can fire.
+    """Exploration of a flow's runs. With `complete`, all findings and all joins that can fire are in it.
 
     `ends` says that some run ends with nothing but terminals.
     """

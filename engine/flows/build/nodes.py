@@ -19,7 +19,7 @@ Kind: TypeAlias = Literal["work", "agent", "either", "fork", "join", "suspend", 
 
 @dataclass(frozen=True, slots=True)
 class _Between:
-    """What stands between states."""
+    """Node between states."""
 
     def renamed(self, rename: Rename) -> Self:
         """The same between states of other names."""
@@ -38,7 +38,7 @@ def _renamed(value: object, rename: Rename) -> object:
 
 @dataclass(frozen=True, slots=True)
 class _OfOne(_Between):
-    """What takes one state."""
+    """Node that takes one state."""
 
     takes: State
 
@@ -50,7 +50,7 @@ class _OfOne(_Between):
 
 @dataclass(frozen=True, slots=True)
 class _OneToOne(_OfOne):
-    """What takes one state and gives one."""
+    """Node that takes one state and gives one."""
 
     gives: State
 
@@ -78,14 +78,14 @@ class Agent(_OneToOne):
 
 @dataclass(frozen=True, slots=True)
 class Suspend(_OneToOne):
-    """Waits for somebody: the value goes out, an answer of the other type comes back (P-81)."""
+    """Waits for an answer: the value goes out, an answer of the other type comes back (P-81)."""
 
     kind: ClassVar[Kind] = "suspend"
 
 
 @dataclass(frozen=True, slots=True)
 class Human(_OneToOne):
-    """Asks somebody to choose: `question` makes what is asked, `answered` what comes of the answer."""
+    """Asks an operator to choose: `question` makes the request, `answered` the state from its answer."""
 
     kind: ClassVar[Kind] = "human"
     question: Handler
@@ -149,7 +149,7 @@ class Join(_Between):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ByItem(_Between):
-    """Gives the next item of a list, and beside it what is `left`; after the last one, all results."""
+    """Gives the next item of a list together with what is `left`; after the last one, all results."""
 
     kind: ClassVar[Kind] = "each"
     item: State
@@ -177,7 +177,7 @@ class Items(_ByItem):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collect(_ByItem):
-    """Takes what the flow has made of an item, and goes on with the next one."""
+    """Takes what the flow has made of an item, and continues with the next one."""
 
     result: State
 
@@ -202,7 +202,7 @@ def label(node: Node) -> str:
 
 
 def full_name(node: Node) -> str:
-    """What kind of node it is and, where its author named it, how: `work collect`, `agent Draft`."""
+    """Kind of a node and, where its author named it, its name: `work collect`, `agent Draft`."""
     match node:
         case Agent(node=agent):
             return f"{node.kind} {agent.__name__}"
@@ -224,11 +224,11 @@ def outcome_label(node: Node, outcome: int) -> str:
     return f"{label(node)} to {given}"
 
 
-# The list of a model that `each` goes through, or fills; and the nodes that do so with a flow.
+# Lists of models for `each`: the items it takes, the results it fills in, and the nodes for a flow.
 
 
 class RemainingItems(BaseModel):
-    """What is left of a list, and what the items before it came to."""
+    """Remaining items of a list, and the results of the items before them."""
 
     items: list[BaseModel]
     results: list[BaseModel]

@@ -8,7 +8,7 @@ from ..errors import DeserializeError
 
 
 class HumanInput(BaseModel):
-    """What is asked. One of `choices` is chosen; with `allow_other`, any other text will do as well."""
+    """Request to choose one of `choices`; with `allow_other`, any other text will do as well."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -18,7 +18,7 @@ class HumanInput(BaseModel):
 
 
 class HumanAnswer(BaseModel):
-    """What was answered. `choice` is the index of what was chosen, `None` for a text of one's own."""
+    """Answer to a choice. `choice` is the index of the chosen text, `None` for a text of one's own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

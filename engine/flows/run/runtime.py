@@ -39,7 +39,7 @@ O = TypeVar("O", bound=BaseModel)  # noqa: E741
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """How far `run` goes; `None` is no limit.
+    """Limits of one call of `run`; `None` is no limit.
 
     `max_turns` counts model calls. Time counts between steps: none is cut off in its middle.
     """
@@ -58,11 +58,11 @@ class RunLimits:
 class FlowRuntime(Generic[O]):
     """A run of a flow.
 
-    A step that raises leaves everything as it was: snapshot and history equal their values before
-    (P-56), and `next` tries it again. The calls of its agents pass `gate` (see `as_flow_gate` for what
-    it may be); without one they just run. `factory` makes the clients of their models, `trace` is told
-    what happens while it happens. Raises `Invalid` for a graph that cannot be (P-30 … P-46) or does
-    not end in its output (P-37, P-38).
+    A step that raises leaves everything as it was: snapshot and history equal their values before (P-56),
+    and `next` tries it again. The calls of its agents pass `gate` (see `as_flow_gate` for what it may
+    be); without one they just run. `factory` makes the clients of their models, `trace` gets the events
+    of the run as they happen. Raises `Invalid` for a graph with faults (P-30 … P-46) or one that does not
+    end in its output (P-37, P-38).
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class FlowRuntime(Generic[O]):
         gate: object = None,
         trace: Trace | None = None,
     ) -> Self:
-        """A run where it stood. The graph is built and checked anew (P-93).
+        """Restore a run. The graph is built and checked again (P-93).
 
         Raises `SnapLoadError` when the snapshot does not go with it (P-97).
         """
@@ -122,17 +122,17 @@ class FlowRuntime(Generic[O]):
 
     @property
     def suspended(self) -> Suspended | None:
-        """What waits for an answer."""
+        """Suspension that waits for an answer, if there is one."""
         waits = self._standing.suspended
         return None if waits is None else shown(waits, self.graph)
 
     @property
     def history(self) -> History:
-        """What the agents and their models said."""
+        """Conversations of the run's agents."""
         return self._history
 
     def with_history(self, history: History) -> Self:
-        """Go on with this history in place of its own; gives itself."""
+        """Use this history in place of its own; returns itself."""
         self._history = history
         return self
 
@@ -165,7 +165,7 @@ class FlowRuntime(Generic[O]):
         return config_of(self._standing, node, ctx).tools
 
     def snapshot(self) -> FlowSnapshot:
-        """Where the run stands between two steps; what was said is not in it."""
+        """State of the run between two steps; the history is not in it."""
         return kept(self._standing, self.graph.fingerprint)
 
     async def next(self, ctx: Context) -> RunOut[O]:
@@ -195,7 +195,7 @@ class FlowRuntime(Generic[O]):
         *,
         call_id: str | None = None,
     ) -> RunOut[O]:
-        """Go on with an answer to what waits.
+        """Resume with an answer to what waits.
 
         Raises `UnexpectedResumption` when nothing does, `ResumeMismatchError` when it is something else,
         and `DeserializeError` for an answer that does not fit: it still waits then.
@@ -223,7 +223,7 @@ class FlowRuntime(Generic[O]):
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> Done[O] | Suspended:
-        """Step until the flow ends or waits. Raises `LimitExceeded` at a limit; run again to go on."""
+        """Step until the flow ends or waits. Raises `LimitExceeded` at a limit; a new call continues."""
         limits = limits or RunLimits()
         began, steps, turns = clock(), 0, 0
         while True:
@@ -256,7 +256,7 @@ class FlowRuntime(Generic[O]):
         return waits or Continue()
 
     async def _plain(self, standing: Awaitable[RunState]) -> Came:
-        """What a node comes to in which nobody speaks."""
+        """Result of a node without an agent: its new state, and the history unchanged."""
         return await standing, self._history
 
     def _up_next(self) -> Node | None:

@@ -43,7 +43,7 @@ def waiting(nodes: Nodes, live: Iterable[str]) -> Sequence[str]:
     return [key for key in live if key in nodes]
 
 
-# What a step of a flow comes to; made for `match`.
+# Outcomes of a step of a flow, for `match`.
 
 
 O_co = TypeVar("O_co", bound=BaseModel, covariant=True)
@@ -65,7 +65,7 @@ class Done(Generic[O_co]):
 
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """The flow waits for somebody; `resume` with `tool_id` and an answer goes on.
+    """The flow waits for an answer; `resume` takes `tool_id` and the answer.
 
     `value` is what to show. `kind` says what the answer has to be: the result of a tool that asks
     (`tool`), whether a call may run (`approval`, P-82), a model's JSON (`input`, of the JSON Schema

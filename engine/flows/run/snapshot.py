@@ -1,4 +1,4 @@
-"""Where a run stands, as it is kept (P-90 … P-97)."""
+"""Snapshot of a run as it is stored (P-90 … P-97)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LiveState(_Kept):
 
 
 class Collected(_Kept):
-    """What an `each` has made of the items so far."""
+    """Results of an `each` for the items so far."""
 
     key: str
     results: tuple[JsonValue, ...]
@@ -48,11 +48,11 @@ class AgentProgress(_Kept):
 
 
 class PendingSuspension(_Kept):
-    """What waits for an answer; see `Suspended`.
+    """Suspension that waits for an answer; see `Suspended`.
 
-    Of a call that the gate asks about, `asks` are the net and its transition, `approved` the questions
-    that people have said yes to before, and `written` the arguments as the model wrote them, where a
-    person has changed them.
+    For a call that needs approval, `asks` are the net and its transition, `approved` the keys of requests
+    that operators have approved before, and `written` the arguments as the model wrote them, where an
+    operator has changed them.
     """
 
     value: JsonValue
@@ -69,7 +69,8 @@ class PendingSuspension(_Kept):
 class FlowSnapshot(_Kept):
     """The live states in their order, the agent that has started, its calls to come, and what waits.
 
-    Neither the graph nor what was said is in it: the graph is built anew, the history kept apart.
+    Neither the graph nor the history is in it: the graph is built again, the history is stored
+    separately.
     """
 
     version: int = VERSION
@@ -94,7 +95,7 @@ class FlowSnapshot(_Kept):
             raise SnapLoadError(f"This is no snapshot of a flow: {error}") from error
 
 
-# What the agents of a flow and their models said. Kept apart from snapshots (P-95, P-98).
+# History of a flow: its agents' conversations, stored apart from snapshots (P-95, P-98).
 
 
 class HistoryEntry(Frozen):

@@ -1,4 +1,4 @@
-"""Where a run stands: plain data that a step replaces, so that one that fails changes nothing (P-56)."""
+"""State of a run: plain data that a step replaces, so that a failing step changes nothing (P-56)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def kept(standing: RunState, fingerprint: str) -> FlowSnapshot:
 
 
 def restored(snapshot: FlowSnapshot, graph: Graph) -> RunState:
-    """Where a run stood. Raises `SnapLoadError` naming what does not go with the flow (P-97)."""
+    """State of a run from its snapshot. Raises `SnapLoadError` naming what does not fit (P-97)."""
     if snapshot.version != VERSION:
         raise SnapLoadError(f"The snapshot has version {snapshot.version}, expected {VERSION}")
     if snapshot.graph_fingerprint != graph.fingerprint:
@@ -88,7 +88,7 @@ def _apart(waits: PendingSuspension | None) -> PendingSuspension | None:
 
 
 def shown(waits: PendingSuspension, graph: Graph) -> Suspended:
-    """What waits, as it is handed out: a copy."""
+    """The pending suspension as callers get it: a copy."""
     return Suspended(
         value=copied(waits.value),
         tool_id=waits.tool_id,
@@ -119,7 +119,7 @@ def _fits(text: bytes, model: type[BaseModel], key: str) -> None:
 
 
 def _check_agent(snapshot: FlowSnapshot, graph: Graph) -> None:
-    """What waits is of a kind that its node can wait for, and a call that waits is there."""
+    """Check that the node can wait in the way the suspension says, and that a call that waits is there."""
     started, waits = snapshot.agent, snapshot.suspended
     if started is not None and not isinstance(graph.nodes[started.agent], Agent):
         raise SnapLoadError(f"The snapshot has agent '{started.agent}', which is no agent")

@@ -1,4 +1,4 @@
-"""What the nodes without a model do in one step: from the values they take to the texts they give."""
+"""Steps of the nodes without a model: from the values they take to the JSON texts they give."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _QUESTION = State(node_id(HumanInput), HumanInput)
 
 
 async def fire(standing: RunState, node: Plain, ctx: Context) -> RunState:
-    """Where the run stands after `node` has run. Raises what its function raises.
+    """Run `node`; returns the run's state after it. Raises what its function raises.
 
-    A state that would be overwritten is told before the function runs, where it is certain by then.
+    A state that is certain to be overwritten raises before the function runs.
     """
     if len(node.outcomes) == 1:
         check_free(node, standing, [state.key for state in node.outcomes[0]])
@@ -80,7 +80,7 @@ async def fire(standing: RunState, node: Plain, ctx: Context) -> RunState:
 async def answered(
     standing: RunState, node: Suspend | Human, payload: JsonValue | BaseModel, ctx: Context
 ) -> RunState:
-    """Where the run stands after an answer. Raises `DeserializeError` for one that does not fit."""
+    """State of the run after an answer. Raises `DeserializeError` for one that does not fit."""
     key, here = node.takes.key, label(node)
     try:
         answer = own_json(payload)
@@ -103,7 +103,7 @@ async def answered(
 
 
 def written(standing: RunState, node: Node, given: Mapping[str, bytes]) -> RunState:
-    """Where the run stands once `node` gave these states. Raises `StateConflict` (P-58)."""
+    """State of the run once `node` gave these states. Raises `StateConflict` (P-58)."""
     check_free(node, standing, given)
     taken = {state.key for state in node.inputs}
     collected = {key: done for key, done in standing.collected.items() if key not in taken}
@@ -127,7 +127,7 @@ def taken_value(node: Node, state: State, standing: RunState) -> BaseModel:
 
 
 async def _called(node: Plain, handler: Handler, values: list[BaseModel], ctx: Context) -> object:
-    """What a node's function returns. What it raises passes through, with a note of where (P-17)."""
+    """Call a node's function. What it raises passes through, with a note that names the node (P-17)."""
     try:
         return await handler.awaited(values, ctx)
     except FlowError:
@@ -140,7 +140,7 @@ async def _called(node: Plain, handler: Handler, values: list[BaseModel], ctx: C
 
 
 def _given(node: Work | Either | Fork | Join, returned: object) -> Written:
-    """What a node's function returned, by state."""
+    """Values that a node's function returned, by state."""
     here, key = label(node), node.inputs[0].key
     match node:
         case Either(branches=branches):
@@ -178,7 +178,7 @@ async def _one_item(standing: RunState, node: Each, value: BaseModel, ctx: Conte
 def _next_item(
     standing: RunState, node: Items | Collect, items: list[BaseModel], results: list[BaseModel]
 ) -> RunState:
-    """The next item goes out, and what is left beside it; once there is none, the list of results."""
+    """The next item together with what is left; once there is none, the list of results."""
     if not items:
         return written(standing, node, _filled(node, results))
     first, *rest = items

@@ -1,4 +1,4 @@
-"""Values of states as JSON text, and back. What a run holds is text, which nobody can change."""
+"""Values of states as JSON text, and back. A run holds text, because text cannot be changed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def loaded(text: bytes, model: type[M], node: str, where: str) -> M:
 
 
 def problems_of(error: ValidationError) -> str:
-    """What is wrong with a value, field by field."""
+    """Problems of a value, field by field."""
     return "; ".join(
         f"{'.'.join(map(str, problem['loc'])) or error.title}: {problem['msg']}"
         for problem in error.errors(include_url=False)
