@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test types docs tests screenshots bench crash clean
+.PHONY: demo test types docs tests thorough screenshots bench crash clean
 
 demo: $(VENV)/run
 	@$(BIN)/interlock demo
@@ -27,6 +27,11 @@ docs: $(VENV)/dev
 tests: export PYTHONDONTWRITEBYTECODE =
 tests: $(VENV)/dev
 	$(BIN)/pytest -n 4 --dist worksteal
+
+# All examples of every law, the longest tests, and Textual's caches as they ship: before a release.
+thorough: export HYPOTHESIS_PROFILE = thorough
+thorough: $(VENV)/dev
+	$(BIN)/pytest -n 4 --dist worksteal --timeout 1800
 
 bench: $(VENV)/dev
 	$(BIN)/python -m tests.bench

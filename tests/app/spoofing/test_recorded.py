@@ -21,6 +21,8 @@ from .harmless import assert_harmless
 from .hostile import RECORDED
 from .recorded import bodies, session_of, write
 
+pytestmark = pytest.mark.thorough
+
 
 def console(path: Path, session: str | None = None) -> HistoryConsole:
     """A console of a journal, or of one session's replay."""

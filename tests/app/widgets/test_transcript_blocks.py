@@ -11,6 +11,7 @@ from interlock.app.viewmodels.stream import LiveStream
 from interlock.app.widgets.lists.transcript import MUTED, entry_block
 from interlock.engine.history.model.records import RuleRecord
 from interlock.engine.history.model.state import CallState, TranscriptEntry
+from tests.support.laws import examples
 
 from ..support.scenes import NOW
 
@@ -45,7 +46,7 @@ LABELS = st.text(max_size=60)
 
 class TestHeight:
     @given(ENTRIES, st.integers(4, 130), st.text(max_size=30), st.text(max_size=200), LABELS)
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=examples(400), deadline=None)
     def test_is_the_number_of_lines(
         self, entry: TranscriptEntry, width: int, agent: str, printed: str, label: str
     ) -> None:

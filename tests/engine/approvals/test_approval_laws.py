@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.hub.hub import ApprovalPolicy
+from tests.support.laws import examples
 
 from ..support.approval_justified import Journalled
 from ..support.approval_rules import CONDITIONS, HOUR, QUARTER, Call, Written
@@ -230,7 +231,7 @@ REFUSED = st.lists(
 
 
 class TestLaws:
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=examples(50), deadline=None)
     @given(RULES, SCRIPTS, POLICIES, LAGS, MOVES)
     def test_what_ran_is_justified(
         self,
@@ -247,7 +248,7 @@ class TestLaws:
         """
         live_through(empty, rules, scripts, policy, lags, moves)
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=examples(30), deadline=None)
     @given(RULES, SCRIPTS, POLICIES, LAGS, DELAYS, REFUSED)
     def test_also_where_the_journal_refuses(
         self,

@@ -15,6 +15,7 @@ from interlock.engine.history.decisions.call_pages import call_pages
 from interlock.engine.history.fold.fold import apply, fold, new_state
 from interlock.engine.history.journal.journal import Journal
 from interlock.rules import compile_rules, condition_of
+from tests.support.laws import examples
 
 from .recorder import Recorder, items_of
 
@@ -91,7 +92,7 @@ class TestTheSameRules:
     """A session judged under the rules it was recorded under."""
 
     @given(steps, actives, st.sampled_from(["enforce", "enforce", "shadow"]))
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     def test_nothing_diverges(self, schedule: list[Any], active: list[str] | None, mode: str) -> None:
         """Every verdict is the recorded one, and the nets end where the gate's ended."""
         recorder = record(schedule, active, mode)
@@ -109,7 +110,7 @@ class TestTheSameRules:
         assert judge._manager.active == gate.active
 
     @given(steps, st.data())
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=examples(100), deadline=None)
     def test_nor_from_any_moment(self, schedule: list[Any], data: st.DataObject) -> None:
         """What if nothing were different: the rest is as recorded, under rules and recorded nets."""
         events = record(schedule).events
@@ -125,7 +126,7 @@ class TestOtherRules:
     """Judged under rules that differ."""
 
     @given(steps)
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     def test_what_if_from_the_beginning(self, schedule: list[Any]) -> None:
         """A fork before the first event is a backtest of the session."""
         events = record(schedule).events
@@ -135,7 +136,7 @@ class TestOtherRules:
         assert plain(forked) == plain(list(Judge(trial).judge(items_of(events))))
 
     @given(steps, steps)
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     def test_a_judge_starts_afresh(self, schedule: list[Any], before: list[Any]) -> None:
         """Nothing of one session is left in the next."""
         used = Judge(Trial.of(OTHER.registry))
@@ -145,7 +146,7 @@ class TestOtherRules:
         assert plain(list(used.judge(items_of(events)))) == plain(list(fresh.judge(items_of(events))))
 
     @given(steps)
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     def test_hypothetical_from_the_first_turn(self, schedule: list[Any]) -> None:
         """Hypothetical is all after the first call that goes another way, and nothing before it."""
         found = list(Judge(Trial.of(OTHER.registry)).judge(items_of(record(schedule).events)))
@@ -157,7 +158,7 @@ class TestOtherRules:
             turned |= judgement.change != "same" and (now.assumed or runs != then.ran)
 
     @given(steps)
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     def test_blocked_calls_of_the_record_move_nothing(self, schedule: list[Any]) -> None:
         """What did not run leaves no trace: without those calls the others are judged the same."""
         items = items_of(record(schedule).events)
@@ -173,7 +174,7 @@ class TestPages:
     """However a journal is read."""
 
     @given(st.lists(steps, min_size=1, max_size=3), st.integers(1, 7))
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=examples(25), deadline=None)
     def test_pages_do_not_matter(self, schedules: list[list[Any]], page: int) -> None:
         """The rows, and what they are judged, are the same for pages of any size."""
         with tempfile.TemporaryDirectory() as folder:

@@ -14,6 +14,7 @@ from interlock.engine.backtest import LogError, RecordedCall, RecordedResult, Re
 from interlock.engine.backtest.logs.items import Location
 from interlock.engine.backtest.logs.messages import items_of
 from interlock.engine.gate import ReplayEntry, replay_entries
+from tests.support.laws import examples
 
 from .recorder import changes, judged
 
@@ -140,7 +141,7 @@ class TestMessages:
             max_size=14,
         )
     )
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     def test_what_ended_is_what_a_gate_replays(self, steps: list[Any]) -> None:
         """G-32, G-62: with ids that are never used again, the results are those of a gate's replay."""
         messages: list[dict[str, Any]] = []

@@ -18,6 +18,7 @@ from interlock.engine.history.journal.rows import event_of
 from interlock.engine.history.model.events import CallDecided, CallResult, EventBody, SessionOpened
 from interlock.engine.history.model.records import RuleRecord, StepRecord
 from interlock.engine.history.model.times import to_ms
+from tests.support.laws import examples
 
 from ..history.support.recording import NOON, opening, sequence
 
@@ -88,7 +89,7 @@ class TestRows:
     """The short way beside the long one."""
 
     @given(st.one_of(DECISIONS, RESULTS))
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=examples(400), deadline=None)
     def test_the_same_either_way(self, body: EventBody) -> None:
         """Whatever a tool, an input or an output says, the item is that of the parsed event."""
         assert only(Items(), row(body)) == parsed(body)

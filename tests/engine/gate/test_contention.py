@@ -21,6 +21,7 @@ from interlock.engine import (
 )
 from interlock.engine.gate import GateDecision, SyncToolError, ToolCallBlockedError, contention
 from interlock.engine.gate.types import GrantTerms, NetVerdict
+from tests.support.laws import examples
 
 from .support.helpers import call, everything, gate, manager, net, reason, registry, result
 
@@ -502,7 +503,7 @@ class TestLaws:
     """Whatever people answer, in any order."""
 
     @given(st.lists(events, max_size=25))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     def test_one_question_a_token(self, history: list[tuple[object, ...]]) -> None:
         """G-68: somebody is always asked, never about more calls than tokens; it is as one by one."""
 

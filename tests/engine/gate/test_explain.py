@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from interlock.engine import GateContext, GateManager, ToolResult, Transition, create_gate_manager
 from interlock.engine.verify import Never, Unknown, Way
 from interlock.rules import compile_rules
+from tests.support.laws import examples
 
 from .support.helpers import call, everything, manager, net
 
@@ -156,7 +157,7 @@ class TestLaw:
         st.lists(st.tuples(st.sampled_from("abcd"), st.booleans()), max_size=6),
         st.sampled_from("abcd"),
     )
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=examples(80), deadline=None)
     def test_the_way_works(self, lines: list[str], history: list[tuple[str, bool]], goal: str) -> None:
         """Following the way has the call allowed; `Never` means no history of six more calls does."""
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from interlock.engine import ApprovalAnswer, GateManager, Rejection, ToolCall, create_gate_manager
 from interlock.rules import compile_rules
+from tests.support.laws import examples
 
 from .support.helpers import Operator, call, everything, net, result, tool
 
@@ -54,7 +55,7 @@ class TestLaws:
     """Any history at all."""
 
     @given(histories)
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     def test_the_gate_holds(self, history: list[Any]) -> None:
         """G-11, G-15: a blocked call changes nothing, no budget is overspent, `block` never opens."""
 
@@ -77,7 +78,7 @@ class TestLaws:
         asyncio.run(check())
 
     @given(histories)
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=examples(30), deadline=None)
     def test_classify_foretells(self, history: list[Any]) -> None:
         """G-10, G-11: what classify calls blocked is blocked, and for the first such net's reason."""
 
@@ -98,7 +99,7 @@ class TestLaws:
         asyncio.run(check())
 
     @given(histories)
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=examples(30), deadline=None)
     def test_restored_is_the_same(self, history: list[Any]) -> None:
         """G-63: a gate restored from another's state goes on exactly as that one does."""
 
@@ -125,7 +126,7 @@ class TestLaws:
         asyncio.run(check())
 
     @given(st.lists(st.sampled_from(["ok", "reject", "raise", "junk"]), min_size=1, max_size=6))
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     def test_callbacks_never_open(self, behaviours: list[str]) -> None:
         """G-59: only when every net's validator agrees does a call pass; else all meta is as before."""
 

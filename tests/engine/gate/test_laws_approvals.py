@@ -19,6 +19,7 @@ from interlock.engine import ApprovalAnswer, ApprovalRequest, GateContext, creat
 from interlock.engine.gate import GateDecision, GrantTerms
 from interlock.engine.net.net import ToolCall, auto_advance, fire, initial_state
 from interlock.rules.naming import Inspection
+from tests.support.laws import examples
 
 from .support.helpers import call
 from .support.ruled import Clock, approval, at, block, is_, limit, nets_of
@@ -450,7 +451,7 @@ class TestLaws:
     """Any history at all."""
 
     @given(st.integers(0, 2**32))
-    @settings(max_examples=120, deadline=None)
+    @settings(max_examples=examples(120), deadline=None)
     def test_as_the_model(self, seed: int) -> None:
         """G-13, G-15, G-43, G-55, G-67: no call is allowed that the model does not justify, and none
         other is refused; tokens are conserved; no window has more calls than its limit."""

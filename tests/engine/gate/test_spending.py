@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from interlock.engine import ApprovalAnswer, GateSession, Rejection, ToolCallBlockedError, create_gate
 from interlock.engine.net.net import SkillNet
 from interlock.rules import compile_rules
+from tests.support.laws import examples
 
 TOOLS = ("pay", "review", "lint")
 
@@ -124,14 +125,14 @@ class TestSpending:
     """G-15, G-55, G-58: however calls overlap, no limit is overspent."""
 
     @given(st.randoms(use_true_random=True), st.integers(1, 5), st.sampled_from(APPROVALS))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     def test_per_session(self, random: Random, limit: int, approval: str) -> None:
         """G-15, G-58: a tool runs at most as often as its limit, failed runs included."""
         ledger = lived(f"limit pay to {limit} per session\n{approval}", random)
         assert ledger.count(("ran", "pay")) <= limit
 
     @given(st.randoms(use_true_random=True), st.integers(1, 3), st.sampled_from(APPROVALS))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     def test_per_action(self, random: Random, limit: int, approval: str) -> None:
         """G-55: between two successes of the action it runs at most as often as its limit."""
         left = limit
@@ -143,7 +144,7 @@ class TestSpending:
             assert left >= 0
 
     @given(st.randoms(use_true_random=True), st.sampled_from(APPROVALS))
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=examples(100), deadline=None)
     def test_after_a_success(self, random: Random, approval: str) -> None:
         """G-16, G-54: every run needs a success of what it requires, since the run before it."""
         unlocked = False
@@ -155,7 +156,7 @@ class TestSpending:
                 unlocked = False
 
     @given(st.randoms(use_true_random=True), st.integers(1, 8), st.integers(1, 20))
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=examples(80), deadline=None)
     def test_and_all_of_it_can_be_spent(self, random: Random, limit: int, calls: int) -> None:
         """G-15: where everybody agrees, exactly as many run as there is budget for."""
         shop = Shop(random)

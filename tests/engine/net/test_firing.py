@@ -17,6 +17,7 @@ from interlock.engine.net.net import (
     auto_advance,
     define_skill_net,
 )
+from tests.support.laws import examples
 
 PLACES = ("p", "q", "r")
 
@@ -112,7 +113,7 @@ class TestPassage:
     """First enabled, and again while that is partial."""
 
     @given(nets(), st.sampled_from("ab"))
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=examples(400), deadline=None)
     def test_as_spelled_out(self, net: SkillNet, name: str) -> None:
         """G-10: the chain is what a reading of the rule, word for word, gives."""
         marking = dict(net.initial_marking)

@@ -34,6 +34,7 @@ from interlock.engine.history.journal.journal import Journal, JournalError
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.hub.hub import Hub
 from interlock.engine.recording.journal_store import JournalStore
+from tests.support.laws import examples
 
 from ..history.support.recording import limit, registry
 
@@ -84,7 +85,7 @@ def empty() -> Iterator[Path]:
 
 
 class TestRoundTrip:
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     @given(MESSAGES)
     def test_any_conversation(self, empty: Path, messages: list[Message]) -> None:
         """A-9: any conversation that was appended is loaded the same, also by another process' store."""

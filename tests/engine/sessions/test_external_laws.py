@@ -23,6 +23,7 @@ from interlock.engine.history.audit.verify import verify_journal
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import CallDecided, CallResult, MessageAdded
 from interlock.engine.hub.hub import CallAnswer, CallIdUsed, CallRefused, Hub, UnknownSessionError
+from tests.support.laws import examples
 
 from ..support.external_agent import check_fold, opened, recorded, resumed
 
@@ -268,7 +269,7 @@ def live_through(empty: Path, moves: list[Move]) -> World:
 
 
 class TestLaws:
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=examples(40), deadline=None)
     @given(moves=MOVES)
     def test_an_id_is_decided_once(self, empty: Path, moves: list[Move]) -> None:
         """G-63: no call is allowed without a decision in the file, no id gets two answers, fires twice or

@@ -25,6 +25,7 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.hub.hub import Hub
 from interlock.engine.recording.conversation import conversation
+from tests.support.laws import examples
 
 from ..history.support.recording import approval, registry
 
@@ -207,7 +208,7 @@ class TestLaws:
     # Something waits in both modes while a question is open, and the host dies right then.
     @example(["ask"], [(NOW, "steer"), (LATER, "queue"), (SOON, "queue")], 1.0, True, ["talk"])
     @example(["both"], [(NOW, "queue"), (LATER, "abort"), (NOW, "steer")], 0.4, False, [])
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     @given(REPLIES, MOVES, st.floats(0, 1), st.booleans(), REPLIES)
     def test_each_message_is_said_once(
         self, empty: Path, replies: list[str], moves: Moves, death: float, amid: bool, then: list[str]

@@ -15,6 +15,7 @@ from interlock.engine.net.net import SkillNet
 from interlock.engine.verify.condition_cases import MAX_COMBINED, Cases
 from interlock.engine.verify.local_net import Action
 from interlock.rules.nets import build_net
+from tests.support.laws import examples
 
 DEPLOY = Action(("deploy",))
 MISSING = object()
@@ -61,7 +62,7 @@ class TestFields:
     """Conditions that want one field to be this or that."""
 
     @given(st.lists(choices, min_size=1, max_size=4))
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     def test_only_what_some_call_has(self, conditions: list[Condition]) -> None:
         """G-10: no combination is looked at that no call has, and none is missed that allows most."""
         nets = nets_of(conditions)
@@ -77,7 +78,7 @@ class TestFields:
                 assert any(key in found and found <= applied for found in each), (key, applied)
 
     @given(st.lists(any_conditions, min_size=1, max_size=MAX_COMBINED))
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     def test_nothing_missed(self, conditions: list[Condition]) -> None:
         """G-10: beside other conditions, too, no call leaves more possible than what is looked at."""
         nets = nets_of(conditions)

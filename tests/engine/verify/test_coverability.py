@@ -25,6 +25,7 @@ from interlock.engine.net.net import NetError
 from interlock.engine.verify import Action, Never, Together, Unknown, Way
 from interlock.engine.verify import local_net as local
 from interlock.engine.verify import upper_bound as spread
+from tests.support.laws import examples
 
 from .brute import product
 from .generated import anything, growing, one_or_two
@@ -66,7 +67,7 @@ class TestEndless:
     """Nets that make tokens for ever are decided, not given up on."""
 
     @given(one_or_two(growing("n")))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     def test_against_karp_miller(self, nets: dict[str, SkillNet]) -> None:
         """G-2: a call is possible exactly where the Karp–Miller tree of the joined net has it."""
         possible = karp_miller(*joined(nets))
@@ -85,7 +86,7 @@ class TestEndless:
                     pytest.fail("nets as small as these are decided")
 
     @given(one_or_two(growing("n", transfers=True)))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     def test_against_a_plain_backward_search(self, nets: dict[str, SkillNet]) -> None:
         """G-2: also with transfer arcs; ways are the shortest, and work in the gate."""
         start, moves = joined(nets)
@@ -105,7 +106,7 @@ class TestEndless:
                     pytest.fail("nets as small as these are decided")
 
     @given(one_or_two(anything("n")))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     def test_of_any_kind_claim_nothing_false(self, nets: dict[str, SkillNet]) -> None:
         """G-4, G-10: what is said of nets that are not monotone holds in the gate, as far as it goes."""
         try:
@@ -199,7 +200,7 @@ class TestTakenForEndless:
     """Nets with few states, gone through as if they had too many: the same answers."""
 
     @given(one_or_two(anything("n")))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     def test_against_the_product(self, nets: dict[str, SkillNet]) -> None:
         """G-2, G-10: ways are the shortest and what is forbidden is, whichever way was taken."""
         names = names_of(nets)
@@ -230,7 +231,7 @@ class TestSeveralNames:
 
     @pytest.mark.parametrize("endless", [False, True])
     @given(nets=one_or_two(anything("n")))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     def test_against_the_product(self, nets: dict[str, SkillNet], endless: bool) -> None:
         """G-50: what waits for the call's end may by then be disabled by its other name."""
         # Each letter of the tool is a name of the call.
@@ -265,7 +266,7 @@ class TestMonotone:
     """Where more tokens never allow less, a state with more is no worse."""
 
     @given(anything("n"), st.data())
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     def test_more_tokens_do_all_that_fewer_do(self, net: SkillNet, data: st.DataObject) -> None:
         """G-2: in a net called monotone, calls that pass from a marking pass from every larger one."""
         try:

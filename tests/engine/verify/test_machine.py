@@ -9,6 +9,7 @@ from interlock.engine import SkillNet, Transition, define_skill_net
 from interlock.engine.net.net import NetError, auto_advance
 from interlock.engine.verify.budget import Effort
 from interlock.engine.verify.machine import Machine
+from tests.support.laws import examples
 
 from .generated import PLACES, anything
 
@@ -17,7 +18,7 @@ class TestMachine:
     """A net made ready for many steps moves as the net itself does."""
 
     @given(anything("n"))
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     @example(define_skill_net("n", places=PLACES, transitions=[], initial_marking={"p": 1}))
     def test_comes_to_rest_as_the_net(self, net: SkillNet) -> None:
         """G-4, G-61: structural transitions fire in the same rounds, and end, or not, alike."""
@@ -34,7 +35,7 @@ class TestMachine:
     @given(
         st.lists(st.tuples(*[st.lists(st.sampled_from(PLACES), max_size=3)] * 2), max_size=4), st.data()
     )
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=examples(300), deadline=None)
     def test_resolves_conflicts_as_the_net(
         self, arcs: list[tuple[list[str], list[str]]], data: st.DataObject
     ) -> None:

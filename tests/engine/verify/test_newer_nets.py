@@ -18,6 +18,7 @@ from interlock.engine.net.net import (
     is_enabled,
 )
 from interlock.engine.verify import Effort, Most, Never, Together, Unknown, Vocabulary, Way, reachable
+from tests.support.laws import examples
 
 from .naive import VALUES, Call, explored, made, seen_by
 from .newer import JOINED, PLAIN, TOOLS, by_hand, compiled, endless, hand_built, keyed, sets
@@ -72,31 +73,31 @@ class TestAgainstAllStates:
     """What is claimed is what exploring every state by every call, wait and input finds."""
 
     @given(by_hand(()))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     def test_time_and_chains(self, nets: dict[str, SkillNet]) -> None:
         """G-10: nets with timed and partial transitions: ways are the shortest, `Never` is true."""
         agree(nets, exactly=True)
 
     @given(by_hand(PLAIN))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     def test_conditions_of_any_nets(self, nets: dict[str, SkillNet]) -> None:
         """G-10: with conditions of hand-built nets, calls from inside and outside are all counted on."""
         agree(nets, exactly=True)
 
     @given(sets(PLAIN))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     def test_rules(self, nets: dict[str, SkillNet]) -> None:
         """G-10: the same for the nets of rules, where fewer combinations are looked at."""
         agree(nets, exactly=True)
 
     @given(st.one_of(sets(JOINED, most=6), by_hand(JOINED)))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     def test_what_is_never_possible_is_never_possible(self, nets: dict[str, SkillNet]) -> None:
         """G-10: whatever the conditions have to do with each other, no `Never` and no bound is false."""
         agree(nets, exactly=False)
 
     @given(sets(PLAIN))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     def test_from_inside(self, nets: dict[str, SkillNet]) -> None:
         """G-10: the way to a call that a rule's condition holds for is there when such a call is."""
         calls = calls_of(nets)
@@ -119,7 +120,7 @@ class TestAgainstAllStates:
                     raise AssertionError("a small set is never too much")
 
     @given(sets(PLAIN))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     def test_redundant(self, nets: dict[str, SkillNet]) -> None:
         """G-10: a net found redundant blocks nothing, in any state, that the others do not block."""
         calls = calls_of(nets)
@@ -142,7 +143,7 @@ class TestWithoutEnd:
     """Nets that may make tokens for ever, which are gone through backwards."""
 
     @given(st.lists(endless(), min_size=1, max_size=2).map(keyed))
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=examples(100), deadline=None)
     def test_what_is_never_possible_is_never_possible(self, nets: dict[str, SkillNet]) -> None:
         """G-2: no call that some hundred states allow is said to be impossible."""
         calls = calls_of(nets)
@@ -183,7 +184,7 @@ class TestReachable:
     """The states of one net with timed and partial transitions."""
 
     @given(hand_built("n", ()))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     def test_as_spelled_out(self, net: SkillNet) -> None:
         """G-56: all that single transitions and whole chains lead to, and nothing else."""
         chained = {name for t in net.transitions if t.partial for name in t.tools}
@@ -225,7 +226,7 @@ class TestSeveralNames:
     """Calls that have names from maps beside the tool's own, and conditions on each of these."""
 
     @given(sets(PLAIN, most=5))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     def test_nothing_false_is_claimed(self, nets: dict[str, SkillNet]) -> None:
         """G-50: whatever names a call has at once, and from inside or outside: no answer is wrong."""
         gated = [n for n in TOOLS if any(n in t.tools for net in nets.values() for t in net.transitions)]

@@ -12,6 +12,7 @@ from interlock.engine.net.net import Marking, NetError, SkillNet, Transition, de
 from interlock.engine.verify import Reachability, reachable
 from interlock.engine.verify.reachability import budget_of
 from interlock.rules import compile_rules
+from tests.support.laws import examples
 
 PLACES = ("p", "q", "r", "s")
 TOKENS = st.one_of(st.integers(0, 4), st.sampled_from([10**6, 2**30 - 1, 2**30, 2**60 + 1, 10**40]))
@@ -163,7 +164,7 @@ class TestStates:
         assert list(found.states) == expected
         assert found.count == len(expected)
 
-    @settings(max_examples=500)
+    @settings(max_examples=examples(500))
     @given(nets(), st.integers(1, 60), st.integers(0, 70))
     @example(net_of(dict.fromkeys(PLACES, 0)), 1, 1)
     @example(net_of({"p": 0, "q": 0}, Transition("make", (), ("p",))), 30, 30)

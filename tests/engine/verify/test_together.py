@@ -19,6 +19,7 @@ from interlock.engine import (
 )
 from interlock.engine.verify import Most, Never, Together, Unknown, Vocabulary, Way
 from interlock.rules import compile_rules
+from tests.support.laws import examples
 
 from ...support.dense import dense
 from .brute import product
@@ -51,7 +52,7 @@ class TestAgainstTheProduct:
     """Random small rule sets: what is claimed is what enumeration finds."""
 
     @given(st.lists(rule(), min_size=1, max_size=5))
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=examples(80), deadline=None)
     def test_rules(self, lines: list[str]) -> None:
         """Ways are the shortest, `Never` is true and its nets are needed, the most is the most."""
         nets = compile_rules(lines).registry
@@ -74,7 +75,7 @@ class TestAgainstTheProduct:
             check_most(together.most(name), brute.most({number}), exact=True)
 
     @given(st.lists(rule(), min_size=1, max_size=4), st.sets(st.sampled_from("abc")))
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     def test_maps(self, lines: list[str], mapped: set[str]) -> None:
         """G-50: with names that come by maps, several in one call, nothing false is claimed."""
         nets = compile_rules([*(f"map d.command {name} as {name}" for name in sorted(mapped)), *lines])
@@ -104,7 +105,7 @@ class TestAgainstTheProduct:
             check_most(together.most(name), brute.most(numbers), exact=False)
 
     @given(st.data())
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=examples(80), deadline=None)
     def test_hand_built_nets(self, data: st.DataObject) -> None:
         """Any nets at all: manual, deferred, weighted, with transfers, structural, first come first."""
         count = data.draw(st.integers(1, 3))

@@ -12,6 +12,7 @@ from interlock.engine.core.condition import And, Compare, Condition, Not, Or, Su
 from interlock.rules.analysis.condition_logic import FAILS, HOLDS, NOT_FAILS, NOT_HOLDS, covers, ruled_out
 from interlock.rules.parse.conditions import read_condition
 from interlock.rules.parse.patterns import compile_regex
+from tests.support.laws import examples
 
 
 def condition_of(text: str) -> Condition:
@@ -186,7 +187,7 @@ AROUND = [Surroundings(), Surroundings(workdir="/w", real=lambda path: path.repl
 
 
 class TestLaw:
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     @given(CONDITION, CONDITION)
     def test_no_call_refutes_what_is_proved(self, one: Condition, other: Condition) -> None:
         """Of all the calls tried, none does what is ruled out, wherever it runs."""
@@ -199,7 +200,7 @@ class TestLaw:
             if both and holds(other, call, around) is not False:
                 assert answer is not False, call
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     @given(st.lists(ORDERED, min_size=1, max_size=4))
     def test_what_no_call_does_is_proved(self, parts: list[Compare]) -> None:
         """Of equality and order nothing is missed: what no value of a field does is ruled out."""

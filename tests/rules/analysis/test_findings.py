@@ -17,6 +17,7 @@ from interlock.engine.net.net import SkillNet, ToolCall, auto_advance, fire, is_
 from interlock.engine.verify import Most, Never, Way
 from interlock.rules import Problem, compile_rules, library_rules, load_rules
 from interlock.rules.analysis.findings import Findings, examine
+from tests.support.laws import examples
 
 
 def findings(text: str, tools: list[str] | None = None) -> Findings:
@@ -269,7 +270,7 @@ class TestRedundant:
             unique=True,
         )
     )
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     def test_law(self, text: list[str]) -> None:
         """A require rule is reported exactly when it alone never blocks a call; a limit only then."""
         rules = compile_rules(text)

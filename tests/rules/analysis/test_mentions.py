@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from interlock.engine.net.net import ToolCall
 from interlock.rules import Problem, compile_rules
 from interlock.rules.analysis.findings import examine
+from tests.support.laws import examples
 
 
 def warned(text: str) -> list[Problem]:
@@ -52,7 +53,7 @@ class TestMentions:
         assert found.message.startswith("a command that only mentions it counts as 'test' too")
 
     @given(st.text(st.characters(codec="ascii", exclude_categories=["Cc", "Zs"]), min_size=1, max_size=8))
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     def test_the_remedy_holds(self, word: str) -> None:
         """What is told is true: the echo has the name, and with the proposed pattern it has not."""
         word = word.replace("#", "").replace("/", "").replace('"', "").replace("'", "") or "x"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from interlock.rules import Problem, RuleError
 from interlock.rules.errors.scenario_errors import USAGE
 from interlock.rules.scenarios.scenarios import parse_scenarios
+from tests.support.laws import examples
 
 from ..support.faulty_scenarios import FILES, HEAD, LINES
 
@@ -154,13 +155,13 @@ class TestAnyText:
         read_or_explain(text)
 
     @given(st.booleans(), st.lists(LINE, max_size=8))
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=examples(400), deadline=None)
     def test_of_almost_scenarios(self, headed: bool, lines: list[str]) -> None:
         """G-40: lines that are nearly scenarios are read or explained, each at its place."""
         read_or_explain((HEAD if headed else "") + "\n".join(lines))
 
     @given(st.lists(STATEMENT, min_size=1, max_size=4))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     def test_words_are_judged_alone(self, lines: list[str]) -> None:
         """G-40: what is wrong with a line's words is the same alone and among others."""
         whole = ("'use' stands", "another scenario", "a scenario without a call", "no rules to test")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from interlock.engine.core.condition import Compare, Condition, comparisons, holds, untold, written
 from interlock.rules import compile_rules
+from tests.support.laws import examples
 
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r"), max_size=6)
 
@@ -69,7 +70,7 @@ class TestWriting:
     """How a field is shown."""
 
     @given(st.lists(names, min_size=1, max_size=3))
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     def test_reads_back(self, path: list[str]) -> None:
         """G-40: whatever the names hold, what is written is read as the same field."""
         shown = written(Compare(tuple(path), "=", 1))

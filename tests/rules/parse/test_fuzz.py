@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from interlock.engine.net.net import ToolCall
 from interlock.rules import RuleError, compile_rules
+from tests.support.laws import examples
 
 WORDS = [
     *("map", "require", "limit", "block", "before", "human-approval", "to", "per", "session", "as"),
@@ -59,7 +60,7 @@ class TestAnyText:
         """Arbitrary text compiles or is explained."""
         compile_or_explain(text)
 
-    @settings(max_examples=300)
+    @settings(max_examples=examples(300))
     @given(st.lists(st.one_of(LINE, SHAPED, BLANKS), max_size=6).map("\n".join))
     def test_of_almost_rules(self, text: str) -> None:
         """Lines that are nearly rules compile or are explained, each at its place."""

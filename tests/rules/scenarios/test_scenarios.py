@@ -24,6 +24,7 @@ from interlock.rules.scenarios.scenarios import (
     load_scenarios,
     parse_scenarios,
 )
+from tests.support.laws import examples
 
 HEAD = 'use a.rules\nscenario "x"\ncall a\n'
 
@@ -301,7 +302,7 @@ class TestErrors:
         with pytest.raises(RuleError, match="no such rules file"):
             load_scenarios(tmp_path / "none_test.rules")
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     @given(
         st.lists(
             st.one_of(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from interlock.engine.net.net import ToolCall
 from interlock.rules import compile_rules
 from interlock.rules.shell import Shell, read
+from tests.support.laws import examples
 
 BASH = shutil.which("bash") or ""
 VICTIM = ("v''ictim", "vic\\tim", '"vic"tim', "$'\\x76ictim'", "v\\\nictim", "vi\"c\"t'i'm")
@@ -168,7 +169,7 @@ def passed_over(command: str, shell: Shell | None = None) -> bool:
 
 
 class TestNothingRunsUnseen:
-    @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(
         before=st.lists(st.sampled_from(PIECES + VICTIM), max_size=6),
         victim=st.sampled_from(VICTIM),
@@ -188,7 +189,7 @@ class TestNothingRunsUnseen:
         if path is None:
             pytest.skip(f"{program} is missing: apt-get install {program}")
 
-        @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        @settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
         @given(
             before=st.lists(st.sampled_from(PIECES + VICTIM), max_size=6),
             victim=st.sampled_from(VICTIM),
@@ -245,7 +246,7 @@ class TestEveryName:
         spelt = st.sampled_from([each for name in RAN for each in SPELT[name]])
         piece = st.sampled_from(WORDS)
 
-        @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        @settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
         @given(
             before=st.lists(piece | spelt, max_size=5),
             core=spelt,

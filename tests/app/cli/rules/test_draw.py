@@ -21,6 +21,7 @@ from interlock.engine.gate import tool_approval_net
 from interlock.engine.net.net import SkillNet, Transition, define_skill_net
 from interlock.rules import compile_rules
 from interlock.rules.errors.problems import cells
+from tests.support.laws import examples
 
 RULES = """\
 require lint before test   # first
@@ -180,7 +181,7 @@ class TestLayout:
         found = layout(NETS["block-rm"])
         assert (found.places["locked"].column, found.places["locked"].row) == (0, 1)
 
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=examples(80), deadline=None)
     @given(nets())
     def test_gives_every_node_a_place_of_its_own(self, net: SkillNet) -> None:
         """Whatever a net is like, no two nodes share a place, and transitions stand between places."""
@@ -225,7 +226,7 @@ class TestSvg:
         assert [e.text for e in elements(svg, "count")] == ["1M"]
         assert "<title>locked: 1,500,000</title>" in svg
 
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=examples(80), deadline=None)
     @given(nets())
     def test_is_well_formed(self, net: SkillNet) -> None:
         """Whatever the names, the picture is XML, safe, and everything lies inside it."""
@@ -259,7 +260,7 @@ class TestDot:
         assert 'label="●", xlabel="idle"' in dot
         assert "n2p3 -> n2t2 [style=dashed" in dot
 
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=examples(80), deadline=None)
     @given(nets())
     def test_is_well_formed(self, net: SkillNet) -> None:
         """No name gets out of its quotes."""
@@ -281,7 +282,7 @@ class TestMermaid:
         assert '    n0t1[["execShell (bash · asks a person)"]]' in text.splitlines()
         assert text.endswith("    n0t4 --> n0p1\n  end\n")
 
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=examples(80), deadline=None)
     @given(nets())
     def test_is_well_formed(self, net: SkillNet) -> None:
         """No name gets out of its quotes or becomes markup."""

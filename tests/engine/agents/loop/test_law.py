@@ -28,6 +28,7 @@ from interlock.engine.agents import (
     ToolMessage,
     tool,
 )
+from tests.support.laws import examples
 
 from ..gates import Log, allow, block
 from ..script import Watched, transcript
@@ -283,7 +284,7 @@ class TestLaws:
         4,
         "one",
     )
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=examples(400), deadline=None)
     @given(replies, actions, decisions, faults, st.integers(1, 4), st.sampled_from(["one", "all"]))
     def test_one_order_and_nothing_lost(
         self,

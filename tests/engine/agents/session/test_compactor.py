@@ -37,6 +37,7 @@ from interlock.engine.agents import (
     UserMessage,
     prompt_of,
 )
+from tests.support.laws import examples
 from tests.support.openai_server import OpenAIServer, Refusal, begins_call, ends, says
 
 from ..gates import Log
@@ -410,7 +411,7 @@ turns = st.lists(
 
 
 class TestLaw:
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=examples(80), deadline=None)
     @given(turns)
     def test_prompts_follow_from_the_store(self, happens: list[tuple[list[int], int | None]]) -> None:
         """A-77: each prompt is `prompt_of` what was stored by then, and valid, however often and wherever

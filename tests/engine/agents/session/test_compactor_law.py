@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from interlock.engine.agents import Reply, SummaryMessage, T, prompt_of
+from tests.support.laws import examples
 
 from ..loop.test_law import EVERY_EVENT, Faults, Scene, decisions, moments, replies, valid
 
@@ -73,7 +74,7 @@ class TestLaws:
     @example(
         [T("a"), T(*"abcdef")], [(0, "steer"), (80, "compact"), (6, "queue"), (0, "close")], [], Faults()
     )
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     @given(replies, actions, decisions, faults)
     def test_nothing_is_lost(
         self,

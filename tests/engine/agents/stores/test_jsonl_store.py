@@ -37,6 +37,7 @@ from interlock.engine.agents import (
 )
 from interlock.engine.agents.stores.base import StoredSession
 from interlock.engine.agents.stores.jsonl import path_to
+from tests.support.laws import examples
 
 from ..script import noted, transcript
 
@@ -98,7 +99,7 @@ def writer(folder: Path, loop: str) -> subprocess.Popen[str]:
 
 
 class TestRoundTrip:
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     @given(st.lists(MESSAGE, max_size=8))
     def test_any_conversation(self, messages: list[Message]) -> None:
         """A-9: any conversation is loaded as it was appended, by this store and by the next one."""
@@ -225,7 +226,7 @@ class TestBranches:
         with pytest.raises(TypeError, match="InMemorySessionStore keeps no branches"):
             await Agent(ScriptedModel([]), store=store).resume_session("s", leaf_id="x")
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=examples(40), deadline=None)
     @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20)), max_size=12))
     def test_law(self, moves: list[tuple[int, int]]) -> None:
         """Section 9: whatever is branched where, each branch is what led to it and what it was told."""
@@ -281,7 +282,7 @@ class TestIds:
                 await work
         assert files(tmp_path) == []
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=examples(100), deadline=None)
     @given(st.lists(st.text(max_size=12), min_size=1, max_size=6, unique=True))
     def test_law(self, ids: list[str]) -> None:
         """Section 9: every id is refused, or has a file of its own directly in the folder."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from interlock.engine.agents import GlobTool, GrepTool, ReadTool, ToolError
 from interlock.engine.agents.tools.text_limits import operand, quote
+from tests.support.laws import examples
 
 from .places import text
 
@@ -37,7 +38,7 @@ def said(word: str) -> str:
 
 class TestQuote:
     @given(NASTY)
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     def test_any_text(self, word: str) -> None:
         """§9: a real shell gives back exactly the text that was quoted."""
         assert said(quote(word)) == word
@@ -73,7 +74,7 @@ class TestQuote:
 
 class TestOperand:
     @given(NASTY.filter(bool))
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=examples(50), deadline=None)
     def test_is_never_an_option(self, path: str) -> None:
         """§9: a path starts with a slash or a dot, so that no command takes it for an option."""
         heard = said(operand(path))
@@ -115,7 +116,7 @@ class TestTools:
         assert os.listdir(tmp_path) == [name]
 
     @given(word=NASTY)
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=examples(40), deadline=None)
     async def test_no_argument_runs(self, tmp_path_factory: pytest.TempPathFactory, word: str) -> None:
         """§9: no argument of a search or of reading changes anything."""
         place = tmp_path_factory.mktemp("place")

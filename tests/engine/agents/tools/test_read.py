@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.engine.agents import ReadTool, ToolError, ToolInputError
+from tests.support.laws import examples
 
 from .places import Shelf, output, text
 
@@ -69,7 +70,7 @@ class TestLines:
         offset=st.integers(1, 13),
         limit=st.none() | st.integers(1, 13),
     )
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=examples(30), deadline=None)
     async def test_same_without_a_shell(
         self,
         tmp_path_factory: pytest.TempPathFactory,

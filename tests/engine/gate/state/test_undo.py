@@ -13,6 +13,7 @@ from interlock.engine import GateManager, NetError, ToolResult, Transition, crea
 from interlock.engine.gate import GateDecision, Mode
 from interlock.engine.net.net import SkillNet, auto_advance, define_skill_net, fire, is_enabled, unfired
 from interlock.rules import compile_rules
+from tests.support.laws import examples
 
 from ..support.helpers import Operator, call, manager, markings, net, reason, registry, result, succeed
 from ..test_laws import RULES, happen, histories
@@ -55,7 +56,7 @@ class TestUnfired:
     """One transition of one net."""
 
     @given(nets)
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=examples(400), deadline=None)
     def test_the_marking_before_or_none(self, drawn: Any) -> None:
         """A-40: whatever else fires by itself, it is the marking before, or it says that it cannot."""
         made = hand_built(drawn)
@@ -102,7 +103,7 @@ class TestTakenBack:
     """A gate that is told that a call never ran."""
 
     @given(histories, st.data())
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=examples(100), deadline=None)
     def test_as_before_the_call(self, history: list[Any], data: st.DataObject) -> None:
         """A-40: for compiled nets, a call that is decided and not run leaves every marking as before."""
 
@@ -275,7 +276,7 @@ class TestStaysSpent:
 
     @pytest.mark.parametrize("mode", ["enforce", "shadow"])
     @given(st.lists(st.sampled_from(["a", "b", "r", "fail", "back"]), max_size=14), st.data())
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     def test_never_one_too_many(self, mode: Mode, played: list[str], data: st.DataObject) -> None:
         """A-40: side by side, no more may run than if those that did not run had never been."""
         rules = compile_rules("limit a to 2 per r\nrequire r before b\nlimit b to 2 per session")

@@ -17,6 +17,7 @@ from interlock.engine.gate.types import ResultRecord
 from interlock.engine.net import timed
 from interlock.engine.net.net import GateState, SkillNet, define_skill_net
 from interlock.engine.net.timed import aged
+from tests.support.laws import examples
 
 from ..support.helpers import call, net, result
 from ..support.ruled import HOUR, Asker, Clock, approval, gate_of, granting, limit
@@ -135,7 +136,7 @@ class TestSlidingLimit:
         st.lists(st.sampled_from([0.0, 600.0, 1800.0, 3500.0]), min_size=1, max_size=8),
         st.data(),
     )
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=examples(80), deadline=None)
     def test_always_while_it_counts(self, waits: list[float], data: st.DataObject) -> None:
         """A-40: in a rule's net it is taken back whenever its use is still spent."""
 
@@ -201,7 +202,7 @@ class TestAsIfItHadNeverBeen:
     """The law: a gate that never heard of the call stands where this one stands."""
 
     @given(nets, histories, st.data())
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=examples(400), deadline=None)
     def test_or_it_stays_spent(
         self, drawn: Any, history: list[tuple[str, float]], data: st.DataObject
     ) -> None:

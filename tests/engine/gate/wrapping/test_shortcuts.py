@@ -27,6 +27,7 @@ from interlock.engine import (
 from interlock.engine.gate.wrapping.arguments import CallableInput
 from interlock.engine.net.net import auto_advance, fire, fire_and_advance, is_enabled
 from interlock.rules import compile_rules
+from tests.support.laws import examples
 
 from ..support.helpers import call, everything, result
 
@@ -96,7 +97,7 @@ class TestFireAndAdvance:
 
     @patch("interlock.engine.net.net.MAX_STRUCTURAL_ROUNDS", 50)
     @given(nets(), tokens)
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     def test_is_both(self, net: SkillNet, marking: dict[str, int]) -> None:
         """G-4, G-61: it gives what firing and then auto-advancing give, or None when not enabled."""
 
@@ -126,7 +127,7 @@ class TestPassAtOnce:
             max_size=15,
         ),
     )
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     def test_is_the_four_phases(self, made: list[SkillNet], history: list[Any]) -> None:
         """G-10 … G-16, G-50: any history ends in the same decisions, markings and pending calls."""
         try:
@@ -242,7 +243,7 @@ class TestNamedArguments:
         st.lists(st.integers(), max_size=3),
         st.dictionaries(st.sampled_from(["a", "b", "c", "z"]), st.integers(), max_size=3),
     )
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     def test_is_what_the_signature_says(
         self, function: Any, args: list[int], kwargs: dict[str, int]
     ) -> None:

@@ -20,6 +20,7 @@ from interlock.engine.gateway.protocol.address import Address
 from interlock.engine.gateway.protocol.agent_methods import CallAnswer
 from interlock.engine.history.model.events import ApprovalDecided, CallDecided, JournalEvent
 from interlock.engine.hub.hub import Subscription
+from tests.support.laws import examples
 
 from ..mcp.proxy import Proxy, proxy, through
 from ..served import Served, served
@@ -237,7 +238,7 @@ async def catches_up(
 class TestAnyScheduleOfLosses:
     @given(st.lists(steps, max_size=25))
     @example([("call", 1, 0), ("restart",), ("decide", 0, False, True)])
-    @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
     def test_laws(self, script: list[Step]) -> None:
         """One answer to a call, nothing allowed that the record has not, consoles that miss nothing."""
         with tempfile.TemporaryDirectory() as directory:

@@ -34,6 +34,7 @@ from interlock.engine.history.redaction.redaction import Redaction
 from interlock.engine.hub.hub import Hub
 from interlock.engine.recording.conversation import message_log
 from interlock.rules import compile_rules
+from tests.support.laws import examples
 
 from ...gateway.served import until
 from ...support.external_agent import opened
@@ -133,7 +134,7 @@ class TestRoundTrip:
         source, target = folder / "source.db", folder / "target.db"
         numbers = itertools.count()
 
-        @settings(max_examples=60, deadline=None)
+        @settings(max_examples=examples(60), deadline=None)
         @given(MOVES, st.lists(st.dictionaries(st.text(max_size=5), JSON, max_size=3), max_size=3), JSON)
         def law(moves: list[Move], inputs: list[dict[str, object]], output: object) -> None:
             session = f"s{next(numbers)}"
@@ -450,7 +451,7 @@ class TestCsv:
         assert found[1]["text"] == f"'{text}"
         assert found[2]["reason"] == found[2]["rule"] == found[2]["call_id"] == f"'{text}"
 
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=examples(50), deadline=None)
     @given(text=st.text(alphabet=st.sampled_from("a,;\"'\n\r\t \u2028\x00é"), min_size=1))
     def test_any_text(self, text: str) -> None:
         """Commas, quotes and newlines come out of a reader of CSV as they went in."""

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from interlock.engine.history.audit.verify import ChainCheck, check_file, verify_journal
 from interlock.engine.history.journal.journal import Journal, JournalError
 from interlock.engine.history.model.events import CallResult, MessageAdded, SessionStatus
+from tests.support.laws import examples
 
 from ..support.recording import opening
 
@@ -292,7 +293,7 @@ class TestTampering:
         assert [c.fault for c in verify_journal(database)] == [None]
         assert check_file(database).missing == EVENTS
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=examples(30), deadline=None)
     @given(data=st.data())
     def test_any_byte(self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
         """No character of any body can be replaced without the event being named."""

@@ -29,6 +29,7 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.history.model.records import RuleRecord
 from tests.support.decisions import before_changes
+from tests.support.laws import examples
 
 from ..support.recording import opening
 
@@ -289,7 +290,7 @@ class TestReading:
             fatigue(bench.path, stop=stop)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(
     times=st.lists(
         st.tuples(st.floats(0, 100), st.booleans(), st.sampled_from(["maria", "jo"])), max_size=12

@@ -39,6 +39,7 @@ from interlock.engine.history.model.events import (
     SessionStatus,
 )
 from interlock.engine.history.redaction.redaction import Redaction
+from tests.support.laws import examples
 
 from ..support.recording import (
     NOON,
@@ -143,7 +144,7 @@ MOVES = st.lists(
 
 
 class TestLaw:
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     @given(MOVES)
     def test_the_table_is_what_the_events_make(
         self, tmp_path_factory: pytest.TempPathFactory, moves: list[tuple[str, list[EventBody], str]]

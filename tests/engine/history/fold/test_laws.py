@@ -26,6 +26,7 @@ from interlock.engine.history.model.state import SessionState
 from interlock.engine.net.net import SkillNet, ToolCall
 from interlock.engine.recording.records import decision_record, net_record, step_records
 from interlock.engine.recording.resume import closings
+from tests.support.laws import examples
 
 from ..support.recording import (
     approval,
@@ -168,7 +169,7 @@ def events_of(moves: list[Move]) -> list[JournalEvent]:
 
 
 class TestFold:
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     @given(MOVES)
     def test_equals_the_live_gate(self, moves: list[Move]) -> None:
         """G-63: markings, pending set, active nets and mode follow from the events exactly."""
@@ -188,7 +189,7 @@ class TestFold:
         }
         assert {(p.call_id, p.step.net, p.step.transition, p.step.tool) for p in state.pending} == pending
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     @given(MOVES)
     def test_step_by_step_is_all_at_once(self, moves: list[Move]) -> None:
         """Every prefix folds to the state that applying its events one by one reached."""
@@ -198,7 +199,7 @@ class TestFold:
             apply(state, event)
             assert state == fold(events[:number])
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     @given(MOVES)
     def test_agrees_with_the_list(self, moves: list[Move]) -> None:
         """A session's line in the list and its state say the same."""
@@ -215,7 +216,7 @@ class TestFold:
         assert (line.opened, line.updated) == (state.opened, state.updated)
         assert (line.agent, line.model, line.kind) == (state.agent, state.model, state.kind)
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     @given(MOVES)
     def test_survives_a_wire(self, moves: list[Move]) -> None:
         """Events and states read back from JSON are the same."""
@@ -226,7 +227,7 @@ class TestFold:
 
 
 class TestReplay:
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     @given(MOVES, st.lists(st.integers(-3, 45), max_size=12))
     def test_every_way_to_a_moment_is_the_same(self, moves: list[Move], visits: list[int]) -> None:
         """Going back and forth shows what a fresh fold shows, and earlier states stay as they were."""

@@ -43,6 +43,7 @@ from interlock.engine.history.model.times import to_ms
 from interlock.engine.history.redaction.masked_events import MaskedEvents
 from interlock.engine.history.redaction.redaction import Redaction
 from interlock.engine.history.redaction.spans import mask_of
+from tests.support.laws import examples
 
 from ..support.recording import answer, asks, decided, limit, opening, recorded, request, result, sequence
 from .test_laws import MOVES, Move, events_of
@@ -241,7 +242,7 @@ def possible(bodies: list[EventBody]) -> list[JournalEvent]:
 class TestLaw:
     """What is shown after any jumps equals the fold from the start."""
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     @given(
         st.lists(st.one_of(USUAL, ODD), min_size=8, max_size=32),
         st.lists(st.integers(0, 150), min_size=1, max_size=5),
@@ -259,7 +260,7 @@ class TestLaw:
                     at = replay.position
                     agree(replay, fold(shown[:at]) if at else new_state("s1"))
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     @given(MOVES, st.lists(st.integers(0, 60), max_size=6))
     def test_sessions_of_a_gate(self, moves: list[Move], places: list[int]) -> None:
         """What a live gate leaves: nets of all shapes, deferred steps, resumptions, steps taken back."""

@@ -14,6 +14,7 @@ from interlock.engine.history.fold.fold import fold, new_state
 from interlock.engine.history.fold.replay import AT_A_TIME, SHORTEST_GAP, Replay
 from interlock.engine.history.model.events import EventBody, MessageAdded, SessionStatus
 from interlock.engine.history.model.state import SessionState
+from tests.support.laws import examples
 
 from ..support.recording import answer, asks, decided, opening, recorded, request, result
 
@@ -152,7 +153,7 @@ class TestLater:
         thread.join(30)
         assert replay.goto(1777) == fold(events[:1777])
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=examples(25), deadline=None)
     @given(st.lists(st.integers(0, 3000), max_size=8), st.integers(0, 2600))
     def test_filled_in_turns(self, places: list[int], upto: int) -> None:
         """Filled up to anywhere, gone on from there, and jumped to and fro: always the prefix's fold."""

@@ -20,6 +20,7 @@ from interlock.engine.history.model.events import (
     StepEnded,
 )
 from interlock.engine.history.model.records import CallRecord, Record
+from tests.support.laws import examples
 
 from ..support.recording import RULE, decided, opening, request, sequence, step
 
@@ -79,7 +80,7 @@ BODIES: st.SearchStrategy[EventBody] = st.one_of(
 
 
 class TestLaw:
-    @settings(max_examples=300)
+    @settings(max_examples=examples(300))
     @given(BODIES)
     def test_is_what_a_reader_finds(self, body: EventBody) -> None:
         """The text is the model's own JSON, in its order, and the parts are those of the text."""

@@ -15,6 +15,7 @@ from interlock.engine.history.errors import JournalError
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.maintenance import Rebuilt, index_mismatches, rebuild
 from interlock.engine.history.journal.rows import SESSION_COLUMNS
+from tests.support.laws import examples
 
 from ..fold.test_laws import MOVES, Move, events_of
 from ..support.keeping import BODIES, DAY, NOW, contents, exported, recorded_at, saved, tamper, verdicts
@@ -158,7 +159,7 @@ class TestUntouched:
         path = tmp_path_factory.mktemp("law") / "journal.db"
         numbers = itertools.count()
 
-        @settings(max_examples=40, deadline=None)
+        @settings(max_examples=examples(40), deadline=None)
         @given(
             MOVES,
             st.none() | st.dictionaries(st.text(max_size=4), st.integers() | st.floats() | st.text()),

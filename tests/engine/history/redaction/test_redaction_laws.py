@@ -42,6 +42,7 @@ from interlock.engine.history.model.events import (
 from interlock.engine.history.model.records import CallRecord, FlowStepped, GrantRecord
 from interlock.engine.history.redaction.redaction import MASK
 from interlock.engine.recording.records import net_record
+from tests.support.laws import examples
 
 from ..support.made_secrets import SECRET, R, run
 from ..support.recording import approval, asks, decided, recorded, request, result
@@ -163,7 +164,7 @@ class TestEvents:
             for name in kind.model_fields.keys() & CONTENT:
                 assert any(getattr(body, name) for body in examples), (kind, name)
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     @given(
         SECRETS,
         TELLING,
@@ -185,7 +186,7 @@ class TestEvents:
                 assert shown is not body
             assert secret not in shown.model_dump_json()
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     @given(ANY_SECRETS, TELLING, st.sampled_from(FORMS))
     @example("0000\xa000000012345", "password", FORMS[-4])
     @example("=00000;01234", "password", FORMS[-2])
@@ -196,7 +197,7 @@ class TestEvents:
         harmless = form(name, "")
         assert not [part for part in parts if part in shown and part not in harmless]
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     @given(SECRETS, TELLING, st.sampled_from(FORMS))
     def test_facts_stay(self, secret: str, name: str, form: Callable[[str, str], str]) -> None:
         """LAW: of no event a fact changes, whose hash would then be another."""
@@ -279,13 +280,13 @@ PIECES = st.sampled_from(
 
 
 class TestNothingElse:
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=examples(300), deadline=None)
     @given(st.text(st.sampled_from("abz XYZ019=:-_.<>/\"'\\\n{}[],|&;#@$"), max_size=80))
     def test_the_same_object(self, text: str) -> None:
         """LAW: a text without telling names, keys, users and addresses comes back itself."""
         assert R.text(text) is text
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=examples(100), deadline=None)
     @given(st.lists(PIECES, max_size=14).map("".join))
     def test_around(self, text: str) -> None:
         """LAW: what stands on lines of its own before and after a text is neither hidden nor changed."""
@@ -293,14 +294,14 @@ class TestNothingElse:
 
 
 class TestAgain:
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=examples(400), deadline=None)
     @given(st.lists(PIECES, max_size=14).map("".join))
     def test_twice_is_once(self, text: str) -> None:
         """LAW: what was masked stays as it is when it is masked again, be it the worst of texts."""
         once = R.text(text)
         assert R.text(once) == once
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=examples(100), deadline=None)
     @given(
         st.recursive(
             st.none() | st.booleans() | st.integers() | st.lists(PIECES, max_size=5).map("".join),

@@ -14,6 +14,7 @@ from interlock.app.config.rules_compiler import redaction
 from interlock.engine.history.redaction.hidden_text import hidden_texts
 from interlock.engine.history.redaction.redaction import Redaction
 from interlock.engine.history.redaction.spans import MASKED, behind_masks
+from tests.support.laws import examples
 
 from ..support.made_secrets import SECRET, sizeless
 
@@ -82,7 +83,7 @@ class TestNothingThatRuns:
         words: list[JsonValue] = ["bash", "--token", "$(scp x)", "-c", 'TOKEN="$(scp x)"; ls']
         assert READING.fields({"command": words})["command"] is words
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     @given(
         st.lists(
             st.sampled_from(

@@ -22,6 +22,7 @@ from interlock.engine.history.journal.session_index import project
 from interlock.engine.history.model.events import ApprovalRequested, JournalEvent
 from interlock.engine.hub.hub import Hub
 from interlock.engine.recording.resume import BranchError
+from tests.support.laws import examples
 
 from ...history.support.recording import approval, limit, limit_per, registry, sequence, washing
 
@@ -230,7 +231,7 @@ class World:
 
 
 class TestLaws:
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=examples(25), deadline=None)
     @given(MOVES)
     def test_fold_is_the_live_session(self, empty: Path, moves: list[Move]) -> None:
         """G-63, A-77: whatever was resumed or branched between, the record is the live session."""

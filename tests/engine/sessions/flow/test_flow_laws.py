@@ -47,6 +47,7 @@ from interlock.engine.history.model.state import ApprovalState, FlowState
 from interlock.engine.hub.hub import Hub
 from interlock.engine.sessions.flow.record import flow_record
 from interlock.rules import compile_rules
+from tests.support.laws import examples
 
 from ...flows.support.plain import Plain, grown, step
 from ...flows.support.shapes import CTX, E, F, J, M, W
@@ -276,7 +277,7 @@ interruptions = st.lists(
 
 
 class TestNextUp:
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=examples(100), deadline=None)
     @given(grown(), st.lists(st.integers(0, 1), min_size=12, max_size=12))
     def test_the_record_says_what_the_run_does(self, nodes: list[Plain], branches: list[int]) -> None:
         """P-52: wherever a run can stand, its record names the node that runs next, or none."""
@@ -299,7 +300,7 @@ class TestNextUp:
 
 
 class TestInterrupted:
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=examples(25), deadline=None)
     @given(shapes, interruptions, st.integers(0, 20))
     async def test_as_if_nothing_had_happened(
         self, shaped: Shaped, times: list[tuple[How, int]], lazy: int
