@@ -119,7 +119,7 @@ def _fits(text: bytes, model: type[BaseModel], key: str) -> None:
 
 
 def _check_agent(snapshot: FlowSnapshot, graph: Graph) -> None:
-    """Check that the node can wait in the way the suspension says, and that a call that waits is there."""
+    """Check that the node can wait for what the suspension says, and that a waiting call is there."""
     started, waits = snapshot.agent, snapshot.suspended
     if started is not None and not isinstance(graph.nodes[started.agent], Agent):
         raise SnapLoadError(f"The snapshot has agent '{started.agent}', which is no agent")
