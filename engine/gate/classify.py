@@ -543,7 +543,7 @@ def programs(net: SkillNet, call: ToolCall) -> tuple[str, ...]:
 
 
 def maps_digest(nets: Iterable[SkillNet]) -> str:
-    """Digest of the maps of `nets`, equal for two sets of nets only when their maps are the same (G-74)."""
+    """Digest of the maps of `nets`; sets of nets share it only when their maps are the same (G-74)."""
     namers = {id(net.call_names): net.call_names for net in nets}.values()
     digests = {namer.maps_digest for namer in namers if isinstance(namer, _ReadsFields)}
     return sha256(repr(sorted(digests)).encode()).hexdigest()
