@@ -1,4 +1,4 @@
-"""What an answer may cost, counted in steps and not in time: the same question has the same answer."""
+"""Effort for an answer, counted in steps and not in time: the same question has the same answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class SpentError(Exception):
 
 @dataclass(slots=True)
 class Effort:
-    """What is left to spend; a step is what a single net takes to move once, a microsecond or two."""
+    """Steps left to spend; one is a single move of a single net, a microsecond or two."""
 
     left: int = UNBOUNDED
 

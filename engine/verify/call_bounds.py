@@ -1,4 +1,4 @@
-"""How often a session can call a tool: a bound from the nets, and sequences that reach it."""
+"""Upper bounds on calls of a tool in a session, from the nets, and sequences that reach them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class _Bound:
 
 
 class Bounds:
-    """How often each action can happen at most, by what each net lets in and what that takes."""
+    """Upper bounds on how often each action can happen, by what each net lets in and what that takes."""
 
     def __init__(self, whole: Whole) -> None:
         self._whole = whole
@@ -173,7 +173,7 @@ def _bounds_of_budget(local: LocalNet, net: int) -> list[_Bound]:
 
 
 def paces(whole: Whole, counted: Sequence[int]) -> tuple[Pace, ...]:
-    """What sliding limits hold calls of `counted` to, all of them together."""
+    """Paces to which sliding limits hold calls of `counted`, all of them together."""
     found: dict[Pace, None] = {}
     for net in sorted({net for action in counted for net in whole.nets_of[action]}):
         local = whole.locals[net]
@@ -188,7 +188,7 @@ def paces(whole: Whole, counted: Sequence[int]) -> tuple[Pace, ...]:
 
 
 def most_calls(whole: Whole, bounds: Bounds, counted: Iterable[int], effort: int) -> Most:
-    """How often a session can make calls of `counted`, all of them together."""
+    """The most calls of `counted` that a session can make, all of them together."""
     goals = [a for a in counted if whole.reached.possible(a)]
     if not goals:
         return Most(0, 0)

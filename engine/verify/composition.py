@@ -1,4 +1,4 @@
-"""All nets together: one system that moves when every net that knows a call lets it pass.
+"""Synchronous product of all nets: one system that moves when every net that knows a call lets it pass.
 
 A call is possible when no net that knows it blocks; then all of them move at once. The nets are never
 multiplied: a state of the whole is one state per net.
@@ -17,14 +17,14 @@ from .machine import time_name
 from .upper_bound import Spread
 
 INERT = 2_000
-"""What it may cost to see that a net never does anything."""
+"""Steps that it may cost to see that a net never does anything."""
 
 
 class Whole:
-    """Nets by key, where they stand, and the calls there are.
+    """Nets by key, their markings, and the calls there are.
 
-    `markings` gives where a net stands when that is not its initial marking at rest. Nets that neither
-    block nor move on any of the calls are left out. `nets_of[a]` are the places of action `a`'s nets in
+    `markings` gives a net's marking when that is not its initial one at rest. Nets that neither
+    block nor move on any of the calls are left out. `nets_of[a]` are the indices of action `a`'s nets in
     `locals`, in order; `named` gives the actions that have a name, `asking` how many people nets that
     are left out ask for an action, `manual` whether any other may. Working on the nets takes from
     `effort`.
@@ -135,7 +135,7 @@ class Whole:
 
 
 def _inert(local: LocalNet) -> bool:
-    """Whether the net never blocks and never moves; no, if that takes too long to tell."""
+    """Tell whether the net never blocks and never moves; no, if that takes too long to find out."""
     try:
         with local.effort.within(INERT):
             return all(local.step(local.start, action) == local.start for action in local.actions)

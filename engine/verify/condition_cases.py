@@ -1,4 +1,4 @@
-"""Which nets a call can be inside or outside of: conditions depend on what the call brings along.
+"""Cases of conditions: the nets that a call can be inside or outside of, depending on its input.
 
 Equal conditions hold together, a condition and its negation do not; a call without the fields they ask
 for is inside both. Of those that want one field to be this or that, with `=`, `!=` and `in`, the field
@@ -29,7 +29,7 @@ MAX_APART = 64
 """Conditions of one call that are each looked at from inside as well."""
 
 Base: TypeAlias = Hashable
-"""What equal conditions and their negations have in common."""
+"""Key that equal conditions and their negations share."""
 
 Values: TypeAlias = tuple[bool | None, ...]
 
@@ -45,7 +45,7 @@ class _Member:
     negated: bool
 
     def applies(self, value: bool | None) -> bool:
-        """Whether it does where the condition they share has this value, `None` when that is not told."""
+        """True if it applies where the condition they share has this value, `None` for unknown."""
         return value != self.negated
 
 
@@ -218,7 +218,7 @@ def _seen(action: Action, fields: Sequence[_Field], values: tuple[Values, ...]) 
 
 
 def _base(condition: Condition) -> tuple[Base, bool]:
-    """What a condition has in common with its negation, and whether it is that."""
+    """The key that a condition shares with its negation, and whether it is the negation."""
     match condition:
         case Compare(path=path, operator=operator, value=value):
             opposite = _OPPOSITE.get(operator)

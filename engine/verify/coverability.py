@@ -1,4 +1,4 @@
-"""Coverability, backwards: what has to hold before a call, before what brings that, and so on.
+"""Backward coverability: the demands before a call, before the calls that meet these, and so on.
 
 Of the demands met on the way only the weakest are kept. There are never endlessly many of these, so this
 ends also for nets with endlessly many states, those with transfers included.
@@ -21,7 +21,7 @@ Joint: TypeAlias = tuple[Demand | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What must hold so that `action` leads on to `then`."""
+    """Demand that must be met so that `action` leads on to `then`."""
 
     demand: Joint
     action: int
@@ -55,7 +55,7 @@ def cover(
             found = _Found(demand, action, then)
             if all(d is None or net.met(d) for net, d in zip(nets, demand, strict=True)):
                 return found
-            # Whoever waits is still gone on from: a stronger demand may be met in fewer calls.
+            # Waiting demands are still expanded: a stronger demand may be met in fewer calls.
             weakest[:] = [other for other in weakest if not _weaker(nets, demand, other)]
             weakest.append(demand)
             waiting.append(found)
@@ -104,7 +104,7 @@ def _before(
 
 
 def _weaker(nets: Sequence[Demands], demand: Joint, other: Joint) -> bool:
-    """Whether whatever meets `other` meets `demand`."""
+    """True if every state that meets `other` meets `demand`."""
     for net, mine, theirs in zip(nets, demand, other, strict=True):
         if mine is None or mine == theirs:
             continue

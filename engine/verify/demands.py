@@ -1,7 +1,7 @@
-"""What a net must hold so that a call passes and leads where it should: one step back.
+"""Demands on a net, one step back: the tokens it must hold so that a call passes and leads to a state.
 
-A demand stands for every state that meets it. A net that can be walked through demands one of its
-states, exactly. Any other demands tokens: whatever holds more meets it too. Such a net is taken to choose
+A demand represents every state that meets it. A net that can be walked through demands one of its
+states, exactly. Any other demands tokens: a state with more meets it too. Such a net is taken to choose
 freely among its transitions and to fire structural ones when it likes: it then does all the gate's net
 does and perhaps more, so what it can never do is never done; where it is monotone it does no more. Before
 the last transition of a chain it fires any partial ones of that name, as often as it likes.
@@ -42,11 +42,11 @@ class Demands(Protocol):
         ...
 
     def met(self, demand: Demand) -> bool:
-        """Whether the net meets it where it is now."""
+        """True if the net meets it at its present marking."""
         ...
 
     def weaker(self, demand: Demand, other: Demand) -> bool:
-        """Whether whatever meets `other` meets `demand`."""
+        """True if every state that meets `other` meets `demand`."""
         ...
 
 
@@ -167,7 +167,7 @@ class Tokenwise:
         return ways
 
     def _settled(self, demands: list[Tokens], partial: tuple[Step, ...] = ()) -> list[Tokens]:
-        """What brings the demands once structural transitions have fired as often as they like.
+        """Demands that lead to these once structural transitions have fired as often as they like.
 
         So do those of `partial`.
         """

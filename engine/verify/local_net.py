@@ -1,4 +1,4 @@
-"""One net as a machine over calls: where each call leads it, and which of its states are no worse.
+"""One net as a machine over calls: the state each call leads to, and which states are no worse.
 
 Nets meet only in the calls they share, so each is walked alone and its steps are remembered. A state is a
 marking at rest, known by a number; states appear as they are visited, so a budget of a million costs
@@ -19,7 +19,7 @@ from .reachability import Budget, budget_of
 
 BLOCKED = -1
 MAX_LOCAL_STATES = 200
-"""A net with more states than this is not walked through: what it can do is then only guessed at."""
+"""A net with more states than this is not walked through: what it can do is then only estimated."""
 
 MAX_COMPARED_STATES = 40
 
@@ -148,14 +148,14 @@ class LocalNet:
         return self.machine.advance(self._markings[state], names, self.effort, succeeds=succeeds)
 
     def asks(self, state: int, action: int) -> int:
-        """How many people the call asks here."""
+        """Number of people who must approve the call here."""
         if not self.manual:
             return 0
         moved = self._advance(state, action)
         return 0 if moved is None else moved[1]
 
     def no_worse(self, state: int, other: int) -> bool:
-        """Whether whatever can be called from `other` on can be called from `state` on as well."""
+        """True if every sequence of calls possible from `other` is possible from `state` as well."""
         if state == other:
             return True
         if self._budget is not None:
@@ -178,7 +178,7 @@ class LocalNet:
 
     @property
     def monotone(self) -> bool:
-        """Whether more tokens never allow less, from where the net is now.
+        """True if more tokens never allow less, from the net's present marking on.
 
         So it is when no structural transition can fire any more, at most one transition that can fire
         covers each name (else the first enabled one comes first; a partial one alone lets nothing pass),
@@ -255,7 +255,7 @@ class LocalNet:
         return list(seen)
 
     def wants(self, state: int, goal: int) -> Wants | None:
-        """What has to be called before the net allows `goal`; `None`: nothing helps.
+        """The calls that have to come before the net allows `goal`; `None`: nothing helps.
 
         Raises `TooLargeError` when the net has too many states to tell.
         """
@@ -310,7 +310,7 @@ class LocalNet:
 
 
 class Dominance(dict[int, bool]):
-    """Whether the states that are asked for are no worse than one state of a net."""
+    """Table by state: true for those that are no worse than one state of a net; filled when asked."""
 
     def __init__(self, local: LocalNet, state: int) -> None:
         super().__init__()

@@ -23,7 +23,7 @@ Tokens: TypeAlias = tuple[int, ...]
 
 
 def time_name(transition: Transition) -> str:
-    """What stands for waiting until a timed transition fires, among the names of calls; none has it."""
+    """Name of waiting until a timed transition fires, among the names of calls; no call has it."""
     return f"\0{transition.name}"
 
 
@@ -92,7 +92,7 @@ class Machine:
     def advance(
         self, marking: Tokens, names: Iterable[str], effort: Effort, *, succeeds: bool = True
     ) -> tuple[Tokens, int] | None:
-        """The marking after a finished call, and how many people were asked; `None` when it blocks.
+        """The marking after a finished call, and the number of approvals; `None` when it blocks.
 
         Names are taken in order and together (G-50); deferred transitions fire last, if the call
         succeeds. What would not come to rest is blocked, or dropped when it was deferred.
@@ -131,7 +131,7 @@ class Machine:
     def _chained(
         self, marking: Tokens, chosen: Step, covering: Sequence[Step], effort: Effort
     ) -> tuple[Tokens, Step, int] | None:
-        """`passage` from a partial transition on: where it ends, what fires last, how many are asked."""
+        """`passage` from a partial transition on: the marking, the last transition, and the approvals."""
         seen = {marking}
         people = int(chosen.manual)
         while chosen.partial:
@@ -172,7 +172,7 @@ class Machine:
         return None
 
     def alive(self, start: Tokens, names: Iterable[str]) -> tuple[set[Step], tuple[float, ...]]:
-        """Which transitions may ever fire from `start` on by calls of `names`, and what bounds places.
+        """Transitions that may ever fire from `start` on by calls of `names`, and bounds of places.
 
         A place that none of them gives more than it takes holds no more than at the start. Looks again
         a few times: each time what can no longer fire gives nothing.

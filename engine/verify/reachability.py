@@ -1,4 +1,4 @@
-"""Which markings a net can be in: breadth first over its plain firing graph.
+"""Reachable markings of a net: breadth first over its plain firing graph.
 
 Every transition counts alike here, structural and timed ones too: the states are those of the net, not
 of a session, which never rests where a structural transition is enabled. Only what a call fires in one
@@ -28,7 +28,7 @@ Move: TypeAlias = tuple[int, int, int, Callable[[int], int] | None]
 
 
 class Field(NamedTuple):
-    """Where a place's tokens stand in a number: `one` is a single token, `guard` the guard bit."""
+    """Bits of a place's tokens in a number: `one` is a single token, `guard` the guard bit."""
 
     shift: int
     one: int
@@ -93,7 +93,7 @@ def _bounds(net: SkillNet, start: Marking, firings: int) -> Marking:
 
 
 def _move(transition: Transition, fields: dict[str, Field]) -> Move | None:
-    """What a transition does to numbers; `None` if a place cannot hold the tokens it needs."""
+    """Effect of a transition on numbers; `None` if a place cannot hold the tokens it needs."""
     taken = guards = given = 0
     for place, need in transition.needs:
         _, one, guard = fields[place]
@@ -124,7 +124,7 @@ def _transferred(taken: int, pairs: Sequence[tuple[Field, Field]], given: int) -
 
 @dataclass(frozen=True, slots=True)
 class Reachability:
-    """How many markings are reachable, and the first of them in order of discovery.
+    """Number of reachable markings, and the first of them in order of discovery.
 
     When `complete` is false there are more than `count`: the search stopped at its limit.
     """
@@ -153,7 +153,7 @@ def reachable(net: SkillNet, *, limit: int = 10_000, keep: int = 100) -> Reachab
 
 
 def _explore(moves: Sequence[Move], found: list[int], seen: set[int], limit: int) -> bool:
-    """Append to `found` what its markings lead to, up to `limit`; whether that is all."""
+    """Append to `found` the markings that its own lead to, up to `limit`; true if those are all."""
     for marking in found:
         for offer, guards, change, transferred in moves:
             if (marking + offer) & guards != guards:
@@ -232,7 +232,7 @@ class Budget:
             yield {**empty, self.ready: 1, self.budget: self.tokens - used, **spent}
 
     def no_worse(self, marking: Mapping[str, int], other: Mapping[str, int]) -> bool:
-        """Whether `marking` allows every sequence of calls that `other` allows."""
+        """True if `marking` allows every sequence of calls that `other` allows."""
         left, left_other = marking[self.budget], other[self.budget]
         if any(marking[p] != other[p] for p in (self.idle, self.ready)) or left < left_other:
             return False

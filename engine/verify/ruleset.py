@@ -1,6 +1,6 @@
 """Rules proved together: the shortest way to a tool, what forbids it, and how often it can be called.
 
-Nothing is claimed that was not found out: where the search gives up the answer is `Unknown`.
+Only what was found is claimed: where the search gives up the answer is `Unknown`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from .search import DEFAULT_EFFORT, Forbidden, Found, GaveUp, Word, find, redund
 from .vocabulary import Vocabulary, certain_actions, combines, loose_actions, loosely_covered
 from .waiting import seconds_of, waits
 
-# A way as people read it: calls, what they ask, and how long to wait between them.
+# A way as people read it: calls, the approvals they need, and how long to wait between them.
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedCall:
-    """A call on a way: its names, the most specific first, whether people are asked, how it ends.
+    """A call on a way: its names, the most specific first, whether it needs approval, how it ends.
 
-    `people` is how many must approve. `outside` holds the keys of nets that would stop it or ask somebody
-    if it met their conditions, which it must not. With `seconds` it is no call but waiting for so long,
-    and `names` says that.
+    `people` is how many must approve. `outside` holds the keys of nets that would block it or want
+    approval if it met their conditions, which it must not. With `seconds` it is no call but waiting for
+    so long, and `names` says that.
     """
 
     names: tuple[str, ...]
@@ -61,14 +61,14 @@ class Shown:
         self._nets = nets
         self._markings = markings
         self._at = {local.key: net for net, local in enumerate(whole.locals)}
-        # Where nothing depends on where the nets stand, they need not be moved along.
+        # Where nothing depends on the markings of the nets, they need not be moved along.
         self._moves = whole.manual or any(a.outside or a.wait for a in whole.actions)
         self._known: dict[tuple[int, int, tuple[str, ...]], PlannedCall] = {}
         self._fixed: dict[int, PlannedCall] = {}
         self._left_out: dict[str, tuple[Machine, Tokens]] = {}
 
     def calls(self, word: Sequence[int]) -> tuple[PlannedCall, ...]:
-        """The calls of a word that works from where the nets stand; waiting on end is one step."""
+        """The calls of a word that works from the present markings; consecutive waiting is one step."""
         if not self._moves:
             for number in word:
                 if number not in self._fixed:
@@ -93,7 +93,7 @@ class Shown:
         return tuple(planned)
 
     def _waiting_together(self, word: Sequence[int]) -> list[int]:
-        """The word with waiting put beside earlier waiting, past calls that its net does not know."""
+        """The word with waiting moved up to earlier waiting, past calls that its net does not know."""
         found: list[int] = []
         for number in word:
             place = end = len(found)
@@ -129,7 +129,7 @@ class Shown:
         return self._known[key]
 
     def _would_stop(self, state: Mapping[int, int], action: Action, key: str) -> bool:
-        """Whether a net that the call is outside of would block it or ask somebody from inside."""
+        """True if a net that the call is outside of would block it or want approval from inside."""
         if key in self._at:
             local = self._whole.locals[self._at[key]]
             machine, tokens = local.machine, local.tokens(state[self._at[key]])
@@ -139,7 +139,7 @@ class Shown:
         return moved is None or moved[1] > 0
 
     def _resting(self, key: str) -> tuple[Machine, Tokens]:
-        """A net that none of the calls moves, where it stands."""
+        """A net that none of the calls moves, with its marking."""
         if key not in self._left_out:
             net = self._nets[key]
             given = self._markings
@@ -178,7 +178,7 @@ class Never:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Too much to tell."""
+    """Too much effort to find out."""
 
 
 Answer: TypeAlias = Way | Never | Unknown
@@ -330,7 +330,7 @@ class Together:
         return inside.bounds().most(named, without=nets[0])
 
     def redundant(self, key: str, effort: Effort) -> bool:
-        """Whether all other nets together are known to block whatever the net `key` blocks.
+        """True if all other nets together are known to block every call that the net `key` blocks.
 
         Takes from `effort`; `False` also when that did not suffice, or names combine.
         """

@@ -1,4 +1,4 @@
-"""The shortest way to a call, or the nets that forbid it, or that it was too much to tell.
+"""The shortest way to a call, or the nets that forbid it, or that the effort did not suffice.
 
 Where each call is wanted once the answer is read off the nets (`plan`). Otherwise a search starts with
 the nets that know the call, tries what it finds on all nets of the cone, adds the net that objects and
@@ -20,7 +20,7 @@ from .coverability import cover
 from .local_net import BLOCKED, TooLargeError
 from .upper_bound import Spread
 
-# Where calls are wanted, judged net by net: a plan of them, and how many there must be at least.
+# Wanted calls, judged net by net: a plan of them, and how many there must be at least.
 
 
 def plan(whole: Whole, state: Mapping[int, int], goal: int) -> tuple[list[int], int] | None:
@@ -75,7 +75,7 @@ def first_plan(whole: Whole, goal: int) -> tuple[list[int], int] | None:
 
 
 def distance(whole: Whole, nets: Iterable[int], state: Mapping[int, int], goal: int) -> int | None:
-    """How many calls every way to and with `goal` takes at least; `None`: there is no way.
+    """Lower bound on the calls of every way to and with `goal`; `None`: there is no way.
 
     Counts the calls no way can do without, judged net by net. `None` also when two of them each have to
     come before the other. Raises `SpentError`.
@@ -119,10 +119,10 @@ DEFAULT_EFFORT = 800_000
 """Steps of single nets a question may cost: about a second."""
 
 MINIMISING = 30_000
-"""What it may cost to see whether an explanation can do without one of its nets."""
+"""Steps that it may cost to see whether an explanation can do without one of its nets."""
 
 SPREADING = 8
-"""What it costs, per net, to see how far calls spread among plain nets."""
+"""Steps that it costs, per net, to see how far calls spread among plain nets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Forbidden:
-    """The goal can never be called while the nets at these places are in force; no smaller part of them
+    """The goal can never be called while the nets at these indices are in force; no smaller part of them
     was found to be enough."""
 
     nets: tuple[int, ...]
@@ -150,7 +150,7 @@ Found: TypeAlias = Word | Forbidden | GaveUp
 
 
 def find(whole: Whole, goal: int, effort: int = DEFAULT_EFFORT) -> Found:
-    """The shortest way to `goal` from where the nets stand."""
+    """The shortest way to `goal` from the present markings."""
     with whole.effort.within(effort):
         if not whole.reached.possible(goal):
             return Forbidden(_fewest(whole, goal, whole.reached.against(goal), searching=False))
@@ -274,7 +274,7 @@ def search(
 
 
 class _Seen:
-    """States that were gone on from, to drop those that can do no more."""
+    """States that were expanded, to drop those that can do no more."""
 
     COMPARED = 64
 
@@ -285,7 +285,7 @@ class _Seen:
         self._states: list[tuple[tuple[int, ...], int]] = []
 
     def has(self, key: tuple[int, ...], taken: int) -> bool:
-        """Whether a state that is nowhere worse was gone on from after no more than `taken` calls."""
+        """True if a state that is nowhere worse was expanded after no more than `taken` calls."""
         latest = self._states[-self.COMPARED :]
         self._effort.charge(1 + len(latest) // 16)
         compared = [local.comparing(state) for local, state in zip(self._locals, key, strict=True)]
@@ -308,7 +308,7 @@ class _Seen:
 def _allows(
     whole: Whole, state: Mapping[int, int], nets: Iterable[int], action: int, refusing: int | None
 ) -> bool:
-    """Whether all nets let `action` pass, but the refusing one, which must not."""
+    """True if all nets let `action` pass, but the refusing one, which must not."""
     return all(
         (whole.locals[net].step(state[net], action) == BLOCKED) == (net == refusing) for net in nets
     )
@@ -354,7 +354,7 @@ def _fewest(whole: Whole, goal: int, nets: Iterable[int], *, searching: bool = T
 
 
 def _forbids(whole: Whole, nets: list[int], goal: int, *, searching: bool) -> bool:
-    """Whether these nets alone are known to forbid the goal. Raises `SpentError`."""
+    """True if these nets alone are known to forbid the goal. Raises `SpentError`."""
     if not Spread(whole, nets).possible(goal):
         return True
     if not searching:
@@ -364,7 +364,7 @@ def _forbids(whole: Whole, nets: list[int], goal: int, *, searching: bool) -> bo
 
 
 def redundant(whole: Whole, net: int, effort: Effort) -> bool:
-    """Whether all other nets together are known to block whatever `net` blocks.
+    """True if all other nets together are known to block every call that `net` blocks.
 
     `False` also when the effort did not suffice to know.
     """

@@ -1,4 +1,4 @@
-"""Which calls can ever happen, judged net by net: an upper bound that costs little."""
+"""Upper bound on the calls that can ever happen, judged net by net, at little cost."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .local_net import BLOCKED, LocalNet
 T = TypeVar("T")
 
 WALKED = 100
-"""States of one net that are gone to; what a net with more of them can do is found backwards."""
+"""States of one net that are visited; what a net with more of them can do is found backwards."""
 
 ALLOWANCE = 100
-"""Steps, per action, that every net may take whatever the others took."""
+"""Steps, per action, that every net may take regardless of the others."""
 
 POOL = 200_000
-"""What all nets together may cost beyond that: a fifth of a second."""
+"""Steps that all nets together may cost beyond that: a fifth of a second."""
 
 
 class System(Protocol):
-    """Nets that meet in numbered actions; `nets_of` gives the places in `locals` that know one."""
+    """Nets that meet in numbered actions; `nets_of` gives the indices in `locals` that know one."""
 
     effort: Effort
 
@@ -40,7 +40,7 @@ class System(Protocol):
 
 
 class Spread:
-    """What each net could reach if calls never took anything away from other nets: an upper bound.
+    """States each net could reach if calls never took anything away from other nets: an upper bound.
 
     An action that is not `possible` can never be called while the given nets are in force. A net that
     costs too much counts as allowing everything.
@@ -67,7 +67,7 @@ class Spread:
                         self._pay(net, self._move, action)
 
     def possible(self, action: int) -> bool:
-        """Whether the nets have not been found to forbid `action`."""
+        """True if the nets have not been found to forbid `action`."""
         return self._missing[action] == 0
 
     def _pay(self, net: int, work: Callable[[int, T], None], what: T) -> None:
@@ -111,7 +111,7 @@ class Spread:
                         waiting.append(after)
 
     def _looked_again(self) -> bool:
-        """See what large nets can do with what has become possible; whether that is anything new."""
+        """See what large nets can do with what has become possible; true if that is anything new."""
         for net, looked in list(self._large.items()):
             possible = tuple(a for a in self._whole.locals[net].actions if self.possible(a))
             if possible != looked:

@@ -1,8 +1,8 @@
-"""Which calls there can be, as far as the names that nets gate tell.
+"""Calls that there can be, as far as the names that nets gate tell.
 
 A name that a map gives (`deploy`, of a `bash` call) comes with the tool's own name; one call may also
 have several such names at once (`./test && ./deploy`). Those combinations are too many to list, so there
-are two lists: calls that surely exist, and calls so loose that whatever a combination does, they do too.
+are two lists: calls that surely exist, and calls so loose that they do all that a combination does.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from .local_net import Action
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """What is known of names.
+    """Known names: the tools that carry them and the tools that exist.
 
     `carriers` gives, for a name from a map or a dotted one, the tools whose calls can have it. `tools`
-    are the tools that exist; `None` when nobody said.
+    are the tools that exist; `None` when unknown.
     """
 
     carriers: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     tools: frozenset[str] | None = None
 
     def exists(self, tool: str) -> bool:
-        """Whether there may be a tool of this very name, or for `anything-else` one nothing names."""
+        """True if there may be a tool of this very name, or for `anything-else` one nothing names."""
         if tool in RESERVED:
             return tool == ANYTHING_ELSE
         return tool not in self.carriers if self.tools is None else tool in self.tools
@@ -41,13 +41,13 @@ class Vocabulary:
 
 @runtime_checkable
 class Carrying(Protocol):
-    """A `call_names` function that can say which tools' calls can have a name beside their own."""
+    """A `call_names` function that can say which tools' calls can have a name besides their own."""
 
     carriers: Mapping[str, tuple[str, ...]]
 
 
 def vocabulary(nets: Iterable[SkillNet], tools: Iterable[str] | None = None) -> Vocabulary:
-    """What the nets' own `call_names` tell of names; `tools` are those that exist, if that is known."""
+    """Vocabulary from the nets' own `call_names`; `tools` are those that exist, if that is known."""
     carriers: dict[str, dict[str, None]] = {}
     for source in dict.fromkeys(net.call_names for net in nets):
         if isinstance(source, Carrying):
@@ -79,7 +79,7 @@ def certain_actions(nets: Iterable[SkillNet], words: Vocabulary) -> list[Action]
 def loose_actions(
     nets: Iterable[SkillNet], words: Vocabulary, impossible: frozenset[str]
 ) -> list[Action]:
-    """Calls that can do whatever any combination of names does: each name alone, free of its carrier.
+    """Calls that can do all that any combination of names does: each name alone, free of its carrier.
 
     Names that only `impossible` tools carry are left out.
     """
@@ -127,7 +127,7 @@ def combines(nets: Iterable[SkillNet], words: Vocabulary) -> bool:
 
 
 def loosely_covered(nets: Iterable[SkillNet], words: Vocabulary) -> bool:
-    """Whether `loose_actions` really do all that combinations do.
+    """True if `loose_actions` really do all that combinations do.
 
     One net that meets two names of one call can make the order of the names matter: then nothing is
     claimed. The nets of `require` rules do not.

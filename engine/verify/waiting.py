@@ -2,7 +2,7 @@
 
 Between calls time may pass as far as wanted: a timed transition may fire whenever it is enabled, and is
 never made to. What can then never be called can never be called at all. Where a token that ages away is
-needed, a way may have to be gone in less time than nets elsewhere want on it; no net of a rule is so.
+needed, a way may have to be taken in less time than other nets want on it; no net of a rule is so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def waits(nets: Mapping[str, SkillNet]) -> list[Action]:
 def seconds_of(
     fired: Iterable[Wait], nets: Mapping[str, SkillNet], markings: Mapping[str, Mapping[str, int]]
 ) -> float:
-    """How long it takes at most until all of `fired` have fired, in this order, from these markings.
+    """The longest time until all of `fired` have fired, in this order, from these markings, in seconds.
 
     Nets wait at the same time; a token that is there already is taken to have come just now.
     """
