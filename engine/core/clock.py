@@ -1,4 +1,4 @@
-"""The time, which whoever needs it is given: the machine's, unless a test has one of its own."""
+"""The time, given to those who need it: the machine's, unless a test has one of its own."""
 
 from __future__ import annotations
 

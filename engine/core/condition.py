@@ -1,8 +1,8 @@
-"""When a rule applies: a condition on a call's input, `input.env = "prod" and not input.dry = true`.
+"""Conditions on a call's input under which a rule applies: `input.env = "prod" and not input.dry = true`.
 
-Pure, over plain data. A condition holds, does not hold, or cannot be told: a field is missing, or holds
-something that the comparison has no answer for. `and`, `or` and `not` go by Kleene's three values: what
-cannot be told stays so unless the rest decides. Who asks treats it as closed: the rule applies.
+Pure, over plain data. A condition holds, does not hold, or is unknown: a field is missing, or holds
+something that the comparison has no answer for. `and`, `or`, `not` go by Kleene's three values: unknown
+stays so unless the rest decides. Callers treat it as closed: the rule applies.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">=", "in", "contains",
 
 MISSING = object()
 DOUBLED = object()
-"""Stands for a field beside which another one differs from it only in looks."""
+"""Value of a field from which another one differs only in looks."""
 _PLAIN_NAME = re.compile(r'[^\s.#()\[\]"=<>!,\ufeff]+')
 
 
 class Matcher(Protocol):
-    """What `matches` looks for: a compiled pattern. Equal `text`s are equal patterns."""
+    """Compiled pattern that `matches` looks for. Equal `text`s are equal patterns."""
 
     @property
     def text(self) -> str: ...
@@ -39,7 +39,7 @@ class Matcher(Protocol):
 
 
 Shell: TypeAlias = Literal["bash", "sh", "zsh"]
-"""A shell that runs commands; `sh` stands for dash and other plain POSIX shells."""
+"""A shell that runs commands; `sh` means dash and other plain POSIX shells."""
 
 
 def shell_named(program: str | None) -> Shell | None:
@@ -57,11 +57,11 @@ def shell_named(program: str | None) -> Shell | None:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where a session's calls run, as far as `under` and the reading of shell commands need to know.
+    """Surroundings of a session's calls, as `under` and the reading of shell commands need them.
 
-    `workdir` is what relative paths start from, `home` what `~` stands for. `real` follows symbolic links
-    on the machine where the tools run; `None` where nobody can tell, and raising `OSError` for a path
-    that cannot be followed. `shell` is what runs the shell commands in calls, `None` where nobody knows.
+    `workdir` is what relative paths start from, `home` what `~` means. `real` follows symbolic links
+    on the machine where the tools run; `None` where that is impossible, and raising `OSError` for a path
+    that cannot be followed. `shell` is what runs the shell commands in calls, `None` where unknown.
     """
 
     workdir: str | None = None
@@ -82,7 +82,7 @@ class Compare:
     """One comparison of the field at `path` (`("env",)` for `input.env`).
 
     `value` is a tuple of scalars for `in`, a matcher for `matches`, a string for `under`. `start` and
-    `end` are where it stands in its line, and do not make conditions differ.
+    `end` are its columns in its line, and do not make conditions differ.
     """
 
     path: tuple[str, ...]
@@ -122,7 +122,7 @@ Condition: TypeAlias = Compare | Not | And | Or
 
 
 def holds(condition: Condition, value: Input, around: Surroundings = NOWHERE) -> bool | None:
-    """Whether `condition` holds for a call's input; `None` when that cannot be told."""
+    """True if `condition` holds for a call's input; `None` when that is unknown."""
     match condition:
         case Compare():
             return _compared(condition, value, around)
@@ -144,7 +144,7 @@ def _joined(answers: list[bool | None], *, decisive: bool) -> bool | None:
 
 
 def untold(condition: Condition, value: Input, around: Surroundings = NOWHERE) -> str | None:
-    """Why it cannot be told whether `condition` holds, in words; `None` when it can."""
+    """Reason, in words, why it is unknown whether `condition` holds; `None` when it is known."""
     if holds(condition, value, around) is not None:
         return None
     match condition:
@@ -158,7 +158,7 @@ def untold(condition: Condition, value: Input, around: Surroundings = NOWHERE) -
         case Not(inner=inner):
             return untold(inner, value, around)
         case And(parts=parts) | Or(parts=parts):
-            # What the others say does not decide it, so the first that cannot be told is a reason.
+            # The others do not decide it, so the first that is unknown is a reason.
             return next(why for part in parts if (why := untold(part, value, around)) is not None)
         case _:
             assert_never(condition)
@@ -266,7 +266,7 @@ def _equal(found: object, value: object) -> bool:
 
 
 def _same(found: object, value: object) -> bool | None:
-    """Whether they are equal; a list or object and a text, a number, true or false cannot be compared.
+    """True if they are equal; a list or object and a text, number, true or false cannot be compared.
 
     A tool may take `["prod"]` for `prod`.
     """
@@ -276,14 +276,14 @@ def _same(found: object, value: object) -> bool | None:
 
 
 def _number(value: object) -> bool:
-    """Whether it has a size. A very large integer is none that `isnan` could look at."""
+    """True if it has a size. A very large integer is none that `isnan` could look at."""
     if isinstance(value, float):
         return not isnan(value)
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _ordered(found: object, operator: Literal["<", "<=", ">", ">="], value: object) -> bool | None:
-    """Numbers by size, texts by code points; anything else cannot be told."""
+    """Numbers by size, texts by code points; unknown for anything else."""
     both_texts = isinstance(found, str) and isinstance(value, str)
     if not both_texts and not (_number(found) and _number(value)):
         return None
@@ -315,10 +315,10 @@ def _matches(found: object, value: object) -> bool | None:
 
 
 def _under(found: object, value: object, around: Surroundings) -> bool | None:
-    """Whether a path lies in a folder, or is it.
+    """True if a path lies in a folder, or is it.
 
-    Where links can be followed, what they lead to counts and not how the path looks; elsewhere `..` is
-    taken by name. Where a path leads that means something else to each process nobody can tell.
+    Where links can be followed, what they lead to counts and not how the path looks; otherwise `..` is
+    taken by name. Unknown for a path that means something else to each process.
     """
     if not isinstance(found, str) or not isinstance(value, str) or not found or "\0" in found:
         return None
@@ -334,13 +334,13 @@ def _under(found: object, value: object, around: Surroundings) -> bool | None:
     absolute = path.startswith("/"), folder.startswith("/")
     above = ".." in (path.split("/")[0], folder.split("/")[0])
     if absolute[0] != absolute[1] or above:
-        # Relative to, or above, a folder that nobody has named: where that is cannot be told.
+        # Relative to, or above, a folder that is not known.
         return None
     return _within(path.replace("//", "/", 1), folder.replace("//", "/", 1))
 
 
 def of_one_process(path: str) -> bool:
-    """Whether an absolute path without `..` leads each process elsewhere, as `/proc/self/cwd` does."""
+    """True if an absolute path without `..` leads each process elsewhere, as `/proc/self/cwd` does."""
     return _OF_ONE_PROCESS.match(path) is not None
 
 

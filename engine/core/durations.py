@@ -1,7 +1,7 @@
 """Lengths of time: typed, as `15m`, and in words, as `15 min`.
 
-Rules, scenarios, settings, options and filters take the typed form; it also stands in what quotes them or
-can be typed again, such as `3 per 1h` and `wait 1h`. Everything else that people read is in words.
+Rules, scenarios, settings, options and filters take the typed form; so does text that quotes them or can
+be typed again, such as `3 per 1h` and `wait 1h`. Everything else that people read is in words.
 """
 
 from __future__ import annotations

@@ -103,5 +103,5 @@ def _written(factory: object) -> str | None:
 
 
 def _reduced(self: object) -> tuple[type, tuple[object, ...]]:
-    """How a value is copied and pickled: made anew from its fields."""
+    """Recipe for copying and pickling a value: made again from its fields."""
     return type(self), tuple(getattr(self, f.name) for f in fields(cast("Any", self)))

@@ -1,4 +1,4 @@
-"""Whether two values are the same JSON, as tools tell them apart."""
+"""Equality of JSON values, as tools distinguish them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _PLAIN = (str, bool, int, float, type(None))
 
 
 def same_json(one: object, other: object) -> bool:
-    """Whether two values are the same JSON: `1`, `1.0` and `true` are three, a tuple is a list.
+    """True if two values are the same JSON: `1`, `1.0` and `true` are three, a tuple is a list.
 
     What JSON does not have equals nothing.
     """

@@ -1,6 +1,6 @@
-"""Tell whether a person counts as another one beside those who made a session do what it does (G-77).
+"""Tells whether a person counts as another one than those who made a session do what it does (G-77).
 
-Pure functions over names and a session's facts. Names are compared by `person_key`: whoever may write
+Pure functions over names and a session's facts. Names are compared by `person_key`: someone who may write
 theirs in two ways is still one person.
 """
 
@@ -20,7 +20,7 @@ PARTS: Mapping[Part, tuple[str, str]] = {
     "owner": ("owns the token of this agent", "the token of this agent is yours"),
     "task": ("gave the running turn its task", "you gave the running turn its task"),
 }
-"""Each part as said of somebody, and to them."""
+"""Each part as said of a person, and to them."""
 
 _LETTERS = {
     # Cyrillic
@@ -51,7 +51,7 @@ class SessionPeople(Protocol):
 
 
 def person_key(name: str) -> str:
-    """What two names have in common that are one person's: NFKC and casefold, no invisible characters."""
+    """Key that all spellings of one person's name share: NFKC and casefold, no invisible characters."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
     seen = "".join(c for c in folded if unicodedata.category(c) not in ("Cf", "Cc"))
     return " ".join(seen.split())
@@ -69,10 +69,10 @@ def is_among(name: str, people: Iterable[str]) -> bool:
 
 
 def part_in(name: str, *sessions: SessionPeople) -> Part | None:
-    """What somebody has to do with `sessions`; `None` for another person (G-77).
+    """The part of a person in `sessions`; `None` for another person (G-77).
 
     The first of them is the one that a rule judges, the rest are subagents' that a call came through.
-    Whether the token of `name` is in force is for whoever holds the tokens to say.
+    The holder of the tokens decides whether the token of `name` is in force.
     """
     key = person_key(name)
     for session in sessions:
@@ -84,7 +84,7 @@ def part_in(name: str, *sessions: SessionPeople) -> Part | None:
 
 
 def not_another(name: str, *sessions: SessionPeople, own_approvals: bool = False) -> str | None:
-    """Reason why somebody is no other person than those behind `sessions`, with their name; else `None`.
+    """Reason why a person is no other than those behind `sessions`, with their name; else `None`.
 
     With `own_approvals` the people behind a session count as others.
     """
@@ -93,7 +93,7 @@ def not_another(name: str, *sessions: SessionPeople, own_approvals: bool = False
 
 
 def name_shape(name: str) -> str:
-    """What two names share that are easily taken for each other: accents, scripts and digits folded."""
+    """Shape that names share that are easily taken for each other: accents, scripts and digits folded."""
     bare = unicodedata.normalize("NFKD", person_key(name))
     plain = "".join(c for c in bare if not unicodedata.category(c).startswith("M")).translate(_SHAPES)
     dashed = "".join("-" if unicodedata.category(c) == "Pd" else c for c in plain)

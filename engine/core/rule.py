@@ -1,4 +1,4 @@
-"""Rules as they were written: what a net was made of, and where that stands."""
+"""Rules as they were written: what a net was made of, and its location in a file."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def check_tool_name(name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RuleSource:
-    """Where a rule was written: file (or `<rules>`), line and column from 1, and the line's own text.
+    """Source of a rule: file (or `<rules>`), line and column from 1, and the line's own text.
 
-    An `implied` rule was not written: it follows from the map that stands there, and `text` says so.
+    An `implied` rule was not written: it follows from the map at that location, and `text` says so.
     """
 
     file: str
@@ -132,9 +132,9 @@ def strictest(rules: Iterable[Rule | None]) -> ApprovalRule | None:
 
 
 def asks_less(rule: ApprovalRule | None, other: ApprovalRule) -> bool:
-    """Tell whether `rule` asks fewer people than `other`, or lets one answer do more.
+    """Tell whether `rule` needs approval by fewer people than `other`, or lets one answer do more.
 
-    `None` asks nobody.
+    `None` needs no approval.
     """
     return (
         rule is None
@@ -145,7 +145,7 @@ def asks_less(rule: ApprovalRule | None, other: ApprovalRule) -> bool:
 
 
 def people_to_loosen(rule: Rule | None) -> int:
-    """How many other people it takes to turn a rule off; 0 where anybody may for a reason (G-67)."""
+    """Number of other people it takes to turn a rule off; 0 where anyone may for a reason (G-67)."""
     if isinstance(rule, ApprovalRule) and (rule.people > 1 or not rule.grants or rule.risk == "high"):
         return rule.people
     return 0

@@ -1,9 +1,9 @@
 """Untrusted text made safe to look at: what a terminal would obey or hide is shown as an escape.
 
 Agents, models, tools, rules files and wires write text that a person reads before deciding. A control
-character could move the cursor, a bidi mark could swap what stands left and right, an invisible letter
+character could move the cursor, a bidi mark could swap what is left and right, an invisible letter
 could hide what a command does. Hundreds of combining marks on one letter paint over the lines above and
-below, or hide a text in one cell; a mark at the start of a text stands on what is ours beside it.
+below, or hide a text in one cell; a mark at the start of a text is drawn on what is ours before it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _as_json = _Visible(json_spelt, "\n")
 
 @lru_cache(maxsize=4096)
 def folded_name(name: str) -> str:
-    """What is left of a name without the differences that nobody sees or that few systems make (G-66).
+    """A name without the differences that cannot be seen or that few systems make (G-66).
 
     NFKC, without case, without invisible and control characters, without blanks around it. Equal for
     `Deploy`, `deploy` in full-width letters and `deploy` with a zero-width space in it.
@@ -110,7 +110,7 @@ def visible(text: str, *, keep_newlines: bool = False) -> str:
 
 
 def visible_words(text: str, *, keep_newlines: bool = False) -> str:
-    r"""What `visible` makes of a name or a command, in which whole words must not look like ASCII either.
+    r"""`visible` for a name or a command, in which whole words must not look like ASCII either.
 
     A tool that is called `сору` in Cyrillic letters is shown as `\u0441\u043e\u0440\u0443`.
     """
@@ -118,9 +118,9 @@ def visible_words(text: str, *, keep_newlines: bool = False) -> str:
 
 
 def visible_json(text: str) -> str:
-    r"""What `visible` makes of JSON, with the escapes that JSON has: it stays JSON, of the same value.
+    r"""`visible` for JSON, with the escapes that JSON has: it stays JSON, of the same value.
 
-    Newlines stay, since they stand between its parts; in a string of it they are escaped anyway.
+    Newlines are kept, since they are between its parts; in a string of it they are escaped anyway.
     """
     return few_marks(mark_mixed(text, json_spelt), json_spelt).translate(_as_json)
 
@@ -142,7 +142,7 @@ def few_marks(text: str, escape: Callable[[str], str] = spelt) -> str:
 
 @lru_cache(maxsize=4096)
 def _is_mark(character: str) -> bool:
-    """Whether it goes into the cell of the character before it. What is hidden does not."""
+    """True if it goes into the cell of the character before it. Hidden characters do not."""
     joins = unicodedata.category(character)[0] == "M" or any(
         first <= ord(character) <= last for first, last in _HANGUL_PARTS
     )
@@ -150,7 +150,7 @@ def _is_mark(character: str) -> bool:
 
 
 def _carries(character: str) -> bool:
-    """Whether marks belong on it: on letters, digits and the circle that shows them by themselves."""
+    """True if marks belong on it: on letters, digits and the circle that shows them by themselves."""
     if not character or _is_hidden(character):
         return False
     return unicodedata.category(character)[0] in "LMN" or character == _CIRCLE
