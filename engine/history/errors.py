@@ -1,4 +1,4 @@
-"""What can go wrong with a record: the file, a session's id, the events themselves."""
+"""Errors of a record: of its file, a session's id, the events themselves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class JournalError(Exception):
 
 
 class JournalDisturbed(JournalError):  # noqa: N818 - says what happened
-    """Somebody else touched the files of a journal that is open for writing: it takes nothing more."""
+    """Something else touched the files of a journal that is open for writing: it takes nothing more."""
 
 
 class SessionNotFound(LookupError):  # noqa: N818 - says what happened, as the session stores' own does

@@ -1,9 +1,9 @@
-"""What whoever imports a session signs: where it comes from, and that masked content is as it came.
+"""Signature of an imported session: where it comes from, and that masked content is as it came.
 
 That a session was imported is no part of its chain, so its first event is signed: the mark can be neither
 put on nor taken off by itself. Of masked events nothing but the hash of what is behind the masks is part
 of the chain. So the content as it is shown could be changed afterwards, and so could that of any event
-once it is said to be imported and its salt is gone. The key and the signature stand behind that hash in
+once it is said to be imported and its salt is gone. The key and the signature follow that hash in
 the event's column `content`.
 """
 
@@ -27,7 +27,7 @@ class Vouch(NamedTuple):
     signature: bytes
 
     def holds(self, event: bytes, body: str) -> bool:
-        """Whether it is for the event of this hash, with this body as it is stored."""
+        """Tell whether it is for the event of this hash, with this body as it is stored."""
         # Loaded with the first: most journals hold nothing that was imported.
         from .signing import signed
 
@@ -35,12 +35,12 @@ class Vouch(NamedTuple):
 
 
 def is_vouched(seq: int, salt: bytes | None) -> bool:
-    """Whether the event of this number and salt is one that is signed when its session is imported."""
+    """Tell whether the event of this number and salt is signed when its session is imported."""
     return seq == 1 or salt is None
 
 
 def vouched(content: bytes, event: bytes, body: str, signer: Signer) -> bytes:
-    """What the column `content` of a signed event holds: its content's hash and the vouch of `signer`."""
+    """The column `content` of a signed event: its content's hash and the vouch of `signer`."""
     return content + signer.public + signer.sign(_message(event, body))
 
 

@@ -52,7 +52,7 @@ def common(value: JsonValue) -> bytes | None:
 
 
 def is_plain(text: bytes) -> bool:
-    """Whether `orjson` surely writes all numbers in a JSON text canonically.
+    """Tell whether `orjson` surely writes all numbers in a JSON text canonically.
 
     It does for those without an exponent, without a fraction that begins with 0, and not too long. What
     looks like another is looked for in strings, too: that is quicker than to tell them from numbers.

@@ -1,6 +1,6 @@
-"""A journal held against exports that were made of it before: what somebody cut off its end shows then.
+"""Comparison of a journal with exports made of it before, which shows events cut off its end.
 
-Its own chains and counts cannot show that: who can write the file can make them anew. A session goes on
+Its own chains and counts cannot show that: who can write the file can recompute them. A session goes on
 after an export, so only what the export has is compared.
 """
 
@@ -17,7 +17,7 @@ from .verify import Fault, require_chain
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What became of the `events` that an export has; `since` are those that came after them.
+    """Result for the `events` that an export has; `since` are those that came after them.
 
     `fault` is the first that is not as it was. Of a session that was `pruned` its stub was compared.
     """

@@ -1,7 +1,7 @@
 """A session in a file of its own, which can be checked and read without the journal.
 
 `jsonl` is the whole record with its chain, one JSON object a line, the first a heading; `csv` is a table
-of it for spreadsheets. Secrets are masked unless somebody asks for them.
+of it for spreadsheets. Secrets are masked unless they are asked for.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _shown(event: LinkedEvent, mask: Mask | None) -> tuple[dict[str, JsonValue],
     """The members of an event's body, and whether some of its content is masked.
 
     Facts stay as they were hashed. Content that only a newer version knows is left out with what is
-    masked, since nobody can say here what is secret in it.
+    masked, since it is not known here what is secret in it.
     """
     members: dict[str, JsonValue] = dict(json.loads(event.body).items())
     if mask is None:
@@ -223,13 +223,13 @@ def _cells(event: LinkedEvent, body: dict[str, JsonValue], line: DecisionLine | 
 
 
 def _reported(body: dict[str, JsonValue]) -> JsonValue:
-    """Whose words a user's are that only an agent reports."""
+    """The reporter of a user's words that only an agent reports."""
     by = body.get("reported_by")
     return f"reported by {by}" if by else None
 
 
 def _outcome(body: dict[str, JsonValue]) -> JsonValue:
-    """What came of it: a decision, an answer, a status, a switch."""
+    """The outcome in an event's body: a decision, an answer, a status, a switch."""
     if isinstance(approved := body.get("approved"), bool):
         return "approved" if approved else "denied"
     if isinstance(active := body.get("active"), bool):

@@ -48,7 +48,7 @@ _sha256 = hashlib.sha256
 
 
 class ChainPosition(NamedTuple):
-    """Where an event stands: its session, its number, its time in UTC milliseconds."""
+    """Position of an event: its session, its number, its time in UTC milliseconds."""
 
     session: str
     seq: int
@@ -56,7 +56,7 @@ class ChainPosition(NamedTuple):
 
 
 def new_salt() -> bytes:
-    """A salt nobody can guess."""
+    """A salt that cannot be guessed."""
     return os.urandom(SALT_BYTES)
 
 
@@ -76,7 +76,7 @@ def time_text(at: int) -> str:
 
 
 def content_hash(body: str, salt: bytes) -> bytes:
-    """What stands for the content of an event with this body. Raises `ValueError` for no JSON object."""
+    """The salted hash of the content in an event's body. Raises `ValueError` for no JSON object."""
     return hashlib.sha256(salt + parts(body)[1]).digest()
 
 

@@ -71,7 +71,7 @@ class _Line(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What an export holds, and what its chain shows."""
+    """Events of an export, and the check of their chain."""
 
     session: str
     events: tuple[LinkedEvent, ...]
@@ -97,7 +97,7 @@ def read_export(path: Path) -> Export:
 
 
 def _way(path: Path) -> str:
-    """What to do about a file that is no text."""
+    """The remedy for a file that is no text."""
     with suppress(OSError), path.open("rb") as file:
         if file.read(len(MAGIC)) == MAGIC:
             return f"If it is a journal: interlock history --db {name_of(path)} verify"

@@ -29,7 +29,7 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Stub:
-    """What is left of a session; `at` and `by` tell its end. Times in UTC milliseconds."""
+    """Stub of a session that was pruned at `at` by `by`. Times in UTC milliseconds."""
 
     session: str
     agent: str
@@ -41,7 +41,7 @@ class Stub:
     by: str
 
     def message(self) -> bytes:
-        """What is signed: the canonical JSON of all members and a version, hashes in hexadecimal."""
+        """The text to sign: the canonical JSON of all members and a version, hashes in hexadecimal."""
         members: dict[str, JsonValue] = {**asdict(self), "head": self.head.hex(), "v": _VERSION}
         return canonical(members).encode()
 
@@ -57,11 +57,11 @@ class StubCheck:
 
 @dataclass(frozen=True, slots=True)
 class Pruning:
-    """What was removed, and what was kept because its chain is broken: that is evidence.
+    """Sessions that were removed, and those kept because their chain is broken: that is evidence.
 
-    `questions` says how many were still open in a session that went, where any were: nobody will be asked
-    again. What was removed `lingers` in the file while somebody reads the state from before: it is
-    overwritten when the journal is next opened and closed without them.
+    `questions` counts the approval requests that were still open in a session that went, where any were:
+    they will not be asked again. What was removed `lingers` in the file while another process reads the
+    state from before: it is overwritten when the journal is next opened and closed without a reader.
     """
 
     pruned: tuple[Stub, ...]
@@ -74,7 +74,7 @@ def prune(path: Path, *, before: int, by: str, at: int, key: Path, dry: bool = F
     """Remove the sessions of the journal at `path` that last changed before `before`.
 
     The stubs are signed with the key in the file `key`, which is made if there is none. Times are UTC
-    milliseconds. With `dry` the file is only read, also beside whoever writes it. Raises `JournalError`.
+    milliseconds. With `dry` the file is only read, also while it is written. Raises `JournalError`.
     """
     if dry:
         require_chain(path)
@@ -100,14 +100,14 @@ def prune(path: Path, *, before: int, by: str, at: int, key: Path, dry: bool = F
 
 
 def _unfinished(path: Path) -> bool:
-    """Whether the write-ahead log could not be moved into the file."""
+    """Tell whether the write-ahead log could not be moved into the file."""
     path = path.resolve()
     log = path.with_name(f"{path.name}-wal")
     return log.exists() and log.stat().st_size > 0
 
 
 def _chosen(connection: sqlite3.Connection, path: Path, before: int, by: str, at: int) -> Pruning:
-    """What is to go and what is old but has to stay."""
+    """The sessions to remove, and those that are old but have to stay."""
     rows = connection.execute(
         f"{SELECT_SESSION} WHERE updated < ? ORDER BY updated, rowid", (before,)
     ).fetchall()
@@ -131,7 +131,7 @@ def _chosen(connection: sqlite3.Connection, path: Path, before: int, by: str, at
 
 
 def _unfit(connection: sqlite3.Connection, path: Path, line: Projection) -> str | None:
-    """Why a session with a whole chain cannot go: its age and its stub would follow from a wrong line."""
+    """The reason to keep a session with a whole chain: its line, which gives age and stub, is wrong."""
     if connection.execute("SELECT 1 FROM pruned WHERE session = ?", (line.id,)).fetchone():
         return "a session of this id was pruned before"
     rows = connection.execute(SELECT_EVENTS, (line.id, 0, -1))
@@ -145,7 +145,7 @@ def _unfit(connection: sqlite3.Connection, path: Path, line: Projection) -> str 
 
 
 def stubs(path: Path) -> Iterator[StubCheck]:
-    """What is left of the pruned sessions, oldest first. Raises `JournalError`."""
+    """The stubs of the pruned sessions, each checked, oldest first. Raises `JournalError`."""
     age, found = inspect(path)
     if age == "fresh" or found in UNLINKED:
         raise JournalError(f"Journal '{name_of(path)}' has never been pruned.")

@@ -1,4 +1,4 @@
-"""The key of whoever keeps a journal: who knows its public half can check what it signed."""
+"""The key of a journal's keeper: who knows its public half can check what it signed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def public_key(path: Path) -> bytes | None:
 
 
 def trusted_key(path: Path) -> bytes:
-    """The public key in a file that somebody names as one to trust: in PEM, its public half or the whole.
+    """The public key in a file that is named as one to trust: in PEM, its public half or the whole.
 
     Raises `JournalError` for a file that cannot be read or holds no such key.
     """
@@ -72,7 +72,7 @@ def _no_key_to_trust(path: Path) -> str:
 
 
 def signed(message: bytes, signature: bytes, public: bytes) -> bool:
-    """Whether the owner of the key `public` has signed `message`."""
+    """Tell whether the owner of the key `public` has signed `message`."""
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
     except (InvalidSignature, ValueError, TypeError):

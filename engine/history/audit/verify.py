@@ -1,8 +1,8 @@
-"""Whether a journal still says what it said: every session's chain, from its first event to its last.
+"""Verification of a journal: every session's chain, from its first event to its last.
 
-What a chain shows: an event that was changed, removed, inserted or moved after it was recorded. What it
-cannot show by itself is a whole chain rewritten by somebody who can write the file: compare a session's
-last hash with one noted elsewhere, such as in an export.
+A chain shows an event that was changed, removed, inserted or moved after it was recorded. By itself it
+cannot show that all of it was rewritten by a process that can write the file: compare a session's last
+hash with one noted elsewhere, such as in an export.
 """
 
 from __future__ import annotations
@@ -48,8 +48,7 @@ FaultKind: TypeAlias = Literal["changed", "removed", "inserted", "reordered"]
 class LinkedEvent:
     """An event as it is stored or exported, with its link; `body` is JSON.
 
-    Without `salt` its content is masked, and `content` is the hash that stands for it; `vouch` is by
-    whoever imported it.
+    Without `salt` its content is masked, and `content` is the hash of that; `vouch` is by the importer.
     """
 
     place: ChainPosition
@@ -76,12 +75,12 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class ChainCheck:
-    """What the chain of one session shows.
+    """Result of checking the chain of one session.
 
     `head` is its last hash, up to the fault if there is one. Of `masked` events only facts and place
     could be checked. `imported` sessions were recorded in another journal; `keys` vouch for that and for
-    their masked content, and for `unvouched` events nobody does: an older version imported them, or
-    somebody marked the session or took their salts.
+    their masked content, but not for `unvouched` events: an older version imported them, or the session
+    was marked by hand, or their salts were taken.
     """
 
     session: str
@@ -106,9 +105,9 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class FileCheck:
-    """What concerns no single session: how many events are `missing` that the file has numbered.
+    """Result for the whole file: how many events are `missing` that the file has numbered.
 
-    `gaps` are the first places where they stood. Of a file that was pruned they are not known: those of
+    `gaps` are the first ranges of their numbers. They are not known of a file that was pruned: those of
     the pruned sessions look the same.
     """
 
@@ -127,8 +126,8 @@ def linked(row: LinkedRow) -> LinkedEvent:
 def verify_journal(path: Path) -> Iterator[ChainCheck]:
     """Check every session of the journal at `path`, in the order they were opened; memory stays flat.
 
-    Reads only, beside whoever writes. Raises `JournalError` for a file that cannot be read or that an
-    older version wrote, without a chain.
+    Reads only, also while the file is written. Raises `JournalError` for a file that cannot be read or
+    that an older version wrote, without a chain.
     """
     require_chain(path)
     with reading(path) as connection:
@@ -196,7 +195,7 @@ def _any_text(stored: bytes) -> str:
 
 
 def check_file(path: Path) -> FileCheck:
-    """Whether the file has as many events as it ever numbered, but for those that were pruned.
+    """Check that the file has as many events as it ever numbered, but for those that were pruned.
 
     Raises `JournalError`.
     """
@@ -266,7 +265,7 @@ def _hash(event: LinkedEvent | None) -> bytes | None:
 
 
 def _follows(event: LinkedEvent, seq: int, prev: bytes | None) -> bool:
-    """Whether an event is what was recorded with the number `seq` after the event of hash `prev`."""
+    """Tell whether an event is the one recorded with the number `seq` after the event of hash `prev`."""
     place = ChainPosition(event.place.session, seq, event.place.at)
     try:
         if event.salt is not None:
@@ -279,7 +278,7 @@ def _follows(event: LinkedEvent, seq: int, prev: bytes | None) -> bool:
 
 
 def _kind_of(body: str) -> object:
-    """What a body says it is; the text has been parsed before. `None` where it says a thing twice."""
+    """The `type` in a body that has been parsed before; `None` where an object repeats a name."""
     try:
         members: dict[str, object] = orjson.loads(body)
         if orjson.dumps(members) == body.encode():
@@ -325,7 +324,7 @@ def _fault(
 
 
 def _named(seq: int, prev: LinkedEvent | None, found: Sequence[LinkedEvent]) -> Fault:
-    """What happened to the event of number `seq`, judged by those that are there from its place on."""
+    """The fault at the event of number `seq`, judged by the events found from its position on."""
     head, event = _hash(prev), found[0]
     if type(event.seq) is not int:
         return Fault(seq, "inserted", f"an event that has no number stands in the place of event {seq}")

@@ -1,4 +1,4 @@
-"""What approvals cost the people who give them: how many, how fast, and which are always given.
+"""Cost of approvals to the people who give them: how many, how fast, and which are always given.
 
 An approval that is given every time, within a second or two, is no decision any more. The numbers follow
 from the journal's events, read page by page; of each decision only its time is kept, for the medians.
@@ -103,9 +103,9 @@ class RuleFatigue(Record):
 
     @property
     def always(self) -> bool:
-        """Whether people said yes, unchanged, as often as it takes to think of another rule.
+        """Tell whether people approved, unchanged, often enough to think of another rule.
 
-        A rule of high risk is to be asked about however often it is approved.
+        Calls under a rule of high risk need approval however often they are approved.
         """
         tally = self.tally
         unsure = tally.denied or tally.edited or tally.expired
@@ -113,7 +113,7 @@ class RuleFatigue(Record):
 
 
 class OperatorFatigue(Record):
-    """What one operator decided; an approval that needs others, too, counts as one."""
+    """Decisions of one operator; an approval that needs others, too, counts as one."""
 
     name: str
     tally: Tally
@@ -267,7 +267,7 @@ def _most(rule: RuleFatigue) -> tuple[int, str, str]:
 
 
 def fatigue(path: Path, since: datetime | None = None, *, stop: threading.Event | None = None) -> Fatigue:
-    """What the approvals of the journal at `path` say, those asked at `since` or later.
+    """Count the approvals of the journal at `path`, those asked at `since` or later.
 
     Raises `JournalError` for a file or an event that cannot be read, also once `stop` is set.
     """

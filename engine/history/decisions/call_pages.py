@@ -1,7 +1,7 @@
 """Reading what happened to calls, and nothing else: for judging many sessions again.
 
 A page is read to its end before its first row is given out. In between no transaction is open, so that
-whoever takes long over a page does not hold up the writer.
+a caller who takes long over a page does not hold up the writer.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def recorded_sessions(path: Path, since: datetime | None = None) -> Iterator[str
 
 
 def count_calls(path: Path, since: datetime | None = None) -> int:
-    """How many decided calls those sessions have. Raises `JournalError` as they do."""
+    """The number of decided calls in the `recorded_sessions`. Raises `JournalError` as they do."""
     with reading(path) as connection:
         found = connection.execute(
             f"SELECT coalesce(sum(calls), 0) FROM session WHERE {_top(connection)} AND updated >= ?",

@@ -65,7 +65,7 @@ class CallResults(Record):
 
 
 class RuleShare(Record):
-    """What became of the calls that one net would have stopped or asked for."""
+    """Results of the calls that one net would have stopped or asked for."""
 
     net: str | None
     ended: CallResults
@@ -82,7 +82,7 @@ class ShadowSession(Record):
 
 
 class ShadowSummary(Record):
-    """What enforce mode would have done in all sessions; the most affected sessions first."""
+    """Effect that enforce mode would have had in all sessions; the most affected sessions first."""
 
     sessions: tuple[ShadowSession, ...] = ()
     calls: int = 0
@@ -177,7 +177,7 @@ def _rule(connection: sqlite3.Connection, net: str | None) -> str | None:
 
 
 def shadow_summary(path: Path, wanted: DecisionFilter = EVERYTHING) -> ShadowSummary:
-    """What enforce mode would have done in the shadow mode of the sessions and the time of a filter.
+    """Sum up what enforce mode would have done in the shadow mode of a filter's sessions and time.
 
     Raises `JournalError`.
     """

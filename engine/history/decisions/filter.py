@@ -1,10 +1,10 @@
-"""What decisions somebody wants to see, and the line they type to say so.
+"""Filter of decisions, and the line in which an operator types it.
 
     deploy rule:require-test-before-deploy verdict:would-block since:24h
 
 Words are looked for in tool, net, rule, agent, what was off and the first 200 characters of the input,
 all of them; `input:` looks through all of the input. Of several values of one key any fits; different
-keys have to fit all. `kind:` and `by:` find what people changed beside the calls: `kind:toggle by:ada`.
+keys have to fit all. `kind:` and `by:` find what people changed besides the calls: `kind:toggle by:ada`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _TOKEN = re.compile(
 
 
 class DecisionFilter(Record):
-    """Which decisions; everything empty means all of them. Times are aware."""
+    """Criteria of wanted decisions; everything empty means all of them. Times are aware."""
 
     words: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class DecisionFilter(Record):
 
     @property
     def named(self) -> dict[str, tuple[str, ...]]:
-        """What is looked for by name, under its key in the line."""
+        """The names looked for, under their keys in the line."""
         return {
             "tool": self.tools,
             "rule": self.rules,
@@ -89,7 +89,7 @@ EVERYTHING = DecisionFilter()
 
 
 class FilterError(ValueError):
-    """A filter nobody understands: `column`, from 1, is where, and the message what to write instead."""
+    """A filter that cannot be read: `column`, from 1, is where, and the message what to write instead."""
 
     def __init__(self, column: int, text: str) -> None:
         super().__init__(f"column {column}: {text}")
@@ -154,7 +154,7 @@ def quoted(value: str) -> str:
 
 
 def time_of(text: str) -> str:
-    """What a line says of the time, as it is typed there."""
+    """The parts of a line about the time, as they are typed there."""
     said: list[str] = []
     at = 0
     while text[at:].strip() and (match := _TOKEN.match(text, at)) is not None:

@@ -1,6 +1,6 @@
 """A line for every decision and every change of settings, as they follow from a session's events.
 
-The journal keeps the lines beside the events, in the same transaction; `decisions_of` says what they must
+The journal keeps the lines with the events, in the same transaction; `decisions_of` says what they must
 be. A subagent's call is recorded in its own session and in that of its parent, whose nets judged it: only
 the latter makes a line, with the subagent as `via`. It has the rule, the person who answered and what the
 call did to the nets, and in a replay of that session the decision has its place. Changes that people
@@ -122,7 +122,7 @@ _SETTINGS = _types((SessionOpened, *SETTINGS))
 
 @dataclass(slots=True)
 class _Question:
-    """What a person was first asked about a call, and who denied it."""
+    """First approval request about a call, and who denied it."""
 
     net: str
     rule: RuleRecord | None
@@ -131,7 +131,7 @@ class _Question:
 
 @dataclass(slots=True)
 class SessionCalls:
-    """What of a session's past its next lines depend on: who acts, what was asked, what runs.
+    """Past of a session that its next lines depend on: who acts, what was asked, what runs.
 
     `running` has the cursors of the decisions of each call id that have no result yet, oldest first: an
     id may come again.
@@ -252,7 +252,7 @@ class SessionCalls:
         )
 
     def _off(self, body: CallDecided) -> str | None:
-        """What was off that would have stopped a call, and who had switched it off."""
+        """The nets or the mode that would have stopped a call but were off, and who switched them off."""
         words = body.off_words if body.outcome == "allow" else None
         if body.mode == "shadow" and body.outcome != "allow":
             words = self.settings.shadow or "shadow mode"
@@ -338,11 +338,11 @@ def opened_calls(opened: SessionOpened) -> SessionCalls:
     return SessionCalls(opened.agent, child=opened.kind == "child", settings=settings)
 
 
-# What stands in a database
+# Lines in a database
 
 
 def calls_before(connection: sqlite3.Connection, event: JournalEvent, calls: SessionCalls) -> None:
-    """Put `calls` where the session stood before `event`, by its lines and events in the database."""
+    """Bring `calls` to the session's state before `event`, by its lines and events in the database."""
     rows = connection.execute(
         "SELECT call_id, cursor FROM decision WHERE session = ? AND result IS NULL "
         "AND kind = 'call' AND verdict NOT IN ('block', 'denied') ORDER BY cursor",
@@ -379,7 +379,7 @@ def write_changes(connection: sqlite3.Connection, changes: Sequence[Change]) -> 
 
 
 def rebuild_decisions(connection: sqlite3.Connection, session: str | None = None) -> int:
-    """Make all lines anew, or those of one session, in the transaction that is open. How many there are.
+    """Rewrite all lines, or those of one session, in the transaction that is open; return their number.
 
     Raises `ValueError` for an event that cannot be read.
     """
@@ -402,7 +402,7 @@ def rebuild_decisions(connection: sqlite3.Connection, session: str | None = None
 
 
 def rebuild_changed(connection: sqlite3.Connection) -> None:
-    """Make the lines anew of sessions whose settings were changed, or that ran in shadow mode.
+    """Rewrite the lines of sessions whose settings were changed, or that ran in shadow mode.
 
     The lines of others are the same as before changes were listed. Raises `ValueError` as
     `rebuild_decisions`.

@@ -62,7 +62,7 @@ CALLS_ONLY = f"verdict NOT IN ({', '.join(repr(step) for step in STEPS)})"
 
 
 class Decision(Record):
-    """One decision in a list; see `decided.DecisionLine`.
+    """One decision in a list; see `index.DecisionLine`.
 
     `unclear` tells that the call could not be read to its end (G-64); its event has the reason.
     """
@@ -90,7 +90,7 @@ class Decision(Record):
 
 
 class Part(Record):
-    """Decisions that stand together: `count` of them, from `top` down to `bottom`, which is none of them.
+    """Consecutive decisions: `count` of them, from `top` down to `bottom`, which is none of them.
 
     Without a `bottom` they go on to the oldest.
     """
@@ -143,7 +143,7 @@ def deciding(
 
 @dataclass(slots=True)
 class Where:
-    """A condition and what stands for its question marks."""
+    """A condition and the values for its question marks."""
 
     parts: list[str] = field(default_factory=list[str])
     given: list[str | int] = field(default_factory=list[str | int])
@@ -167,7 +167,7 @@ class Where:
 
 
 def condition(connection: sqlite3.Connection, wanted: DecisionFilter) -> Where:
-    """What a filter means in this journal; names are looked up among those there are."""
+    """The SQL condition of a filter in this journal; names are looked up among those there are."""
     where = Where()
     if wanted.since is not None:
         where.add("at >= ?", to_ms(wanted.since))
@@ -216,7 +216,7 @@ def _forms(word: str) -> list[str]:
 
 
 def _as_json(text: str) -> str:
-    """Text as it stands within a string of JSON."""
+    """Text as it is written within a string of JSON."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
@@ -290,9 +290,9 @@ def _nets(connection: sqlite3.Connection, patterns: Iterable[str]) -> list[str]:
 
 
 def _of_people(connection: sqlite3.Connection, where: Where, patterns: Sequence[str]) -> None:
-    """Whoever approved, denied or changed something, or had switched off what would have stopped a call.
+    """Add the people who approved, denied or changed something, or switched off what would have stopped.
 
-    A pattern is somebody's name, compared as `person_key` does; where nobody has it, a part of names.
+    A pattern is a person's name, compared as `person_key` does; where no person has it, a part of names.
     """
     said = {
         column: {
@@ -324,7 +324,7 @@ def _names_in(column: str, text: str) -> frozenset[str]:
 
 
 def _of_sessions(connection: sqlite3.Connection, where: Where, patterns: Sequence[str]) -> None:
-    """Sessions by id, or by a part of it; a subagent's calls stand in its parent's session."""
+    """Add the sessions by id, or by a part of it; a subagent's calls are in its parent's session."""
     found: dict[str, None] = {}
     for pattern in patterns:
         exact = connection.execute("SELECT id FROM session WHERE id = ?", (pattern,)).fetchall()
@@ -405,7 +405,7 @@ class DecisionReader:
 def _border(
     connection: sqlite3.Connection, top: Mark | None, bottom: Mark | None, step: int
 ) -> Mark | None:
-    """Where the next step begins: `step` decisions on, whatever the filter; none when fewer are left."""
+    """The start of the next step: `step` decisions on, whatever the filter; none when fewer are left."""
     where = Where().between(top, bottom)
     row = connection.execute(
         f"SELECT at, cursor FROM decision {where.sql} {_ORDER} LIMIT 1 OFFSET ?", [*where.given, step]

@@ -1,4 +1,4 @@
-"""What a screen asks about decisions, answered in threads by whoever knows where the journal is."""
+"""Decisions for a screen, read in threads from a journal whose file is known."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DecisionSource(ABC):
 
     @property
     def place(self) -> str:
-        """Where this is, for people."""
+        """The journal's name, for people."""
         return self.database.name
 
     async def scan_decisions(
@@ -42,7 +42,7 @@ class DecisionSource(ABC):
         bottom: Mark | None = None,
         seconds: float = 0.05,
     ) -> Scan:
-        """Find where decisions stand, newest first; see `DecisionReader.scan`."""
+        """Find the parts of a list of decisions, newest first; see `DecisionReader.scan`."""
         reader = DecisionReader(self.database)
         return await asyncio.to_thread(reader.scan, wanted, top=top, bottom=bottom, seconds=seconds)
 
@@ -70,9 +70,9 @@ class DecisionSource(ABC):
     async def count_decisions(
         self, wanted: DecisionFilter, *, by: GroupBy | None = None, steps: int = 24
     ) -> Counts:
-        """How many, by rule or tool and over time; see `decision_counts.count_decisions`.
+        """Count decisions, by rule or tool and over time; see `counts.count_decisions`.
 
-        When nobody waits for it any more the counting ends: through all inputs it takes long.
+        The counting ends when its caller no longer waits: through all inputs it takes long.
         """
         stop = threading.Event()
         try:
@@ -83,5 +83,5 @@ class DecisionSource(ABC):
             stop.set()
 
     async def shadow_summary(self, wanted: DecisionFilter) -> ShadowSummary:
-        """What enforce mode would have stopped; see `decision_counts.shadow_summary`."""
+        """Sum up what enforce mode would have stopped; see `counts.shadow_summary`."""
         return await asyncio.to_thread(shadow_summary, self.database, wanted)

@@ -1,4 +1,4 @@
-"""How requests and grants move a session's state; see `fold`."""
+"""Requests and grants in a session's state; see `fold`."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def answered(
 def changed(
     state: SessionState, event: JournalEvent, body: ApprovalGiven | ApprovalExtended | ApprovalRevealed
 ) -> None:
-    """A request stays open: one more has approved, it has more time, or somebody saw what is hidden."""
+    """A request stays open: it has one more approval or more time, or an operator saw what is hidden."""
     approval = state.approvals.get(body.approval_id)
     if approval is None:
         raise impossible(event, f"approval '{body.approval_id}' is not open")
@@ -157,7 +157,7 @@ def forget_grants(state: SessionState, nets: Collection[str], ended: Collection[
             state.grants[key] = copy_with(grant, {"net": copy_with(grant.net, {"active": False})})
 
 
-# How a request ended, for those who answer it too late or see it go.
+# The end of a request in words, for those who answer it too late or see it go.
 
 
 def end_of(body: EventBody) -> tuple[str, str] | None:
@@ -175,5 +175,5 @@ def end_of(body: EventBody) -> tuple[str, str] | None:
 
 
 def own_end(body: ApprovalDecided) -> str:
-    """The same for whoever decided it: `You have approved this: it is recorded`."""
+    """The same for the person who decided it: `You have approved this: it is recorded`."""
     return f"You have {'approved' if body.approved else 'denied'} this: it is recorded"

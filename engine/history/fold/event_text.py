@@ -152,7 +152,7 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
 
 
 def _switched_by(body: NetToggled | ModeChanged) -> str:
-    """Who switched it, until when and why."""
+    """The people who switched it, until when and why."""
     until = f", until {body.until:%H:%M:%S}" if body.until is not None else ""
     who = ", ".join(dict.fromkeys((*body.others, body.by)))
     return f"(its time is over, set by {who})" if body.timed else f"(by {who}{until}{_why(body.reason)})"
@@ -163,7 +163,7 @@ def _why(reason: str | None) -> str:
 
 
 def _under(model: str, mode: str) -> str:
-    """An agent elsewhere need not say what model it has."""
+    """Leave out a model that is not given: an external agent need not name its own."""
     return f"on {model}, {mode} mode" if model else f"in {mode} mode"
 
 
@@ -220,7 +220,7 @@ def _answer(body: ApprovalDecided, wanting: Container[str]) -> str:
 
 
 def changes(before: SessionState, event: JournalEvent, after: SessionState) -> list[str]:
-    """What `event` changed, in words; `before` and `after` are the states around it."""
+    """The changes by `event`, in words; `before` and `after` are the states around it."""
     lines = [
         *_opened(event, after),
         *_asked(before, event),
@@ -297,7 +297,7 @@ def _asked(before: SessionState, event: JournalEvent) -> Iterable[str]:
 
 
 def _waiting(before: SessionState, event: JournalEvent) -> Iterable[str]:
-    """What waits to join the conversation, or does so no more."""
+    """Messages that wait to join the conversation, or no longer do."""
     waited = {waits.id: waits for waits in before.queued}
     match event.body:
         case MessageQueued(mode="steer"):
@@ -324,7 +324,7 @@ def _both(body: ApprovalExtended) -> str:
 
 
 def grant_words(grant: GrantRecord) -> str:
-    """What a grant lets pass without a person, and how often and long, in one line."""
+    """The calls that a grant lets pass without approval, and how often and long, in one line."""
     which = "with one exact input" if grant.exact else f"as {', '.join(grant.names)}"
     uses = [] if grant.uses is None else ["once" if grant.uses == 1 else f"{grant.uses} times"]
     time = [] if grant.seconds is None else [f"for {format_duration(grant.seconds)}"]

@@ -45,7 +45,7 @@ def _told(node: str, before: tuple[str, ...], body: FlowStepped, nets: Nets) -> 
 
 
 def _waits(body: FlowStepped, nets: Nets | None) -> str:
-    """What a step that waits needs from somebody: `waits for approval of deploy`.
+    """The answer that a waiting step needs: `waits for approval of deploy`.
 
     Its snapshot is read as it comes: it may be of another version. Without the session's `nets` nothing
     says under which name a call is asked about.
@@ -90,20 +90,20 @@ def next_up(flow: FlowState) -> list[TransitionRecord]:
 
 
 def speaker(flow: FlowState) -> str | None:
-    """Who has the word: the node that is at work, by its author's name for it, if it has one."""
+    """The node that is at work, by its author's name for it, if it has one."""
     waiting = [t for t in flow.flow.net.transitions if " + ".join(t.inputs) == flow.node]
     ways = waiting if flow.waits is not None and waiting else next_up(flow)
     return flow.flow.names.get(ways[0].name) if ways else None
 
 
 def step_headline(body: FlowStepped) -> Iterable[str]:
-    """What stands behind the event's type in a list of events."""
+    """The texts that follow the event's type in a list of events."""
     waits = "" if body.waits is None else _waits(body, None)
     return body.node or "begins", ", ".join(body.live), "done" if body.done else waits
 
 
 def step_changes(event: JournalEvent, nets: Nets) -> Iterable[str]:
-    """What a step changed; `nets` are those of its session."""
+    """The changes by a step, in words; `nets` are those of its session."""
     match event.body:
         case FlowStepped(node=None, live=live):
             yield f"flow begins with {', '.join(live)}"
@@ -115,7 +115,7 @@ def step_changes(event: JournalEvent, nets: Nets) -> Iterable[str]:
             pass
 
 
-# How the record of a flow's run says that the run stands and nothing went wrong with it.
+# Errors in the record of a flow's run that was interrupted though nothing went wrong with it.
 
 
 STOPPED = "the run was stopped"
@@ -124,7 +124,7 @@ DIED = "the process that hosted this session ended without closing it"
 
 
 def is_stopped(session: SessionState | SessionSummary) -> bool:
-    """Whether this is a run that somebody stopped or left, or whose host died; it can be resumed."""
+    """Tell whether this is a run that was stopped or left, or whose host died; it can be resumed."""
     error = session.error or ""
     ended = session.kind == "flow" and session.status == "failed"
     return ended and (error == DIED or error.startswith((STOPPED, LEFT)))

@@ -229,13 +229,13 @@ def _resumed(state: SessionState, event: JournalEvent, body: SessionResumed) -> 
 
 
 def _take_part(state: SessionState, name: str | None, part: Part) -> None:
-    """Note what somebody did for the session to exist; the first thing counts."""
+    """Note what a person did for the session to exist; the first thing counts."""
     if name is not None and name.strip() and not is_among(name, state.starters):
         state.starters = {**state.starters, name: part}
 
 
 def _spoken(state: SessionState, by: str | None) -> None:
-    """Note who gives the running turn its task: whoever begins it, and whoever speaks while it runs."""
+    """Note who gives the running turn its task: by beginning it, or by speaking while it runs."""
     # What stands before the session has ever run was copied from another one's turns.
     begins = state.at_rest or state.phase != "running"
     said = () if by is None or not by.strip() else (by,)
@@ -298,7 +298,7 @@ def _message(state: SessionState, event: JournalEvent, body: MessageAdded) -> No
 
 
 def _tool_message(state: SessionState, body: MessageAdded) -> None:
-    """What the model was told instead of a result: why a call was blocked, skipped or cut short."""
+    """Apply a message in place of a result: why a call was blocked, skipped or cut short."""
     if body.text is None or body.call_id is None:
         return
     call = find_call(state, body.call_id, {"proposed", "waiting", "running", "blocked"})
@@ -411,7 +411,7 @@ def _fire(
 def _take_back(
     state: SessionState, event: JournalEvent, body: CallResult, moved: dict[str, NetState]
 ) -> dict[str, NetState]:
-    """The nets, `moved` or as they stand, once what the call moved is taken back."""
+    """The nets, `moved` or as they are, once what the call moved is taken back."""
     back = dict(was := {s.net: moved.get(s.net) or _net_of(state, event, s) for s in body.undone})
     for step in body.undone:
         net = back[step.net]

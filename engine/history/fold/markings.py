@@ -72,7 +72,7 @@ def skill_net(record: NetRecord) -> SkillNet:
 
 
 def initial_marking(record: NetRecord) -> Marking:
-    """Where a session starts: the initial marking after structural transitions. Raises `NetError`."""
+    """The marking at the start: the initial one after structural transitions. Raises `NetError`."""
     return initial_state(_net(record).net).marking
 
 
@@ -97,7 +97,7 @@ def came_before(
     after: Mapping[str, int],
     times: Mapping[str, tuple[float, ...]],
 ) -> Since:
-    """When the tokens came that age, once steps from `before` to `after` are taken back.
+    """Arrival times of the ageing tokens, once steps from `before` to `after` are taken back.
 
     Raises `NetError` where `times`, of those that go or return, cannot be theirs.
     """
@@ -108,7 +108,7 @@ def came_before(
 
 
 def ages(record: NetRecord) -> bool:
-    """Whether tokens of this net age: it has transitions that fire after a time."""
+    """Tell whether tokens of this net age: it has transitions that fire after a time."""
     return bool(_net(record).net.timed)
 
 
@@ -120,7 +120,7 @@ def came(
     step: StepRecord,
     at: float,
 ) -> Since:
-    """When the tokens came that age, once `step` fired at `at`, or by itself when it was due."""
+    """Arrival times of the ageing tokens, once `step` fired at `at`, or by itself when it was due."""
     net = _net(record).net
     transition = transition_of(record, step)
     if transition.after is not None:
@@ -130,7 +130,7 @@ def came(
 
 
 def start_of(record: NetRecord, at: float) -> Since:
-    """When the tokens of the first marking came, if they came at `at`."""
+    """Arrival times of the initial marking's tokens, if they came at `at`."""
     net = _net(record).net
     return arrivals(net, {}, {}, initial_state(net).marking, at)
 

@@ -3,8 +3,8 @@
 Most of a session are calls that were proposed, allowed and answered. Once answered such a call never
 matters to a fold again, but for the tokens it moved and the entry it has in the transcript. So those are
 only counted here, from what the rows say, with nothing of their content understood or masked. All else
-goes through `fold` itself, as it may be shown. A place that no counted call reaches across, with the
-entries left out that cannot change any more, is where a fold can start.
+goes through `fold` itself, as it may be shown. A fold can start at a position that no
+counted call reaches across, with the entries left out that cannot change any more.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Outline:
     bearing: Sequence[int]
 
     def before(self, position: int) -> Checkpoint:
-        """Where to start towards `position`, so that its last `WINDOW` entries are found on the way."""
+        """The checkpoint to start from for `position`, with its last `WINDOW` entries on the way."""
         points = self.checkpoints
         at = bisect_right(points, position, key=lambda point: point.position) - 1
         entries = points[at].entries - WINDOW
@@ -73,7 +73,7 @@ class Outline:
 
 
 class _Position(NamedTuple):
-    """Where no counted call was open: what counting has moved since is taken back from here."""
+    """Position with no counted call open: what counting has moved since is taken back from here."""
 
     position: int
     earlier: int
@@ -146,7 +146,7 @@ class _Outliner:
     # What is only counted
 
     def _count(self, position: int) -> bool:
-        """Whether an event is one of a usual call, which is then counted."""
+        """Count an event of a usual call; tell whether it is one."""
         row = self._rows[position]
         self._at = position
         kind = row[_KIND]
@@ -199,7 +199,7 @@ class _Outliner:
                 raise _Unusual
 
     def _told(self, body: Raw) -> None:
-        """What a model was told of a call; of one that was answered it changes nothing."""
+        """Pass over a message about an answered call, which changes nothing; else raise `_Unusual`."""
         call_id = body.get("call_id")
         if body.get("text") is None or call_id is None:
             return
@@ -342,7 +342,7 @@ class _Outliner:
 
 
 def _unsettled(call: CallState) -> bool:
-    """Whether events that do not name a call may change it, or those that come next will."""
+    """Tell whether events that do not name a call may change it, or those that come next will."""
     return call.status in _UNSETTLED or (call.status in ("blocked", "skipped") and call.output is None)
 
 

@@ -24,7 +24,7 @@ AT_A_TIME = 32
 
 
 def is_decision(event: JournalEvent) -> bool:
-    """Whether an event is a stop on the way through a session: a call blocked, or put to a person."""
+    """Tell whether an event is a stop in a session's replay: a call blocked, or put to an operator."""
     body = event.body
     return isinstance(body, CallDecided) and (body.outcome != "allow" or bool(body.approved_by))
 
@@ -59,7 +59,7 @@ class Replay:
 
     @property
     def position(self) -> int:
-        """How many events have been applied: the number of the event just shown."""
+        """The number of events applied: that of the event just shown."""
         return self._position
 
     @property
@@ -79,12 +79,12 @@ class Replay:
 
     @property
     def earlier(self) -> int:
-        """How many entries the transcript of `before` and `state` lacks at its beginning."""
+        """The number of entries that the transcript of `before` and `state` lacks at its beginning."""
         return self._earlier
 
     @property
     def whole(self) -> bool:
-        """Whether every event is known to follow, and near: there is nothing to `fill`."""
+        """Tell whether every event is known to follow, and near: there is nothing to `fill`."""
         return self._outline is not None and self._outline.upto == len(self.events)
 
     @property
@@ -94,7 +94,7 @@ class Replay:
 
     @property
     def changes(self) -> list[str]:
-        """What `event` changed, in words; nothing at the very beginning."""
+        """The changes by `event`, in words; none at the very beginning."""
         return changes(self._before, self.event, self._state) if self.event is not None else []
 
     @cached_property
@@ -151,9 +151,9 @@ class Replay:
             return state
 
     def fill(self, gone: Callable[[], bool] = bool) -> None:
-        """Keep all states that are worth it, so that every way is short; for a thread beside the user's.
+        """Keep all states that are worth it, so that every way is short; for a thread besides the user's.
 
-        It stands back while another thread folds its own way. Stops when `gone` says yes. Raises
+        It pauses while another thread folds its own way. Stops when `gone` says yes. Raises
         `FoldError` when the events cannot follow each other.
         """
         state, position = snapshot(self._checkpoints[0]), 0

@@ -54,9 +54,9 @@ SETTINGS: tuple[type[Setting], ...] = get_args(Setting)
 
 
 class SettingChange(NamedTuple):
-    """What an event changed, in `words`; `people` are all who did it.
+    """Change of settings by an event, in `words`; `people` are all who made it.
 
-    `net` is what it is about, or whose question a grant or an extension answers.
+    `net` is the one it is about, or the one whose question a grant or an extension answers.
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""How switched nets, modes and proposals of such changes move a session's state; see `fold`."""
+"""Switched nets, modes and proposals of such changes in a session's state; see `fold`."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def resumed(state: SessionState, mode: str) -> None:
 
 
 def _is_open(state: SessionState, net: str, active: bool) -> bool:
-    """Tell whether a net can still be switched as somebody proposed."""
+    """Tell whether a net can still be switched as proposed."""
     return net in state.nets and (net in state.active) != active
 
 
@@ -110,7 +110,7 @@ def _settle(state: SessionState, change_id: str | None) -> None:
 
 
 def _by(body: NetToggled | ModeChanged) -> str:
-    """Who did it and why, as a note of the transcript has it."""
+    """The people who did it and why, as a note of the transcript has it."""
     who = ", ".join(dict.fromkeys((*body.others, body.by)))
     if body.timed:
         return f"(the time set by {who} is over)"

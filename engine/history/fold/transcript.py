@@ -1,6 +1,6 @@
 """A session's transcript and its calls, as events add to them.
 
-A call stands in the transcript once, and under its id in `calls`, where the latest of a repeated id wins.
+A call is in the transcript once, and under its id in `calls`, where the latest of a repeated id wins.
 Both hold the same value, which is replaced, never changed in place.
 """
 
@@ -89,7 +89,7 @@ def end_turn(state: SessionState) -> None:
 
 
 def reopen(state: SessionState, asked_again: Container[str] = (), going_on: Container[str] = ()) -> None:
-    """An ended session goes on: calls of its last turn that nobody answered may still be decided.
+    """An ended session goes on: calls of its last turn without an answer may still be decided.
 
     A subagent's end with it, unless it goes on and they are `asked_again`. Calls that are `going_on` run.
     """
@@ -110,7 +110,7 @@ def reopen(state: SessionState, asked_again: Container[str] = (), going_on: Cont
 
 
 def resumed_words(body: SessionResumed) -> str:
-    """What a note says of a session that goes on: who resumed it, and what of it goes on by itself."""
+    """The note on a session that goes on: who resumed it, and what of it goes on by itself."""
     words = [f"resumed by {body.by}" if body.by else "resumed"]
     if calls := len(body.asked_again):
         words.append(f"{calls} {'call is' if calls == 1 else 'calls are'} asked again")
@@ -129,7 +129,7 @@ def end_session(state: SessionState) -> None:
             replace_call(state, call, copy_with(call, {"status": "unknown"}))
 
 
-# What people said and the agent has not taken up yet, in the fold.
+# Messages from people that the agent has not taken up yet, in the fold.
 
 
 def queue(state: SessionState, event: JournalEvent, body: MessageQueued) -> None:

@@ -78,7 +78,7 @@ def _slowly(body: EventBody) -> Encoded:
 
 
 def _are_plain(facts: dict[str, object], loose: tuple[str, ...]) -> bool:
-    """Whether there are only such values as have one notation."""
+    """Tell whether all facts are of types with one notation, and those in `loose` are empty."""
     return _FACTS.issuperset(map(type, facts.values())) and not any(map(facts.__getitem__, loose))
 
 
@@ -94,9 +94,9 @@ def _has_scalars(values: Iterable[object]) -> bool:
 
 
 def _is_exact(text: bytes, values: Iterable[object]) -> bool:
-    """Whether what `orjson` wrote of `values` is surely canonical, and all that they are.
+    """Tell whether the `text` that `orjson` wrote of `values` is surely canonical and complete.
 
-    It writes `null` for `NaN`.
+    `orjson` writes `null` for `NaN`.
     """
     return is_plain(text) and text.count(_NULL) == _nones(values)
 
@@ -139,7 +139,7 @@ def _kind(kind: type[Record]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _is_fixed(annotation: object) -> bool:
-    """Whether every value of this type has one notation."""
+    """Tell whether every value of this type has only one notation."""
     if isinstance(annotation, type) and issubclass(annotation, Record):
         return all(_is_fixed(field.annotation) for field in annotation.model_fields.values())
     if get_origin(annotation) is tuple:

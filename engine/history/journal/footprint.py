@@ -12,7 +12,7 @@ from .schema import connect_readonly, name_of
 
 
 class FileState(NamedTuple):
-    """What tells whether a file is the same and was written since. Times are in nanoseconds."""
+    """Identity, size and times of a file, which change when it is replaced or written. In nanoseconds."""
 
     device: int
     inode: int
@@ -40,11 +40,11 @@ class Footprint(NamedTuple):
 
 
 def disturbance(path: Path, left: Footprint, found: Footprint) -> str | None:
-    """What became of the journal at `path` since its writer `left` it; `None` for nothing that matters.
+    """The change to the journal at `path` since its writer `left` it; `None` for nothing that matters.
 
     Where its owner or its links may have changed and nothing else, the file is read through: times of
     writing can be set back. As root, SQLite sets the owner of a log that it opens, here too: take the
-    footprint anew after this, or every commit reads the file through.
+    footprint again after this, or every commit reads the file through.
     """
     fault = _difference(left, found)
     if fault is not None or left == found:
@@ -75,7 +75,7 @@ def _fault(path: Path) -> str | None:
 
 
 def remedy(path: Path) -> str:
-    """What to do about a journal that was disturbed."""
+    """The remedy for a journal that was disturbed."""
     return (
         "Nothing is recorded or allowed on it any more. Stop this process, check what is there "
         f"(interlock history --db {name_of(path)} verify), put a copy back if need be, and start again."

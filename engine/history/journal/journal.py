@@ -1,7 +1,7 @@
 """The journal: events made durable in the order they were handed over.
 
-One thread writes, on one connection. Whatever is handed over while a commit runs shares the next one, so
-many callers cost few commits and a single one waits for nobody.
+One thread writes, on one connection. Events handed over while a commit runs share the next one, so many
+callers cost few commits and a single caller does not wait for others.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["Journal", "JournalError"]
 
 
 class _Waiter(NamedTuple):
-    """Who handed events over: `future` ends with `result`, in `loop`'s thread if it has a loop."""
+    """Hand-over by a caller: `future` ends with `result`, in `loop`'s thread if it has a loop."""
 
     written: Sequence[Written]
     loop: asyncio.AbstractEventLoop | None
@@ -55,9 +55,9 @@ class Journal:
 
     Events get their numbers when they are handed over, so call order is the order of the record. They can
     be read by others only once they are durable. When a commit fails, all that was handed over and is not
-    yet durable fails with it, and the numbers continue from what the file holds. Who hands over before it
-    has heard of that says what its events rest on: see `submit`. Once somebody else touched the files,
-    nothing more is taken.
+    yet durable fails with it, and the numbers continue from what the file holds. A caller that hands over
+    before it knows of that says what its events rest on: see `submit`. Once something else touched the
+    files, nothing more is taken.
     """
 
     def __init__(self, path: Path, lock: WriteLock, writer: Writer, clock: Clock) -> None:
@@ -121,7 +121,7 @@ class Journal:
 
     @property
     def clock(self) -> Clock:
-        """What events are dated by."""
+        """The clock that dates events."""
         return self._clock
 
     def reader(self) -> HistoryReader:
@@ -242,7 +242,7 @@ class Journal:
             opened = True
 
     def _head(self, session: str) -> _Head:
-        """Where a session stands of which nothing is known yet. Raises `JournalError` for no id."""
+        """Read the last event of a session not known yet. Raises `JournalError` for no id."""
         if not session or not _is_text(session):
             raise JournalError(
                 f"'{visible(session)}' cannot be a session's id; use letters, digits and dashes."
@@ -281,7 +281,10 @@ class Journal:
         _release(*self._forget(batch, error))
 
     def _forget(self, batch: list[_Waiter], error: Exception) -> tuple[list[_Waiter], JournalError]:
-        """Who is to hear of the failure: also who was numbered after `batch`: it would leave a hole."""
+        """Forget the queue and all heads after a failure; return the waiters to fail, and the error.
+
+        Those numbered after `batch` fail as well: their events would leave a hole.
+        """
         if isinstance(error, JournalDisturbed):
             failure: JournalError = error
         else:

@@ -1,4 +1,4 @@
-"""Changing a journal as a whole while nobody else writes: the frame for import, pruning, rebuilding."""
+"""Changes to a journal as a whole while no other process writes it: for import, pruning, rebuilding."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def changing(
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """How many sessions there are, and the ids of those whose line was not what their events make.
+    """Result of a rebuild: how many sessions there are, and the ids of those whose line was wrong.
 
-    `decisions` says whether lines of decisions were wrong and have been made anew.
+    `decisions` says whether lines of decisions were wrong and have been rewritten.
     """
 
     sessions: int
@@ -86,7 +86,7 @@ class Rebuilt:
 
 
 def rebuild(path: Path) -> Rebuilt:
-    """Write every session's line and those of its decisions anew from its events, where they differ.
+    """Rewrite every session's line and those of its decisions from its events, where they differ.
 
     A line without events is left: the verification names it. That a session was imported is known from
     its line, or from the signature of its first event where the line was changed. Raises `JournalError`,
@@ -119,7 +119,7 @@ def rebuild(path: Path) -> Rebuilt:
 
 
 def _is_signed(connection: sqlite3.Connection, session: str) -> bool:
-    """Whether somebody who imported it has signed a session's first event."""
+    """Tell whether a session's first event is signed, as it is when the session is imported."""
     row = connection.execute(
         "SELECT content FROM event WHERE session = ? ORDER BY seq LIMIT 1", (session,)
     ).fetchone()
@@ -127,14 +127,14 @@ def _is_signed(connection: sqlite3.Connection, session: str) -> bool:
 
 
 def _decisions(connection: sqlite3.Connection) -> bytes:
-    """What stands for all lines of decisions."""
+    """The SHA-256 digest of all lines of decisions."""
     found = hashlib.sha256()
     for row in connection.execute(f"SELECT {COLUMNS} FROM decision ORDER BY cursor"):
         found.update(repr(row).encode())
     return found.digest()
 
 
-# Whether the lists of a journal say what its events say: who can write the file can change them
+# Verification of a journal's lists against its events: who can write the file can change the lists
 # alone.
 #
 # The lines of sessions and of decisions follow from the events; screens show them, no chain covers

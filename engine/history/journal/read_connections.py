@@ -20,7 +20,7 @@ KEPT = 4
 
 
 class Connections:
-    """See the module. Any thread may use it."""
+    """Pool of read-only connections to one journal. Any thread may use it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""Reading a journal, beside whoever writes it: sessions and their events.
+"""Reading a journal, also while another process writes it: sessions and their events.
 
 Every question has a read-only connection to itself, so a reader can be kept, shared between threads and
 forgotten, and never holds up the writer.
@@ -67,7 +67,7 @@ def open_reader(path: Path | str, schema: Schema = CURRENT) -> HistoryReader:
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """What was said in a session, in a line: a person's first words, how many messages, when last."""
+    """Conversation of a session in a line: a person's first words, how many messages, when last."""
 
     session: str
     first_text: str
@@ -76,7 +76,7 @@ class Talk:
 
 
 class HistoryReader:
-    """What a journal holds, as of each question. Methods raise `JournalError` for an unreadable file."""
+    """Content of a journal, as of each question. Methods raise `JournalError` for an unreadable file."""
 
     def __init__(
         self, path: Path, select: str = SELECT_SESSION, connections: Connections | None = None
@@ -130,7 +130,7 @@ class HistoryReader:
         raise SessionNotFound(id_or_prefix, latest, ambiguous=False, pruned=self._pruned(wanted))
 
     def _pruned(self, wanted: str) -> str | None:
-        """When and by whom the session was pruned that had this id, or the only one that began so."""
+        """The date and author of pruning the session with this id, or the only one whose id began so."""
         rows: list[tuple[str, int, str]] = []
         with suppress(JournalError), self._reading() as connection:
             rows = connection.execute(  # the oldest journals have no such table
@@ -197,7 +197,7 @@ class HistoryReader:
         return ""
 
     def count(self, session: str) -> int:
-        """How many events a session has."""
+        """The number of a session's events."""
         with self._reading() as connection:
             found = connection.execute(
                 "SELECT count(*) FROM event WHERE session = ?", (session,)

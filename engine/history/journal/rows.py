@@ -111,7 +111,7 @@ def session_events(connection: sqlite3.Connection, session: str, path: Path) -> 
 def in_pages(page: Callable[[float, int], Sequence[_Row]], after: float = 0) -> Iterator[_Row]:
     """A session's rows behind its event number `after`, so many at a time that memory stays flat.
 
-    `page` gives those behind a number, at most as many as it is told, in order.
+    `page` gives those behind a number, at most the given number, in order.
     """
     while True:
         rows = page(after, PAGE)
@@ -122,7 +122,7 @@ def in_pages(page: Callable[[float, int], Sequence[_Row]], after: float = 0) -> 
 
 
 def _body(kind: str, text: str) -> EventBody:
-    """What `event_body` reads, which takes longer to find out which kind it is."""
+    """Read a body as `event_body` does, which takes longer to find out which kind it is."""
     reader = _READERS.get(kind)
     if reader is not None:
         with suppress(ValidationError):

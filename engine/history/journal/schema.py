@@ -1,4 +1,4 @@
-"""Whose file it is, how old, and bringing it up to date.
+"""Identity, age and upgrade of a journal's file.
 
 A file is looked at read-only first. Only a file that is ours, and not newer than we are, is ever written.
 """
@@ -134,14 +134,14 @@ def make_tables(connection: sqlite3.Connection) -> None:
     )
 
 
-# What an upgrade has to compute: links for events that were recorded without a chain.
+# Computation of an upgrade: links for events that were recorded without a chain.
 
 
 _BATCH = 1000
 
 
 def link_unlinked(connection: sqlite3.Connection) -> None:
-    """Chain every event of the file as it stands now, in the transaction that is open.
+    """Chain every event of the file as it is now, in the transaction that is open.
 
     Raises `ValueError` for an event that is no JSON object.
     """
@@ -209,7 +209,7 @@ def name_of(path: Path) -> str:
 
 
 def inspect(path: Path, schema: Schema = CURRENT) -> tuple[Age, str | None]:
-    """What is at `path`: `fresh` (nothing yet), `older` or `current`, and the revision found.
+    """Find the age of the file at `path`, `fresh` (nothing yet), `older` or `current`, and its revision.
 
     Reads only. Raises `JournalError` for a file that is not a database, not a journal, damaged,
     written by a newer version, or unreadable.
@@ -293,7 +293,7 @@ def damaged(path: Path, error: sqlite3.Error) -> str:
 def connect_readonly(path: Path) -> sqlite3.Connection:
     """A connection that cannot write, for any thread. Raises `sqlite3.Error`.
 
-    SQLite keeps an index beside a journal in use. On a read-only medium it cannot; a file without
+    SQLite keeps an index next to a journal in use. On a read-only medium it cannot; a file without
     unfinished writes is then read as immutable.
     """
     uri = f"{path.resolve().as_uri()}?mode=ro"
@@ -350,9 +350,9 @@ def prepare(path: Path, schema: Schema = CURRENT) -> None:
 
 
 def _create(path: Path, schema: Schema) -> None:
-    """Make the journal beside its place, and move it there when it is whole and on disk.
+    """Make the journal next to its path, and move it there when it is whole and on disk.
 
-    Whoever dies meanwhile leaves nothing in its place that a later start would take for damage. The
+    A process that dies meanwhile leaves nothing there that a later start would take for damage. The
     write-ahead log is switched on here: later that would need a rollback journal, too. Until the one sync
     at the end nothing has to be durable.
     """
@@ -382,7 +382,7 @@ def _reason(error: OSError | sqlite3.Error) -> str:
 
 
 def _copy(path: Path, revision: str) -> Path:
-    """A durable copy beside the file; never over an existing one."""
+    """A durable copy next to the file; never over an existing one."""
     number = 0
     while True:
         suffix = f".{revision}.bak" if not number else f".{revision}.{number}.bak"

@@ -1,6 +1,6 @@
 """A session's line in a list, as it follows from its events.
 
-The journal keeps it beside the events, in the same transaction; `project` says what it must be.
+The journal keeps it with the events, in the same transaction; `project` says what it must be.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Projection:
 
     @classmethod
     def of(cls, events: Iterable[JournalEvent]) -> Projection:
-        """What all of a session's events make. Raises `ValueError` unless they begin with its opening."""
+        """The line of a session's events. Raises `ValueError` unless they begin with its opening."""
         line: Projection | None = None
         for event in events:
             if line is None:

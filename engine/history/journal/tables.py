@@ -27,7 +27,7 @@ JOURNAL = MetaData()
 
 
 class Table(SQLModel):
-    """Base of the journal's tables; they share a catalogue with nobody else's."""
+    """Base of the journal's tables; their catalogue is their own."""
 
     metadata = JOURNAL
 
@@ -64,9 +64,9 @@ class Event(Table, table=True):
     """One event. `cursor` orders the whole file and is never reused; `seq` counts within the session.
 
     `hash` is its link of the session's chain, for which its content was hashed with `salt`. An imported
-    event whose content is masked has no salt, and `content` in place of it: see `vouching`.
+    event whose content is masked has no salt, and `content` in place of it: see `attestation`.
 
-    The index has the few events that `fatigue` counts; its condition is that of the question there.
+    The index has the few events that `approval_stats` counts; its condition is that of the query there.
     """
 
     __table_args__ = (
@@ -95,7 +95,7 @@ class Event(Table, table=True):
 
 
 class Pruned(Table, table=True):
-    """What is left of a session that was removed: how long it was and the last hash of its chain.
+    """Stub of a session that was removed: how long it was and the last hash of its chain.
 
     `signature` is by the Ed25519 key whose public half is `key`.
     """
@@ -113,7 +113,7 @@ class Pruned(Table, table=True):
 
 
 class Decision(Table, table=True):
-    """A decision or a change of settings in a list, see `decided.DecisionLine`. It goes with its session.
+    """A decision or a change of settings in a list, see `DecisionLine`. It goes with its session.
 
     Each index begins with what one filter asks for and goes on in the order of the list. Those with a
     condition leave out what most calls are.

@@ -34,7 +34,7 @@ class Written(NamedTuple):
 
 @dataclass(slots=True)
 class _Kept:
-    """What of a session its next event builds on: its line, the last hash of its chain, its calls."""
+    """State of a session before its next event: its line, the last hash of its chain, its calls."""
 
     line: Projection
     head: bytes | None
@@ -87,7 +87,7 @@ class Writer:
     def commit(self, batch: Sequence[Written]) -> None:
         """Write `batch`; returns once it is durable. What it raises means that none was written.
 
-        Raises `JournalDisturbed` for files that somebody else touched, and writes nothing to them.
+        Raises `JournalDisturbed` for files that something else touched, and writes nothing to them.
         """
         self._check_in_place()
         connection = self._connection
@@ -114,7 +114,7 @@ class Writer:
         self._left = Footprint.of(self._path)
 
     def _rows(self, batch: Sequence[Written]) -> tuple[list[SessionRow], list[LinkedRow], list[Change]]:
-        """What `batch` puts into the tables. Its events are linked to those before them."""
+        """The table rows that `batch` makes. Its events are linked to those before them."""
         touched: dict[str, Projection] = {}
         events: list[LinkedRow] = []
         decisions: list[Change] = []
@@ -147,7 +147,7 @@ class Writer:
         return kept
 
     def _calls_before(self, event: JournalEvent, kept: _Kept) -> SessionCalls | None:
-        """What stands in the file of the calls of a session, for an `event` that bears on them."""
+        """The calls of a session, read from the file, for an `event` that bears on them; else `None`."""
         if not isinstance(event.body, BEARING):
             return None
         calls = kept.calls = SessionCalls(kept.line.agent, child=kept.line.kind == "child")

@@ -1,4 +1,4 @@
-"""How alembic runs: on the connection it is given, inside that connection's transaction.
+"""Environment of alembic: it runs on the connection it is given, inside that connection's transaction.
 
 No ini file and no logging set-up: a library does not touch its program's logging.
 """

@@ -1,4 +1,4 @@
-"""What the journal keeps: one frozen model per kind of event, told apart by `type`.
+"""Events of the journal: one frozen model per kind, distinguished by `type`.
 
 Everything else about a session (marking, pending set, active nets, mode, approvals, transcript) is a
 fold over these. They are a border: what is written here is read back by later versions, so fields are
@@ -36,8 +36,8 @@ class SessionOpened(Record):
     A `branch` begins with what was said in session `parent` up to its event `parent_seq`, and its nets
     with `markings`; nets that are not among these begin with their initial marking. A `child` was
     started by the call `parent_call` of `parent`, a `flow` runs `flow`. `source` is what whoever started
-    it needs to start it again. `owner` is whose the token was that an agent elsewhere came with. `labels`
-    are the names for people of those tools that have one, `max_cost` what it may cost in US dollars.
+    it needs to start it again. `owner` is that of the token that an external agent used. `labels` are
+    the names for people of those tools that have one, `max_cost` what it may cost in US dollars.
     `reason` says why a branch begins under less than the record it continues (G-67).
     """
 
@@ -120,8 +120,8 @@ class MessageAdded(Record):
     not in this record. A summary stands, for the model, in place of all messages before it but the last
     `kept`, counted without summaries; `by` is then who wanted it. `message_id` is that of a message which
     was queued before: it waits no more. `input` is what the call of a tool message ran with, where no
-    decision says so and it is not what the model wrote (A-45). `reported_by` is the token of an agent
-    elsewhere that says a user said this, or an imported record: no person is known to have.
+    decision says so and it is not what the model wrote (A-45). `reported_by` is the token of an
+    external agent that says a user said this, or an imported record: no person is known to have.
     """
 
     type: Literal["message"] = "message"
@@ -141,7 +141,7 @@ class MessageAdded(Record):
 
     @property
     def attribution(self) -> str | None:
-        """Whose words a user's are: a person's, or those that an agent reports."""
+        """The author of a user's message: a person, or `reported by` and the token of an agent."""
         return self.by if self.reported_by is None else f"reported by {self.reported_by}"
 
 
@@ -233,15 +233,15 @@ class CallDecided(Record):
 
     @property
     def off_words(self) -> str | None:
-        """Which rules were off, and who had switched them off: `block-rm was off: ada`."""
+        """The rules that were off, each with who had switched it off: `block-rm was off: ada`."""
         return "; ".join(f"{net} was off: {', '.join(by)}" for net, by in self.off.items()) or None
 
 
 class CallResult(Record):
     """A tool ended: what it said, and the deferred transitions that fired or were dropped.
 
-    `unknown` closes a call that had been allowed when its host died: nobody knows whether the tool did
-    its work. It counts as an error, so nothing that waited for it fires, and it is never run again.
+    `unknown` closes a call that had been allowed when its host died: it is not known whether the
+    tool did its work. It counts as an error, so nothing that waited for it fires; it is never run again.
     `undone` are the steps of its decision that were taken back, last first, since it never ran (A-40).
     `arrived` says of nets that age, by net and place, when those tokens came that went with them or
     returned, in seconds since 1970.
@@ -265,7 +265,7 @@ class CallResult(Record):
 
 
 class ApprovalRequested(Record):
-    """A question to the operators, written before it is shown.
+    """An approval request, written before it is shown.
 
     `uninspectable` says why the call may do more than its names tell (G-51). `preview` is what its tool
     said it would change, such as a file's diff, when the question was asked. `via` is as for a decision.
@@ -363,7 +363,7 @@ class ApprovalDecided(Record):
 
 
 class ApprovalExpired(Record):
-    """Nobody answered in time: the call is denied, for this reason."""
+    """No answer came in time: the call is denied, for this reason."""
 
     type: Literal["approval.expired"] = "approval.expired"
     approval_id: str
@@ -388,9 +388,9 @@ class ApprovalExtended(Record):
 
 
 class ApprovalWithdrawn(Record):
-    """A question nobody needs to answer any more, and why.
+    """An approval request is withdrawn, for a `reason`.
 
-    `again` says that its call goes back to the gate, which may ask anew: nobody interrupted it. It is
+    `again` says that its call goes back to the gate, which may ask again: it was not interrupted. It is
     then about the `input` that `by` has chosen, if there is one (G-75).
     """
 
@@ -493,7 +493,7 @@ class ChangeAgreed(Record):
 
 
 class ChangeDropped(Record):
-    """What was proposed does not happen, and why; `by` is the operator who said so."""
+    """A proposed change does not happen, for a `reason`; `by` is the operator who said so."""
 
     type: Literal["change.dropped"] = "change.dropped"
     change_id: str

@@ -37,7 +37,7 @@ def construct_model(model: type[M], fields: Mapping[str, object]) -> M:
 
 
 def copy_with(model: M, update: Mapping[str, object]) -> M:
-    """What `model.model_copy(update=update)` gives, for a model without extra and private fields."""
+    """The result of `model.model_copy(update=update)`, for a model without extra and private fields."""
     new = model.__new__(type(model))
     _set(new, "__dict__", {**model.__dict__, **update})
     _set(new, "__pydantic_fields_set__", model.__pydantic_fields_set__ | update.keys())

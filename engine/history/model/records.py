@@ -1,4 +1,4 @@
-"""What events are made of: rules, nets, steps, calls and grants as the journal keeps them.
+"""Parts of events: rules, nets, steps, calls and grants as the journal keeps them.
 
 A border like the events: fields are added, never renamed.
 """
@@ -52,7 +52,7 @@ class TransitionRecord(Record):
 
 
 class ExtensionRecord(Record):
-    """How long one person wants a request to wait, `None` for ever; `token` as in `ApprovalGiven`."""
+    """Time that one person wants a request to have, `None` for ever; `token` as in `ApprovalGiven`."""
 
     until: datetime | None
     by: str
@@ -98,7 +98,7 @@ class CallRecord(Record):
     """A tool call inside an assistant's message.
 
     `malformed` is what the model wrote in place of a JSON object; `input` is then empty. `made_as` is the
-    id under which an agent elsewhere made it, where that was another call's before (G-76). `shell_fields`
+    id under which an external agent made it, where that was another call's before (G-76). `shell_fields`
     are the paths of fields, `line` or `run.line`, that hold shell commands though their names do not
     tell (G-51).
     """
@@ -112,8 +112,7 @@ class CallRecord(Record):
 
 
 class GrantRecord(Record):
-    """What a person lets pass from now on without being asked: one tool's calls in place of one net's
-    question.
+    """Grant: calls of one tool that pass from now on without the approval that one net requires.
 
     `key` is its own name and that of its net, whose tokens are the uses left. It answers for net `asks`
     what that asks about the name `asked`, when `tool` is called under exactly `names`; with `exact` only
@@ -139,14 +138,14 @@ class GrantRecord(Record):
 
 
 Kind: TypeAlias = Literal["root", "branch", "child", "outside", "flow"]
-"""Where a session comes from: nowhere, an earlier moment of another, another that started it, an agent
-whose loop runs elsewhere, or a run of a flow."""
+"""Origin of a session: none, an earlier moment of another, another that started it, an external agent,
+or a run of a flow."""
 
 CallEnd: TypeAlias = Literal["done", "failed", "blocked", "skipped", "unknown"]
 """How a call ended; see `CallState`."""
 
 
-# What the journal keeps of a flow's run: its shape, and each step with all that the next one needs.
+# Record of a flow's run: its shape, and each step with all that the next one needs.
 
 
 class FlowRecord(Record):
@@ -163,7 +162,7 @@ class FlowRecord(Record):
 
 
 class FlowStepped(Record):
-    """A flow was taken on by one step, or stands at its beginning; written before the next step begins.
+    """A flow advanced by one step, or is at its beginning; written before the next step begins.
 
     `node` is the key of the node that worked, `live` are the keys of the states the flow holds now, in
     their order, `waits` is the call whose answer the next step needs. `output` is all that the flow needs

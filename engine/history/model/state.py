@@ -1,4 +1,4 @@
-"""What a session looks like at one moment: the result of folding its events, and the console's view.
+"""Session state at one moment: the fold of its events, and the console's view.
 
 The same models serve the live screen and the replay, so that both show the same things.
 """
@@ -22,7 +22,7 @@ Status = Literal["running", "waiting", "idle", "done", "failed"]
 
 
 def shown_status(phase: Phase, waiting: int) -> Status:
-    """What a session shows: `waiting` while it has open approvals, unless it ended."""
+    """The status to show: `waiting` while a session has open approvals, unless it ended."""
     return "waiting" if waiting and phase in ("running", "idle") else phase
 
 
@@ -71,13 +71,13 @@ class GrantState(BaseModel):
 
 
 class ApprovalState(BaseModel):
-    """An open question; `session` and `agent` make it complete on its own in a queue.
+    """An open approval request; `session` and `agent` make it complete on its own in a queue.
 
     `given` are the people who have approved so far, of the `people` that must, and `given_at` says when
     each of them did; `tokens` are those they came with. `extension` is the time that one person wants it
     to have and that takes a second one. `revealed` are the operators who have seen what `hidden` tells
     of. `original` is the agent's own input where a person had chosen another one, `None` where none had
-    (G-75). `opener` is the token that opened the session of an agent elsewhere. For the rest see
+    (G-75). `opener` is the token that opened the session of an external agent. For the rest see
     `ApprovalRequested`.
     """
 
@@ -124,7 +124,7 @@ class ApprovalState(BaseModel):
 
 
 class SwitchState(BaseModel):
-    """Who switched a net off, or the session to shadow mode, when, why and until when (G-67)."""
+    """Switch of a net to off, or of the session to shadow mode: by whom, when, why, until when (G-67)."""
 
     by: str
     others: tuple[str, ...] = ()
@@ -158,7 +158,7 @@ class ChangeState(BaseModel):
 
     @property
     def missing(self) -> int:
-        """How many people have to agree yet."""
+        """The number of people who have yet to agree."""
         return self.people - len(self.given)
 
     @property
@@ -221,7 +221,7 @@ class TranscriptEntry(BaseModel):
 
     A `summary` is what the model reads from there on in place of older entries; `by` is who wanted it.
     Of what an agent said, `by` is the node of the flow that it works at, if any. `reported_by` is the
-    token of an agent elsewhere that says a user said this, or an imported record.
+    token of an external agent that says a user said this, or an imported record.
     """
 
     at: datetime
@@ -233,9 +233,9 @@ class TranscriptEntry(BaseModel):
 
 
 class FlowState(BaseModel):
-    """Where a flow stands after its step number `step`, which `node` took.
+    """State of a flow after its step number `step`, which `node` took.
 
-    `live` are the states it holds, in their order, `waits` is the call whose answer the next step needs.
+    `live` are the states it holds, in their order; `waits` is the call whose answer the next step needs.
     """
 
     flow: FlowRecord
@@ -314,9 +314,9 @@ class SessionState(BaseModel):
 
 
 class Origin(NamedTuple):
-    """What a recorded session says that it was started from.
+    """Source that a recorded session says it was started from.
 
-    Of one that was `imported` nobody here has seen that, nor anything else in its record.
+    Of an `imported` session neither that nor anything else in its record was observed here.
     """
 
     session: str

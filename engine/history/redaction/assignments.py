@@ -1,4 +1,4 @@
-"""Where in a text a value is given to a name: as shells, URLs, headers, YAML and JSON write it.
+"""Values that a text gives to names, as shells, URLs, headers, YAML and JSON write it.
 
 A text may have any of these in it, cut off anywhere, and JSON in the strings of JSON. Where it can be
 read in several ways, the longer value counts. Time is linear in the length of the text.
@@ -133,7 +133,7 @@ def users(text: str) -> Iterator[Span]:
 
 
 def _only_looks(text: str, start: int, name: str, sign: re.Match[str]) -> bool:
-    """Whether a name is used in a word, `$PWD:/src`, or stands in a sentence, `the first pass: x`."""
+    """Tell whether a name is only used in a word, `$PWD:/src`, or in a sentence, `the first pass: x`."""
     if sign[1] is None and name.lower() == "pass" and _COUNT.match(text, sign.end()) is not None:
         return True
     if sign[2] != ":":
@@ -159,7 +159,7 @@ def _only_looks(text: str, start: int, name: str, sign: re.Match[str]) -> bool:
 
 
 def _closes_around(text: str, start: int, end: int) -> bool:
-    """Whether the name from `start` ends a string with its sign, as in `grep 'token=' x`."""
+    """Tell whether the name from `start` ends a string with its sign, as in `grep 'token=' x`."""
     quote = text[start - 1] if start > 0 else ""
     if quote not in ("'", '"'):
         return False
@@ -168,12 +168,12 @@ def _closes_around(text: str, start: int, end: int) -> bool:
 
 
 def _same(value: str, name: str) -> bool:
-    """Whether code only hands a variable on to a field of its name."""
+    """Tell whether code only passes a variable on to a field of its name."""
     return value.strip("_") == name.rpartition(".")[2].strip("_")
 
 
 class _Giving:
-    """What stands behind names in `text`. Ask in their order, so that the text is read only once."""
+    """Values behind names in `text`. Ask in their order, so that the text is read only once."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -181,7 +181,7 @@ class _Giving:
         self._heredocs = Heredocs(text)
 
     def quoted_name(self, sign: re.Match[str], name: str) -> Span:
-        """What stands behind `"name":`, a value of JSON or one like it."""
+        """The span behind `"name":`, a value of JSON or one like it."""
         text = self._text
         if sign[2] == ":" and (lines := below(text, sign.start() - len(name), sign.end())) is not None:
             opening = QUOTE.match(text, lines[0])
@@ -197,7 +197,7 @@ class _Giving:
         return _span(_SCALAR, text, start) if quote is None else quoted(text, quote)[0]
 
     def named(self, sign: re.Match[str], name: str) -> Span:
-        """What stands behind `name=` or `name:`, on the same line unless it is on lines of its own."""
+        """The span behind `name=` or `name:`, on the same line unless it is on lines of its own."""
         text = self._text
         start = _behind(_BLANKS, text, sign.end())
         if sign[2] == ":" and not text.startswith(MASK, start):
@@ -238,7 +238,7 @@ def _unquoted(text: str, line: Span) -> Span:
 
 
 def _bracketed(text: str, start: int) -> int:
-    """Where the list or object ends that begins at `start`."""
+    """The end of the list or object that begins at `start`."""
     depth = 0
     string: tuple[str, int] | None = None
     for found in _BRACKET.finditer(text, start):

@@ -55,7 +55,7 @@ class RevealedText(BaseModel):
 
 
 def suspicion(text: str, *, shell: bool = False) -> str | None:
-    """What a masked text holds that no plain secret does; `None` for a plausible secret.
+    """Name the content of a masked text that no plain secret has; `None` for a plausible secret.
 
     In a field with a `shell` command a blank is reason enough: several words may be a command.
     """
@@ -74,7 +74,7 @@ def hidden_texts(
 ) -> tuple[tuple[HiddenText, str], ...]:
     """The masked texts of an input that may be more than secrets, each with what is masked there.
 
-    `shell_fields` are fields that hold shell commands beside those of the usual names.
+    `shell_fields` are fields that hold shell commands besides those of the usual names.
     """
     found: list[tuple[HiddenText, str]] = []
     for place, text, shell in _fields(shown, real, "", shell_fields, shell=False):

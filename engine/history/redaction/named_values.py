@@ -1,4 +1,4 @@
-"""Where in a text an object says its name in one member and its value in the next, as manifests do."""
+"""Values of objects that have a name in one member and its value in the next, as manifests do."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def changed_values(text: str, names: TellingNames, ends: Iterable[int]) -> Itera
 
 
 def named_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Span]:
-    """The spans of values in `text` whose telling names, some of which end at `ends`, stand before them.
+    """The spans of values in `text` whose telling names, some of which end at `ends`, precede them.
 
     `{"name": "DB_PASSWORD", "value": "…"}` as JSON, also within a string of JSON, or as YAML has it.
     """

@@ -1,4 +1,4 @@
-"""Placeholders: what stands where a secret would, and tells nothing of it."""
+"""Placeholders: text in the position of a secret that reveals nothing of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is never shown: values of fields with telling names, and keys whose format is known.
+"""Masking of secrets: values of fields with telling names, and keys whose format is known.
 
 The journal keeps everything, so that a session can go on and be judged again; what leaves it towards a
 screen or a file passes here. Masking errs on the side of hiding.
@@ -51,7 +51,7 @@ Request = TypeVar("Request", ApprovalRequested, ApprovalState)
 
 
 class Redaction:
-    """Which values are masked. `also` are names of fields beyond `NAMES`; none takes one away.
+    """Masking of values. `also` are names of fields beyond `NAMES`; none takes one away.
 
     `reader` tells which words of a shell command are literal; without one only plain words are masked.
     """
@@ -79,7 +79,7 @@ class Redaction:
         return masked(text, shell_spans(text, self._spans, self._reader))
 
     def _spans(self, text: str) -> list[Span]:
-        """Where there are secrets in `text`, in their order."""
+        """The spans of secrets in `text`, in their order."""
         masking = Masking(latin(text))
         lower = masking.lower
         signs = {sign for sign in self._signs if sign in lower}
@@ -175,7 +175,7 @@ class Redaction:
         return f"{self.text(name)}:{_hidden(password)}"
 
     def _takes(self, option: JsonValue, value: JsonValue) -> bool:
-        """Whether `option` of a command is one whose value, the next word, is hidden."""
+        """Tell whether `option` of a command is one whose value, the next word, is hidden."""
         return (
             isinstance(option, str)
             and option.startswith("-")
@@ -187,7 +187,7 @@ class Redaction:
     def fields(self, value: dict[str, JsonValue], shell_fields: Paths = ()) -> dict[str, JsonValue]:
         """An object likewise. Under a telling name all is masked but `null`, `true` and `false`.
 
-        `shell_fields` are fields that hold shell commands beside those of the usual names.
+        `shell_fields` are fields that hold shell commands besides those of the usual names.
         """
         return self._fields(value, shell_fields, shell=False)
 
@@ -230,7 +230,7 @@ class Redaction:
     def request(self, request: Request) -> Request:
         """A request as it may be shown, with the commands it runs and what is hidden of it.
 
-        Both are told by the call as it is, so that nothing runs that a mask hides (G-51).
+        Both follow from the call as it is, so that nothing runs that a mask hides (G-51).
         """
         shown = self.model(request)
         hidden = hidden_texts(shown.input, request.input, request.shell_fields)

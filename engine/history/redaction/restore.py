@@ -9,7 +9,7 @@ from .spans import MASKED, behind_masks, holds_mask, masks_in
 
 
 class StillMaskedError(ValueError):
-    """An edited input has a mask of which nobody knows what was behind it; the message says where."""
+    """An edited input has a mask whose text is not known; the message says where."""
 
 
 def unmasked(
@@ -18,8 +18,8 @@ def unmasked(
     """`edited` with each mask of `shown` replaced by what `real` has there.
 
     A value that was left as it was shown is the real one. In a text edited around its masks, these
-    stand for the same as before, in their order. A masked name of a member is the real one likewise, as
-    long as nobody changed it. Raises `StillMaskedError` for any other mask.
+    stand for the same as before, in their order. A masked name of a member is the real one likewise,
+    unless it was changed. Raises `StillMaskedError` for any other mask.
     """
     return _fields(edited, shown, real, "")
 

@@ -114,7 +114,7 @@ _BEFORE_NAME = frozenset(" \t\r\n\"'(,{[<&?;") | {""}
 
 
 class TellingNames:
-    """Which names are telling. `also` are names beyond `NAMES`; none takes one away."""
+    """Names whose values are masked. `also` are names beyond `NAMES`; none takes one away."""
 
     def __init__(self, also: Iterable[str] = ()) -> None:
         self._names = frozenset(_words(name) for name in (*NAMES, *also)) - {()}
@@ -127,7 +127,7 @@ class TellingNames:
         self.telling = lru_cache(maxsize=4096)(self._telling)
 
     def _telling(self, name: str) -> bool:
-        """Whether a field of this name holds what is not to be shown."""
+        """Tell whether a field of this name holds what is not to be shown."""
         words = _words(latin(name).removeprefix("-D"))  # as Java is given properties
         return bool(words) and (
             words[-1].endswith(_ENDINGS)
@@ -135,7 +135,7 @@ class TellingNames:
         )
 
     def ends(self, lower: str, signs: Collection[str]) -> list[int]:
-        """Where names end that may be telling: every one that is, and some more.
+        """The ends of names that may be telling: of every one that is, and some more.
 
         In a text in small letters; `signs` has those of `sights` that are in it.
         """
@@ -212,7 +212,7 @@ def _by_sight(names: Collection[tuple[str, ...]]) -> Mapping[str, tuple[str, ...
 
 
 def _shared(start: str, sights: Collection[str]) -> str:
-    """What all have in them that begin so: the longer, the faster it is looked for."""
+    """The prefix that all `sights` which begin so share: the longer, the faster it is looked for."""
     shortest = min(sights, key=len)
     return shortest if all(sight.startswith(shortest) for sight in sights) else start
 

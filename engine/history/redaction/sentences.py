@@ -1,4 +1,4 @@
-"""Where a sentence says a secret: `the token is Zq8rT2vL…`."""
+"""Secrets that a sentence gives: `the token is Zq8rT2vL…`."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ Span: TypeAlias = tuple[int, int]
 
 
 def mask_of(hidden: str) -> str:
-    """The mask that stands for `hidden`."""
+    """The mask of `hidden`."""
     lines = hidden.strip("\r\n").replace("\r\n", "\n").replace("\r", "\n").count("\n") + 1
     size = f"{len(hidden)} character{'s' if len(hidden) != 1 else ''}"
     return f"[masked: {size}{f', {lines} lines' if lines > 1 else ''}]"
@@ -44,7 +44,7 @@ def masks_in(text: str) -> list[str]:
 
 
 def behind_masks(shown: str, real: str) -> list[str] | None:
-    """What each mask of `shown` stands for in `real`; `None` when the two do not fit.
+    """The text of `real` behind each mask of `shown`; `None` when the two do not fit.
 
     A mask that is part of `real` itself stands for itself.
     """

@@ -1,4 +1,4 @@
-"""Where a session comes from, and how to start it again."""
+"""Origin of a session, and how to start it again."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Each event carries a hash over itself and the one before; where sessions that are gone have been.
+"""Each event carries a hash over itself and the one before; sessions that are gone leave stubs.
 
-Events without a hash get one when the upgrade is done, by `backfill`.
+Events without a hash get one after the upgrade, by `schema.link_unlinked`.
 """
 
 from __future__ import annotations

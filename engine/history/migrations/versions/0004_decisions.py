@@ -1,4 +1,4 @@
-"""One line per decision, to be filtered and counted; filled when the upgrade is done, by `decided`."""
+"""One line per decision, to be filtered and counted; filled after the upgrade, by `decisions.index`."""
 
 from __future__ import annotations
 

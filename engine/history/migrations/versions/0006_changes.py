@@ -1,4 +1,4 @@
-"""What people change is listed with the decisions; filled when the upgrade is done, by `decided`."""
+"""Changes by people are listed with the decisions; filled after the upgrade, by `decisions.index`."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ _HEREDOC = re.compile(r"<<[-~]?[ \t]{0,8}\\?([\"']?)([A-Za-z_][A-Za-z0-9_]{0,40}
 def below(text: str, name: int, at: int) -> Span | None:
     """The lines below the name that begins at `name`, when they are its value; it was given at `at`.
 
-    They are when they are indented more than the name, and the name stands alone on its line or marks
-    them as a block (`|`, `>`). A list may stand right below its name.
+    They are when they are indented more than the name, and the name is alone on its line or marks
+    them as a block (`|`, `>`). A list may begin right below its name.
     """
     opens = _OPENS.match(text, at)
     if opens is None:
@@ -56,7 +56,7 @@ def below(text: str, name: int, at: int) -> Span | None:
 
 
 def _line(text: str, at: int) -> int | None:
-    """Where the line begins that has the place `at`, unless that is far away."""
+    """The start of the line that holds the position `at`, unless that is far away."""
     far = max(0, at - _WINDOW)
     found = text.rfind("\n", far, at)
     return found + 1 if found >= 0 or far == 0 else None

@@ -1,4 +1,4 @@
-"""Keys that can be told by their look, wherever they stand in a text."""
+"""Keys recognized by their form, anywhere in a text."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ KEY_SIGNS = (*_BY_SIGN, *_SCHEMES, *PASSWORD_SIGNS)
 
 
 def hide_keys(masking: Masking, signs: Collection[str]) -> bool:
-    """Hide keys of known formats, and what headers and addresses identify somebody by.
+    """Hide keys of known formats, and what headers and addresses identify a person by.
 
     `signs` are those of `KEY_SIGNS` that are in the text. Whether that hid anything more.
     """
@@ -352,7 +352,7 @@ def _hide_in_addresses(masking: Masking) -> None:
 
 
 def _behind(scheme: str, text: str, lower: str) -> Iterator[Span]:
-    """The spans of what stands behind `Bearer`, or behind `Basic` where it is a name with a password."""
+    """The spans of what follows `Bearer`, or behind `Basic` where it is a name with a password."""
     at = lower.find(scheme)
     while at >= 0:
         end = at + len(scheme)
@@ -365,7 +365,7 @@ def _behind(scheme: str, text: str, lower: str) -> Iterator[Span]:
 
 
 def _is_user(key: str) -> bool:
-    """Whether a word is a name with a password in Base64, and not one of a sentence."""
+    """Tell whether a word is a name with a password in Base64, and not one of a sentence."""
     text = key.rstrip("=")
     try:
         return b":" in b64decode(text + "=" * (-len(text) % 4))

@@ -1,4 +1,4 @@
-"""Where a text has manifests of Kubernetes: every value of a `Secret` is one, whatever its name."""
+"""Manifests of Kubernetes in a text: every value of a `Secret` is a secret, whatever its name."""
 
 from __future__ import annotations
 

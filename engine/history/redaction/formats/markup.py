@@ -1,4 +1,4 @@
-"""Where in a text XML and HTML have values: between the tags of an element with a telling name."""
+"""Values of XML and HTML in a text: between the tags of an element with a telling name."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def elements(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Sp
 
 
 def _cut_off(text: str, tag: int, start: int) -> int:
-    """Where the value ends of an element that is never closed."""
+    """The end of the value of an element that is never closed."""
     alone = _ON_ITS_OWN.search(text, max(0, tag - _WINDOW), tag) is not None
     if alone and _DOCUMENT.match(text) is not None:
         return len(text)
@@ -89,7 +89,7 @@ class _Closing:
         self._never: set[str] = set()
 
     def of(self, name: str, start: int) -> int | None:
-        """Where the tag begins that closes an element of this name, whose content begins at `start`."""
+        """The start of the tag that closes an element of this name, whose content begins at `start`."""
         if name in self._never:
             return None
         depth, last = 1, None

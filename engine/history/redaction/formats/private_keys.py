@@ -36,7 +36,7 @@ _BARE = re.compile(
 
 
 def bare_keys(text: str) -> Iterator[Span]:
-    """The spans of private keys in `text` that stand there without their marks."""
+    """The spans of private keys in `text` that lack their marks."""
     for found in _BARE.finditer(text):
         yield found.span()
 
@@ -57,7 +57,7 @@ def putty_keys(text: str) -> Iterator[Span]:
 def private_keys(text: str) -> Iterator[Span]:
     """The spans of private keys in `text`.
 
-    Where something else stands between the lines of a key, its lines are hidden one by one.
+    Where there is something else between the lines of a key, its lines are hidden one by one.
     """
     done, closing = 0, _END.search(text)
     for begin in _BEGIN.finditer(text):
@@ -77,7 +77,7 @@ def private_keys(text: str) -> Iterator[Span]:
 
 
 def is_private_key(text: str) -> bool:
-    """Whether `text` is one private key in PEM, from its first mark to its last, and nothing else."""
+    """Tell whether `text` is one private key in PEM, from first mark to last, and nothing else."""
     begin = _BEGIN.match(text)
     if begin is None or _body(text, begin.end()) != (len(text), True):
         return False
@@ -86,7 +86,7 @@ def is_private_key(text: str) -> bool:
 
 
 def _body(text: str, at: int) -> tuple[int, bool]:
-    """Where the key ends whose mark ends at `at`, and whether that is at its closing mark."""
+    """The end of the key whose mark ends at `at`, and whether that is at its closing mark."""
     whole = at
     while True:
         here = _after_break(text, at)
@@ -118,6 +118,6 @@ def _after_break(text: str, at: int) -> int:
 
 
 def _looks_random(line: str) -> bool:
-    """Whether a line is Base64 rather than a word or a path: of Base64 one character in 64 is a slash."""
+    """Tell whether a line is Base64, not a word or a path: of Base64 one character in 64 is a slash."""
     mixed = not line.islower() and not line.isdigit()
     return mixed and line.count("/") <= 1 + len(line) // 16

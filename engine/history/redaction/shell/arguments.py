@@ -1,4 +1,4 @@
-"""Where in a text a value is the argument behind its name: `setenv TOKEN x`, `define('TOKEN', 'x')`."""
+"""Values that are the argument behind their name: `setenv TOKEN x`, `define('TOKEN', 'x')`."""
 
 from __future__ import annotations
 

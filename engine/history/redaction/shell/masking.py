@@ -1,8 +1,8 @@
 """Masking in fields that hold a shell command: only words are hidden, never what makes a command.
 
 What a shell hands to a program as it is written may be hidden. An operator, the end of a line, a
-substitution, an expansion and the name of a program are always shown: whoever approves the command
-approves them.
+substitution, an expansion and the name of a program are always shown: the operator who approves the
+command approves them.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _within(
     reader: ShellReader | None,
     depth: int,
 ) -> Iterator[Span]:
-    """What is to be hidden within a part of a command that is shown."""
+    """The spans to hide within a part of a command that is shown."""
     start, end = part
     if (start, end) != (0, len(text)) and depth < DEEPEST:
         for first, last in shell_spans(text[start:end], spans, reader, depth + 1):

@@ -1,4 +1,4 @@
-"""Where commands give a password to a program whose option for it has a short name, or none."""
+"""Passwords that commands give to a program whose option for it has a short name, or none."""
 
 from __future__ import annotations
 
@@ -328,7 +328,7 @@ _SMALL: Mapping[str, Mapping[str, re.Pattern[str]]] = {
 
 
 class Taking(NamedTuple):
-    """How an option takes its value, and what of it is a password."""
+    """Form in which an option takes its value, and the part of it that is a password."""
 
     apart: bool = True
     """The value may be the next word."""
@@ -340,7 +340,7 @@ class Taking(NamedTuple):
     """Only a word that looks random is one."""
 
     def password(self, value: str) -> int | None:
-        """Where in a value its password begins; `None` for a value without one."""
+        """The start of the password in a value; `None` for a value without one."""
         at = value.find(self.behind)
         if at < 0 or _PORTS.fullmatch(value) or (self.random and not looks_random(value)):
             return None
@@ -507,7 +507,7 @@ def holds_program(words: Sequence[JsonValue]) -> bool:
 
 
 def password_start(before: Sequence[JsonValue], word: str) -> int | None:
-    """Where the password begins in the word of a command that follows those `before`; `None` without."""
+    """The start of the password in the word of a command behind those `before`; `None` without one."""
     option = before[-1]
     if before[-2:] == ["sshpass", "-p"]:
         return 0
@@ -522,7 +522,7 @@ def password_start(before: Sequence[JsonValue], word: str) -> int | None:
 
 
 def _options(text: str) -> Iterator[tuple[int, Taking]]:
-    """Where what options of `text` take begins, with the way they take it."""
+    """The starts of the values that options of `text` take, with the form in which they take them."""
     known: list[Mapping[str, Taking]] = []
     present: dict[str, bool] = {}
     done = 0
@@ -562,7 +562,7 @@ def _has_any(text: str, words: Sequence[str]) -> bool:
 
 
 def _command(text: str, start: int, end: int) -> int:
-    """Where the last command begins between `start` and `end`; a line may go on behind a backslash."""
+    """The start of the last command between `start` and `end`; a line may go on behind a backslash."""
     while (cut := max(text.rfind(sign, start, end) for sign in _SEPARATORS)) >= 0:
         if not text.startswith("\\\n", cut - 1):
             return cut + 1

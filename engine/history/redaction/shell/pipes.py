@@ -1,4 +1,4 @@
-"""Where a command writes a password to the standard input of another: `echo bob:x | chpasswd`."""
+"""Passwords that a command writes to the standard input of another: `echo bob:x | chpasswd`."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _argument(text: str, at: int) -> Span:
 
 
 def _password(text: str, start: int, end: int, program: str) -> Iterator[Span]:
-    """What of the argument is a password for that program."""
+    """The part of the argument that is a password for that program."""
     if text.startswith(MASK, start) or _VARIABLE.fullmatch(text, start, end) is not None:
         return
     if "chpasswd" in program:

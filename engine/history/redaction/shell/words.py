@@ -1,4 +1,4 @@
-"""Where words of a shell and quoted strings end, in texts that may have both within other strings."""
+"""Ends of shell words and of quoted strings, in texts that may have both within other strings."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ShellWords:
         return inner
 
     def _within(self, quote: re.Match[str]) -> bool:
-        """Whether this quote closes a string that was opened before on its line."""
+        """Tell whether this quote closes a string that was opened before on its line."""
         text, at = self._text, quote.start()
         line = text.rfind("\n", self._at, at) + 1
         if line > self._at:
@@ -83,7 +83,7 @@ class ShellWords:
 
 
 def quoted(text: str, opening: re.Match[str], end: int | None = None) -> tuple[Span, int]:
-    """What is between quotes, and where the text goes on; to the `end` where they are not closed."""
+    """The span between quotes, and the position behind them; to the `end` where they are not closed."""
     level = len(opening[1])
     last = len(text) if end is None else end
     for closing in QUOTE.finditer(text, opening.end(), last):
@@ -93,7 +93,7 @@ def quoted(text: str, opening: re.Match[str], end: int | None = None) -> tuple[S
 
 
 def closes(level: int, backslashes: int) -> bool:
-    """Whether a quote ends a string that began with `level` backslashes: JSON in JSON doubles them."""
+    """Tell whether a quote ends a string begun with `level` backslashes: JSON in JSON doubles them."""
     return backslashes % (2 * (level + 1)) == level
 
 
