@@ -71,17 +71,17 @@ class AnswerField:
 
     @property
     def name(self) -> str:
-        """`place.city`, as whoever checks the answer names it."""
+        """Dotted path such as `place.city`, as the errors of the answer's check name the field."""
         return ".".join(self.path) if self.path else ALL
 
     @property
     def lacking(self) -> bool:
-        """Whether nothing stands in it that could be sent."""
+        """Tell whether it is required and has no initial text."""
         return self.required and not self.text
 
     @property
     def type_name(self) -> str:
-        """What is to be filled in, in words."""
+        """Type of the value and its bounds, in words."""
         name = _NAMES.get(self.kind) or (f"{self.container} as JSON" if self.container else "JSON")
         if self.kind == "choice" and {value for value, _ in self.options} - {""} == TRUTH:
             name = "true or false"
@@ -125,7 +125,7 @@ def _article(name: str) -> str:
 
 
 def fields_of(schema: Schema) -> list[AnswerField]:
-    """What there is to fill in; none where an empty object is the whole answer.
+    """Fields of an answer by its schema; none where an empty object is the whole answer.
 
     A schema that is no plain object, or has too many fields, is one field for all of it.
     """
@@ -138,7 +138,7 @@ def fields_of(schema: Schema) -> list[AnswerField]:
 
 
 def _is_object(schema: Schema) -> bool:
-    """Whether a schema's fields are all named in it."""
+    """Tell whether a schema is an object whose fields are all named in it."""
     if isinstance(schema.get("properties"), dict) and schema["properties"]:
         return True
     free = schema.get("additionalProperties", False)
@@ -212,7 +212,7 @@ class _Reader:
         yield self._single(schema, path, required, nullable, default if given else None, given)
 
     def _without_null(self, schema: Schema) -> tuple[Schema, bool]:
-        """What a field is when it is something, and whether it may be nothing."""
+        """Schema of a field without null, and whether null is allowed."""
         kinds = schema.get("type")
         if isinstance(kinds, list) and "null" in kinds:
             left = [kind for kind in kinds if kind != "null"]
@@ -289,7 +289,7 @@ def _options(schema: Schema) -> tuple[tuple[str, str], ...]:
 
 
 def _first_text(kind: Kind, value: JsonValue) -> str:
-    """What stands in a field for `value`."""
+    """Initial text of a field for `value`."""
     if value is None:
         return ""
     if kind == "text" and isinstance(value, str):
@@ -322,11 +322,11 @@ class AnswerDraft:
 
     @classmethod
     def of(cls, request: ApprovalState) -> AnswerDraft:
-        """With nothing filled in but what stands there beforehand; no field where nothing is wanted."""
+        """Draft with the initial texts only; without fields where no answer is wanted."""
         return cls([] if request.wants is None else fields_of(request.wants))
 
     def text_of(self, each: AnswerField) -> str:
-        """What stands in a field now."""
+        """Current text of a field."""
         return self.texts.get(each.name, each.text)
 
     def answer(self) -> dict[str, JsonValue]:
@@ -347,7 +347,7 @@ class AnswerDraft:
         return found
 
     def complained(self, problem: str) -> dict[str, str]:
-        """What whoever checked the answer says, by the fields that it names."""
+        """Problems found by the answer's check, by the fields that they name."""
         found: dict[str, str] = {}
         for said in problem.split("; "):
             named = [each.name for each in self.fields if _about(said, each.name)]

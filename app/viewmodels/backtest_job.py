@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which recorded sessions are judged: one by its id, those since a moment, or all."""
+    """Recorded sessions to judge: one by its id, those since a moment, or all."""
 
     session: str | None = None
     since: str | None = None

@@ -19,7 +19,7 @@ LONGEST = 4_000
 
 @dataclass(slots=True)
 class Row:
-    """A request of the batch. `over` says why it is not decided here, `result` what came of it."""
+    """A request of the batch. `over` says why it is not decided here, `result` its outcome."""
 
     request: ApprovalState
     over: str | None = None
@@ -29,7 +29,7 @@ class Row:
 
     @property
     def open(self) -> bool:
-        """Whether it is still to be decided."""
+        """Tell whether it is still to be decided."""
         return self.over is None and not self.sent
 
 
@@ -47,7 +47,7 @@ class FieldComparison:
 
 
 def fields_of(request: ApprovalState, session: SessionState | None) -> dict[str, str]:
-    """What a request says, by names that an input's own cannot imitate."""
+    """Fields of a request, under names that an input's own cannot imitate."""
     rule = request.rule
     found = {
         "tool": request.called,
@@ -81,7 +81,7 @@ def input_size(request: ApprovalState) -> int:
 
 
 def compared(requests: Sequence[ApprovalState], sessions: Mapping[str, SessionState]) -> FieldComparison:
-    """What is the same in all requests and what is not, in the order of the first that has it."""
+    """Compare requests field by field, in the order of the first request that has the field."""
     every = [fields_of(r, sessions.get(r.via or "") or sessions.get(r.session)) for r in requests]
     names = list(dict.fromkeys(name for each in every for name in each))
     alike: dict[str, str] = {}
@@ -97,12 +97,12 @@ def compared(requests: Sequence[ApprovalState], sessions: Mapping[str, SessionSt
 
 
 def effects(requests: Sequence[ApprovalState]) -> Counter[str]:
-    """What the calls do beside being calls of their tools, each effect with how many have it."""
+    """Effects of the calls other than their tools' names, each with the number of calls that have it."""
     return Counter(name for r in requests for name in dict.fromkeys(r.names) if name != r.called)
 
 
 def too_much(request: ApprovalState) -> str | None:
-    """Why a request is not approved together with others; `None` when it may be."""
+    """Reason why a request must be approved by itself; `None` if it may be approved in a batch."""
     if request.wants is not None:
         return "answer it by itself: it wants to be filled in"
     if request.hidden:
@@ -115,7 +115,7 @@ def too_much(request: ApprovalState) -> str | None:
 
 
 def warnings(request: ApprovalState) -> list[str]:
-    """What makes a request more than one among others."""
+    """Warnings that set a request apart from the others of its batch."""
     found: list[str] = []
     if request.people < 2 and not request.may_grant:
         found.append("its rule says 'no grants': each is to be looked at")

@@ -1,4 +1,4 @@
-"""What the decisions screen asks of the journal: one worker finds, one reads, one counts.
+"""Journal queries of the decisions screen: one worker finds, one reads, one counts.
 
 Answers come back to the screen as messages. Each belongs to a search; those of an earlier one are to be
 dropped.
@@ -39,7 +39,7 @@ class Found(Message):
 
 @dataclass
 class Newer(Message):
-    """What stands above the border now, and the decisions of the first parts."""
+    """The list above the border has been read again; `read` has the decisions of its first parts."""
 
     search: int
     parts: Sequence[Part]
@@ -171,7 +171,7 @@ class DecisionFeed:
 
 
 def affects_decisions(event: object) -> bool:
-    """Whether an event changes the list."""
+    """Tell whether an event changes the list."""
     return isinstance(event, JournalEvent) and isinstance(
         event.body, (CallDecided, CallResult, *SETTINGS)
     )

@@ -1,4 +1,4 @@
-"""What a call really does, as far as it could be found out: its effects, and the commands it runs."""
+"""Effects of a call and the commands it runs, as far as they could be found out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator may let pass from now on: how it is chosen, and the sentence that says it."""
+"""Terms of a grant: read from an operator's choices, and put into a sentence."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Bound = Literal["session", "uses", "time"]
 
 
 class TermsError(ValueError):
-    """What was typed bounds no grant; the message says what would."""
+    """Typed text that bounds no grant; the message says what would."""
 
 
 def not_at_all(request: ApprovalState) -> str | None:
-    """Why this request gives no grant; `None` when it may."""
+    """Reason why no grant can be given with this request; `None` if one can."""
     if request.may_grant:
         return None
     if request.people > 1:
@@ -29,7 +29,7 @@ def not_at_all(request: ApprovalState) -> str | None:
 
 
 def not_by_names(request: ApprovalState) -> str | None:
-    """Why only its exact input can be granted; `None` when all calls with its effects can be."""
+    """Reason why only its exact input can be granted; `None` if all calls with its effects can be."""
     if request.exact_only is None:
         return None
     return f"only exactly this input can be granted: {shown(request.exact_only)}"
@@ -70,7 +70,7 @@ def terms(scope: GrantScope, bound: Bound, typed: str, *, subagents: bool = Fals
 
 
 def sentence(request: ApprovalState, chosen: GrantTerms) -> str:
-    """What will pass from now on, in words."""
+    """Sentence that says which calls will pass from now on."""
     called = name_shown(request.called)
     effects = [name_shown(name) for name in effects_of(request) if name != request.called]
     if chosen.scope == "input":

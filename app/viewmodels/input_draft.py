@@ -27,7 +27,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class FieldError(ValueError):
-    """What was typed is not what the field takes; the message says what was found and where."""
+    """Typed text that the field does not take; the message says what was found and where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Field:
 
     @property
     def type_name(self) -> str:
-        """What the value is, in words."""
+        """Type of the value, in words."""
         names = {
             "text": "text",
             "escaped": "text as JSON",
@@ -105,7 +105,7 @@ def _with_article(value: JsonValue) -> str:
 
 
 def field_of(name: str, value: JsonValue) -> Field:
-    """How a value is edited."""
+    """Field in which a value is edited, by its type and length."""
     match value:
         case bool():
             return Field(name, value, "boolean", json.dumps(value))
@@ -120,7 +120,7 @@ def field_of(name: str, value: JsonValue) -> Field:
 
 
 def _plain(text: str) -> bool:
-    """Whether a text can be edited as it is: every character is seen for what it is."""
+    """Tell whether a text can be edited unescaped: every character is shown as it is."""
     if ascii_only() and not text.isascii():
         return False
     return visible(text, keep_newlines=True) == text == steady(text)
@@ -207,7 +207,7 @@ class Draft:
         return [field_of(name, value) for name, value in self.original.items()]
 
     def text_of(self, each: Field) -> str:
-        """What stands in a field now."""
+        """Current text of a field."""
         return self.texts.get(each.name, each.text)
 
     def edited(self) -> dict[str, JsonValue]:

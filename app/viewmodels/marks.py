@@ -18,10 +18,10 @@ Mark: TypeAlias = Literal["block", "would-block", "approval", "would-ask", "off"
 
 
 def marks_of(recorded: Sequence[JournalEvent]) -> dict[int, Mark]:
-    """Where a call was or would have been blocked or put to a person, and where a rule was switched off
-    or a call passed for that, by event number counted from 1.
+    """Marks by event number, from 1: calls that were or would have been blocked or needed approval, rules
+    switched off, and calls that passed because of that.
 
-    An approval is marked where it was decided, or where it was asked when it never was.
+    An approval is marked where it was decided, or where it was requested if it never was.
     """
     marks: dict[int, Mark] = {}
     asked: dict[str, int] = {}

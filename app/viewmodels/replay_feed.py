@@ -50,7 +50,7 @@ class ReplayFeed:
         self._pause = PAUSE
 
     def heard(self, events: Sequence[object], known: int) -> bool:
-        """Whether one of `events` is of this session, of which `known` are there."""
+        """Tell whether one of `events` is of this session and newer than the `known` first ones."""
         return any(
             isinstance(e, JournalEvent) and e.session == self._session and e.seq > known for e in events
         )

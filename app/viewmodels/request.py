@@ -28,7 +28,7 @@ from .input_draft import Draft
 
 @dataclass(frozen=True, slots=True)
 class OperatorDecision:
-    """What is decided. `edited` is the input that shall run instead, `grant` what passes from now on."""
+    """Decision on a request. `edited` is the input to run instead, `grant` the terms of a grant."""
 
     approved: bool
     reason: str | None = None
@@ -38,7 +38,7 @@ class OperatorDecision:
 
 
 async def send(hub: HubApi, request: ApprovalState, decision: OperatorDecision, by: str) -> Outcome:
-    """What became of it. Raises nothing: what fails has decided nothing, and says so."""
+    """Send a decision. Raises nothing: a failure has decided nothing, and its outcome says so."""
     try:
         return await hub.decide(
             request.id,
@@ -55,7 +55,7 @@ async def send(hub: HubApi, request: ApprovalState, decision: OperatorDecision, 
 
 
 async def still_open(hub: HubApi, request: ApprovalState) -> bool:
-    """Whether a request waits, also when the hub does not say. Raises nothing."""
+    """Tell whether a request is open; if the hub does not answer, it counts as open. Raises nothing."""
     try:
         return any(waiting.id == request.id for waiting in await hub.approvals())
     except Exception:
@@ -78,7 +78,7 @@ async def ask_to_reveal(hub: HubApi, request: ApprovalState, by: str) -> Reveale
         return Revealed(ok=False, message=f"Not shown: {error}")
 
 
-# What was typed into forms for requests that are not decided yet.
+# Drafts of forms for requests that are not decided yet.
 
 
 MOST = 20
@@ -88,7 +88,7 @@ Kept = TypeVar("Kept")
 
 
 class Drafts:
-    """By call, so that a request that is asked again finds it too; with another input it starts anew."""
+    """Drafts by call, so that a repeated request finds its draft; another input begins a new one."""
 
     def __init__(self) -> None:
         self._drafts: dict[tuple[str, str], Draft] = {}
@@ -126,7 +126,7 @@ def _shorten(drafts: dict[tuple[str, str], Kept]) -> None:
         del drafts[next(iter(drafts))]
 
 
-# What events of the hub mean for the one request that a dialog shows.
+# News of the one request that a dialog shows, from events of the hub.
 
 
 @dataclass(slots=True)
@@ -145,7 +145,7 @@ class News:
 
     @property
     def worth_a_look(self) -> bool:
-        """Whether the hub's queue has to be read."""
+        """Tell whether the hub's queue has to be read again."""
         return self.changed or self.queue
 
 
@@ -157,9 +157,9 @@ def news_of(
     deciding: bool,
     operator: str = "",
 ) -> News:
-    """What is new about `request`; `over` when it had ended before, `deciding` while one decides here.
+    """News of `request` in `events`; `over` if it had ended before, `deciding` while a decision is sent.
 
-    An answer of the `operator` here is told as theirs: they need not look for who was faster.
+    An answer of the `operator` here is shown as theirs: they need not look for who was faster.
     """
     news = News()
     for event in events:

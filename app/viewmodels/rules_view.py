@@ -18,7 +18,7 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong, and how bad that is: an error, or a warning that leaves the rules as they are."""
+    """Problem of rules with its severity: an error, or a warning that leaves the rules as they are."""
 
     severity: Severity
     problem: Problem
@@ -36,7 +36,7 @@ class RuleNet:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What belongs to a line."""
+    """Nets and findings of a line."""
 
     nets: tuple[RuleNet, ...] = ()
     findings: tuple[Finding, ...] = ()

@@ -1,4 +1,4 @@
-"""What is on its way and not in the journal yet: an agent's words, a running tool's output."""
+"""Streams that are not in the journal yet: an agent's text, a running tool's output."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class LiveStream:
 
 
 def changes_queue(event: HubEvent) -> bool:
-    """Whether after this event the requests that wait for a person are not what they were."""
+    """Tell whether an event changes the queue of approval requests."""
     return isinstance(event, JournalEvent) and isinstance(
         event.body,
         ApprovalRequested

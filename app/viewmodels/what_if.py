@@ -1,4 +1,4 @@
-"""What if: other nets from a moment of a recorded session on, and the recorded rest judged by them."""
+"""Trial of other nets from a moment of a recorded session on: the recorded rest is judged by them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALWAYS = (
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """Which nets judge the rest: those of `rules`, or without them the session's own; `active` are on."""
+    """Nets that judge the rest: those of `rules`, or without them the session's own; `active` are on."""
 
     active: tuple[str, ...]
     rules: RuleSet | None = None
@@ -37,7 +37,7 @@ class WhatIf:
         return None if self.rules is None else self.rules.sources
 
     def words(self, state: SessionState) -> str:
-        """What is different, in a line."""
+        """Say in a line which nets differ."""
         if self.rules is not None:
             of = len(self.rules.registry)
             files = ", ".join(self.rules.sources)
