@@ -46,7 +46,7 @@ GIVE_UP = 5.0
 
 @dataclass(frozen=True, slots=True)
 class AttentionSettings:
-    """Whether there is a bell and a notification, and how long there is no other after one."""
+    """Switches for bell and notification, and the least time between two of them."""
 
     bell: bool = True
     notify: bool = True
@@ -75,7 +75,7 @@ def attention_settings(
 
 
 def notifier_of(environ: Mapping[str, str]) -> Kind | None:
-    """How a terminal that `environ` describes shows a notification; `None` when nobody can tell.
+    """Kind of notification that the terminal which `environ` describes can show; `None` if unknown.
 
     A multiplexer swallows what its terminal would show. Over ssh the desktop is somewhere else.
     """
@@ -111,7 +111,7 @@ class Terminal:
 
 
 class Attention:
-    """What waits, told to one terminal. Nothing is sent before `begin` and after `end`."""
+    """Signals open requests on one terminal. Nothing is sent before `begin` and after `end`."""
 
     def __init__(self, terminal: Terminal, settings: AttentionSettings | None = None) -> None:
         self._terminal = terminal
@@ -158,7 +158,7 @@ class Attention:
     def follow(
         self, events: Sequence[HubEvent], waiting: Sequence[ApprovalState], unread: int = 0
     ) -> None:
-        """What has just happened, and what waits since, beside so many requests that cannot be listed."""
+        """Take in new events, the requests open now, and how many more are `unread`, so not listed."""
         self.count(len(waiting) + unread)
         open_now = {request.id: request for request in waiting}
         for event in events:
@@ -225,7 +225,7 @@ _SEQUENCES: Mapping[Kind, str] = {
 
 
 def of_queue(event: HubEvent) -> bool:
-    """Whether it is about requests, so that another number may wait than before."""
+    """Tell whether an event is about requests, so that their number may have changed."""
     return isinstance(event, JournalEvent) and event.body.type.startswith("approval.")
 
 

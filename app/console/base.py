@@ -1,4 +1,4 @@
-"""What both consoles share: themes, the operator's keys, what the terminal can show, help and palette."""
+"""Base of both consoles: themes, the operator's keys, the terminal's characters, help and palette."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class TerminalApp(App[None]):
 
     @property
     def lends(self) -> bool:
-        """Whether the operator has an editor, and a terminal for it."""
+        """Tell whether the operator has an editor, and a terminal for it."""
         return isinstance(self._driver, Lending) and not self.is_web and has_editor()
 
     @on(EditChosen)

@@ -1,4 +1,4 @@
-"""What a console shows of its connection to a server: nothing while it stands, else a line everywhere."""
+"""Display of a console's connection to a server: nothing while connected, else a line on every screen."""
 
 from __future__ import annotations
 

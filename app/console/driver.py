@@ -84,7 +84,7 @@ class HangupDriver(LinuxDriver):
 
     @property
     def lent(self) -> bool:
-        """Whether another program has the terminal."""
+        """Tell whether another program has the terminal."""
         return self._lent
 
     def write(self, data: str) -> None:
@@ -123,7 +123,7 @@ class HangupDriver(LinuxDriver):
             self._lost()
 
     def _look(self) -> None:
-        """What is read of a closed terminal is empty, which says nothing; its settings cannot be had."""
+        """Check by its settings that the terminal is open: reading from a closed one gives nothing."""
         try:
             termios.tcgetattr(self.fileno)
         except termios.error:
@@ -151,7 +151,7 @@ class _Output(Protocol):
 
 
 class _Painted:
-    """What the driver writes to. It never fails, so that the thread that writes goes on taking."""
+    """Output of the driver. It never fails, so that the writing thread keeps taking text."""
 
     def __init__(self, file: _Output, lost: Callable[[], None]) -> None:
         self._file = file
@@ -174,7 +174,7 @@ class _Painted:
 
 
 def _write_nowhere() -> None:
-    """What is still in buffers has nowhere to go: else the interpreter fails on it at its end."""
+    """Discard what is still in buffers: else the interpreter fails at its end to write it."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.__stdout__, sys.__stderr__):
         if stream is not None:

@@ -1,4 +1,4 @@
-"""Which request the one dialog shows, and when: a new one at once, unless one types or reads a dialog."""
+"""Choice of the request in the dialog: a new one at once, unless the operator types or reads a dialog."""
 
 from __future__ import annotations
 
