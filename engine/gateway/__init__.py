@@ -1,6 +1,6 @@
-"""Agents and consoles from elsewhere: the server, and the clients of programs.
+"""Server for external agents and remote consoles, and client libraries.
 
-Names are imported when they are first used: a hook's command waits for none of the others.
+Names are imported on first use, so that a hook's command loads only what it needs.
 """
 
 from importlib import import_module

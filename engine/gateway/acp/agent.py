@@ -1,7 +1,7 @@
-"""An agent of the Agent Client Protocol as a session of a hub: started, spoken to, listened to, ended.
+"""Driver of an Agent Client Protocol agent as a session of a hub: start, prompt, listen, end.
 
-Interlock is the protocol's client. It offers the agent neither files nor terminals: what the agent does
-it does by itself, and asks for. What the agent says is taken in order, one thing at a time.
+Interlock is the protocol's client. It offers the agent neither files nor terminals: the agent acts by
+itself and requests permission. Messages of the agent are handled one at a time, in order.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Terms(TypedDict):
 
 
 class AcpAgent:
-    """The driver of one session. `log` gets what the agent writes to its standard error."""
+    """Driver of one session. `log` gets what the agent writes to its standard error."""
 
     takes_edits = False
 
@@ -103,10 +103,10 @@ class AcpAgent:
         by: str | None = None,
         resume: str | None = None,
     ) -> str:
-        """Start the agent and a session of it under the nets of `registry`; the session's id.
+        """Start the agent and a session of it under the nets of `registry`; return the session's id.
 
-        With `resume` it goes on with a recorded one, by its id or a unique beginning of it; without a
-        `mode` in the mode it had. Raises `AcpError`, and what `Hub.open_outside`, or then
+        With `resume`, continue a recorded session, given by its id or a unique beginning of it; without a
+        `mode`, in its recorded mode. Raises `AcpError`, and what `Hub.open_outside`, or with `resume`
         `Hub.resume_outside`, raises; the agent is then ended.
         """
         earlier = None if resume is None else await self._recorded(resume)
@@ -158,7 +158,7 @@ class AcpAgent:
         return self._session
 
     async def _recorded(self, session_id: str) -> tuple[str, str]:
-        """A recorded session of such an agent: its id, and the id that the agent knows it by."""
+        """Find a recorded session of an ACP agent: its id, and the agent's own id for it."""
         found = await self._hub.recorded_outside(session_id)
         known = found.agent.source.get(SOURCE) if found is not None and found.agent.source else None
         if found is None or not isinstance(known, str):
@@ -168,7 +168,7 @@ class AcpAgent:
     # As a driver
 
     async def turn(self, said: Sequence[str]) -> str | None:
-        """One `session/prompt`; what came before its answer has been taken in when this returns."""
+        """Send one `session/prompt`; updates that came before its answer are processed on return."""
         self._gate.cancelled, self._in_turn = False, True
         prompt: Message = {
             "sessionId": self._acp_session,
@@ -192,11 +192,11 @@ class AcpAgent:
         return _EARLY_ENDS.get(stop)
 
     def interrupt(self) -> None:
-        """Send `session/cancel`; what is being asked is answered with `cancelled`."""
+        """Send `session/cancel`; open permission requests are answered with `cancelled`."""
         self._interrupt()
 
     def _interrupt(self) -> bool:
-        """Whether there was anything to end."""
+        """Cancel the current turn; false if there is none."""
         if not self._in_turn:
             return False
         if not self._gate.cancelled:
@@ -211,7 +211,7 @@ class AcpAgent:
         await self._gate.withdraw_all("the agent was interrupted")
 
     async def gone(self) -> str:
-        """How the process ended, once it has."""
+        """Wait for the process to end; return how it ended."""
         return await asyncio.shield(self._gone)
 
     async def close(self) -> None:
@@ -231,10 +231,10 @@ class AcpAgent:
                 await self._gate.withdraw_all("the agent ended")
         return why
 
-    # What it says
+    # Messages of the agent
 
     async def _hear(self, method: str, params: object, notification: bool) -> Message | None:
-        """Called for each message, in order up to the first wait."""
+        """Handle one message; called for each, in order up to the first wait."""
         if method == CLIENT_METHODS["session_update"]:
             if self._loading:
                 return None  # What it says again of an earlier time is in the record.
@@ -313,7 +313,7 @@ class AcpAgent:
                 pass
 
     async def _ask(self, request: RequestPermissionRequest, answer: asyncio.Future[Message]) -> None:
-        """Answer a request, at once or when the nets and the operator have decided."""
+        """Answer a permission request, at once or when the rules and the operator have decided."""
 
         async def decide(asked: PermissionRequest) -> None:
             answered(await self._guarded(self._gate.decide(asked)))
@@ -329,7 +329,7 @@ class AcpAgent:
             answered(begun)
 
     async def _guarded(self, work: Awaitable[T]) -> T | Message:
-        """What fails is no permission, whatever an agent makes of errors."""
+        """Await `work`; an error is answered with `cancelled`, never with a permission."""
         try:
             return await work
         except Exception as error:
@@ -337,7 +337,7 @@ class AcpAgent:
             return {"outcome": {"outcome": "cancelled"}}
 
     async def _flush(self) -> None:
-        """Record what it has said so far, before what it does next."""
+        """Record the agent's streamed text, before its next action is recorded."""
         await self._flush_thoughts()
         await self._flush_words()
 

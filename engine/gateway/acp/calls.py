@@ -1,4 +1,4 @@
-"""The tool calls an ACP agent tells of: what is known of each, and what the nets judge. No I/O."""
+"""Tool calls reported by an ACP agent: the state of each, and the calls put to the gate. No I/O."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ Stands: TypeAlias = Literal["told", "waiting", "allowed", "refused", "settled"]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a decision on a call is about: all that has to stay as it was for the decision to hold.
+    """Content of a call that a decision depends on: if any of it changes, the decision no longer holds.
 
     `title` is `None` where the raw input says what is done. `changes` are paths, old and new texts;
-    `carried` says that the raw input has the new texts, too.
+    `carried` says that the raw input contains the new texts, too.
     """
 
     tools: tuple[str, ...]
@@ -59,7 +59,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class AtGate:
-    """A call as the nets judge it: under an id that no other call has, as one of a tool."""
+    """A call as put to the gate: under an id that no other call has, as a call of one tool."""
 
     call_id: str
     tool: str
@@ -67,13 +67,14 @@ class AtGate:
 
 @dataclass(slots=True)
 class SeenCall:
-    """One tool call, everything the agent has said of it put together.
+    """State of one tool call, merged from all updates of the agent.
 
-    `kind` is the last that the protocol has, and `is_unclear` says that another was given since. `stands`
-    is where it is with the gate, under `at_gate`; `approved` is what was judged, as long as that may
-    hold, and `answered` says that the agent has asked about it. `begun` says that it was reported to run,
-    `response` is what the tool itself gave, where that is told, and `came_of_it` that anything of what it
-    came to was told, be it an empty output. Relative paths start from `workdir`.
+    `kind` is the last one that the protocol knows, and `is_unclear` says that an unknown one was given
+    since. `stands` is its state at the gate, under `at_gate`; `approved` is the content that was decided,
+    as long as the decision may hold, and `answered` says that the agent has requested permission. `begun`
+    says that the call was reported to run, `response` is the tool's own result, where reported, and
+    `came_of_it` says that any result was reported, even an empty output. Relative paths start from
+    `workdir`.
     """
 
     id: str
@@ -96,7 +97,7 @@ class SeenCall:
     gate_ids: list[str] = field(default_factory=list[str])
 
     def take(self, update: ToolCall | ToolCallUpdate) -> None:
-        """What an update says replaces what was known; what it leaves out stays."""
+        """Merge an update: its fields replace the known ones, absent fields are kept."""
         self.came_of_it = self.came_of_it or self._tells_result(update)
         if update.kind is not None:
             self.is_unclear = update.kind not in KINDS
@@ -119,10 +120,10 @@ class SeenCall:
             self.texts = tuple(text for text in texts if text is not None)
 
     def _tells_result(self, update: ToolCall | ToolCallUpdate) -> bool:
-        """Whether an update has more of the result than that there is one.
+        """Tell whether an update contains more of the result than the fact that there is one.
 
-        Content that comes before a call may run is about the question, a command's description for one,
-        and is no result when it is said again.
+        Content that comes before a call may run belongs to the permission request, for example a
+        command's description, and is no result when it is repeated.
         """
         if _gives_output(update):
             return True
@@ -134,8 +135,10 @@ class SeenCall:
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """What rules call it: a call of unknown kind has to pass as an unclear one (G-64) and as one of
-        the kind it had, or of none."""
+        """Tool names for the rules.
+
+        A call of unknown kind has to pass as an unclear one (G-64) and as one of its earlier kind, or of
+        `other`."""
         return (UNCLEAR, self.kind) if self.is_unclear else (self.kind,)
 
     @property
@@ -144,12 +147,12 @@ class SeenCall:
 
     @property
     def input(self) -> Input:
-        """The call's input for the nets and the people who decide."""
+        """The call's input for the rules and the operators."""
         return self._said.input
 
     @property
     def terms(self) -> Terms:
-        """What a decision on the call as it is known now is about."""
+        """Terms of a decision on the call in its current state."""
         raw, said = self.raw_input, self._said
         texts = frozenset(texts_in(raw))
         told = bool(command_of(raw, "")) if self.kind == "execute" else any(map(str.strip, texts))
@@ -163,11 +166,11 @@ class SeenCall:
         )
 
     def changed_by(self, update: ToolCall | ToolCallUpdate) -> str | None:
-        """What an update, which has been taken in, makes another than was approved; `None` if nothing.
+        """Field in which `update`, already merged, differs from the approved call; `None` if in none.
 
-        Diffs that come with the end, or with the tool's own output, are what came of the call where none
-        were approved or the raw input has them: Claude Code then tells each hunk by itself. What such a
-        result says of its title is no more than a label, unless that is the command.
+        Diffs that come with the end, or with the tool's own output, are results where none were approved
+        or the raw input contains them: Claude Code then reports each hunk by itself. The title in such a
+        result is only a label, unless it is the command.
         """
         then, now = self.approved, self.terms
         if then is None:
@@ -187,31 +190,31 @@ class SeenCall:
 
     @property
     def failed(self) -> bool:
-        """Whether the tool says that it did not do its work, though the call is reported as completed."""
+        """True if the tool reports a failure, although the agent reports the call as completed."""
         return failed(self.response) or _exited_badly(self.raw_output)
 
     @property
     def unproved(self) -> bool:
-        """Whether nothing shows that what is reported as completed did its work.
+        """True if nothing shows that a call reported as completed succeeded.
 
-        Some agents report each command so, also one that failed, without output and without exit code.
+        Some agents report every command so, also a failed one, without output and without exit code.
         """
         return self.kind == "execute" and not self.came_of_it
 
     @property
     def goes_on(self) -> bool:
-        """Whether what is reported as completed has only been started, and ends in the background."""
+        """True if a call reported as completed was only started, and ends in the background."""
         raw = self.raw_input
         return goes_on(self.response) or (isinstance(raw, dict) and raw.get("run_in_background") is True)
 
     @property
     def name(self) -> str:
-        """How it is called in a sentence."""
+        """Name of the call in sentences."""
         return f"{self.tools[0]} ‘{self.title[:200]}’" if self.title else self.tools[0]
 
     @property
     def output(self) -> str:
-        """What it came to, as far as the agent has told."""
+        """Result of the call, as far as the agent has reported it."""
         if isinstance(self.response, dict) and "stdout" in self.response:
             return shortened(output_text(self.response), MOST_OUTPUT)
         told = "\n".join(self.texts)
@@ -223,24 +226,24 @@ class SeenCall:
         return shortened(told, MOST_OUTPUT)
 
     def runs_again(self, status: ToolCallStatus | None) -> bool:
-        """Whether a status after its end says that it runs once more, or although it was not allowed.
+        """Tell whether a status after the call's end says that it runs again, or ran without permission.
 
-        Of the latter nothing more is said once that it was `begun` has been.
+        The latter is reported once: not again after `begun`.
         """
         if self.approved is not None:
             return status == "in_progress" and not self.goes_on
         return status in ("in_progress", "completed") and not self.begun
 
     def start_over(self) -> None:
-        """Become a call that nobody has asked about, with what was said of it."""
+        """Become a new call without a permission request, keeping its content."""
         self.stands, self.approved, self.answered, self.came_of_it = "told", None, False, False
 
     def forget(self) -> None:
-        """Keep of a call that has ended no more than what it takes to know it again."""
+        """Drop the content of an ended call, except what is needed to recognize it."""
         self.texts, self.changes, self.raw_output, self.response = (), (), None, None
 
     def put(self) -> tuple[AtGate, ...]:
-        """Put it to the gate once more, as each of its tools, under ids that no request has had."""
+        """Put the call to the gate again, as each of its tools, under ids that no request has had."""
         self.at_gate = tuple(AtGate(self._next_id(), tool) for tool in self.tools)
         return self.at_gate
 
@@ -251,7 +254,7 @@ class SeenCall:
 
 
 def mark_kind(update: ToolCall | ToolCallUpdate, said: object) -> None:
-    """Make a kind that the protocol does not have `unclear` (G-64), as which rules may name it.
+    """Replace a kind that the protocol does not have by `unclear` (G-64), which rules may name.
 
     `said` is the update as it came: the library drops such a kind, as if none had been given.
     """
@@ -264,25 +267,25 @@ def _gives_output(update: ToolCall | ToolCallUpdate) -> bool:
 
 
 def _lines(text: str | None) -> str:
-    """A text of a diff; what is created has none before, for some an empty one."""
+    """A text of a diff; a created file has no old text, in some agents an empty one."""
     return (text or "").replace("\r\n", "\n")
 
 
 def _response(meta: Mapping[str, object] | None) -> JsonValue:
-    """What Claude Code's tools gave, as its adapter passes it on beside the text for people."""
+    """Tool response of Claude Code, as its adapter passes it on in addition to the text for people."""
     own = None if meta is None else meta.get("claudeCode")
     return cast("Input", own).get("toolResponse") if isinstance(own, dict) else None
 
 
 def _text_of(part: _Content) -> str | None:
-    """The text that a part of a call's content is, if it is one."""
+    """Text of a part of a call's content; `None` for other parts."""
     if isinstance(part, ContentToolCallContent) and isinstance(part.content, TextContentBlock):
         return part.content.text
     return None
 
 
 def _says_something(part: _Content) -> bool:
-    """Whether there is anything to it. Terminals are the client's, and this one has none."""
+    """Tell whether a part has content. Terminals are the client's, and this client has none."""
     text = _text_of(part)
     return not isinstance(part, TerminalToolCallContent) if text is None else bool(text.strip())
 
@@ -296,10 +299,10 @@ def _exited_badly(raw_output: JsonValue) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PermissionOptions:
-    """What of a request's options the gate answers with; `None` where there is none.
+    """Options of a permission request that the gate answers with; `None` where the agent offers none.
 
-    Only options that hold once: with any other the agent would not ask about the next call. An id that
-    also stands for another answer says nothing.
+    Only options that hold once: with any other, the agent would not request permission for the next call.
+    An id that is also used for another kind of option is ignored.
     """
 
     allow: str | None

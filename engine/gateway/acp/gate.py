@@ -1,12 +1,13 @@
-"""The gate before an ACP agent's tool calls: what it asks is decided, what it does not ask is seen.
+"""Gate before an ACP agent's tool calls: decides permission requests and observes all other calls.
 
-The agent runs its tools itself. A call that it asks about runs when the nets and the operator let it; one
-that it does not ask about cannot be held back. Such a call is judged when it is reported: what the nets
-allow is recorded with its result, so that they know of it; anything else is said in the transcript, and
-the agent is interrupted.
+The agent runs its tools itself. A call for which it requests permission runs when the rules and the
+operator allow it; any other call cannot be held back. Such a call is judged when it is reported: if the
+rules allow it, it is recorded with its result, so that the nets move; otherwise a warning is put into the
+transcript, and the agent is interrupted.
 
-What an agent calls completed is a success, except for a command of which it tells neither output nor exit
-code: some say that of each one, whether it failed or not. Such a call has no result, and opens nothing.
+A call that the agent reports as completed is a success, except a command reported with neither output nor
+exit code: some agents report each command so, whether it failed or not. Such a call has no result, and
+enables nothing.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _REFUSALS = (CallRefused, UnknownSessionError, JournalError, ValueError)
 
 
 class HubCalls(Protocol):
-    """What of a hub is needed; see `Hub`."""
+    """Methods of a hub that the gate needs; see `Hub`."""
 
     async def session(self, session_id: str) -> SessionState: ...
 
@@ -62,7 +63,7 @@ class HubCalls(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PermissionRequest:
-    """A request that the nets are to decide, and the call as they are to judge it."""
+    """A permission request, and the call as put to the gate."""
 
     seen: SeenCall
     choice: PermissionOptions
@@ -71,7 +72,7 @@ class PermissionRequest:
 
 
 class AcpGate:
-    """See the module. `interrupt` ends the agent's turn, if one is under way.
+    """Decides the permission requests of one session. `interrupt` ends the agent's turn, if there is one.
 
     `since` is the event after which a recorded session goes on; relative paths start from `workdir`.
     """
@@ -98,10 +99,10 @@ class AcpGate:
         self.cancelled = False
         """Whether the turn was interrupted: then all that it asks is answered so."""
 
-    # What it asks
+    # Permission requests
 
     async def begin(self, request: RequestPermissionRequest) -> PermissionRequest | Message:
-        """Take a request in, where it stands among what is reported: then `decide` it, or its answer."""
+        """Register a request, in its order among the reports: return it for `decide`, or its answer."""
         seen, choice = self._take(request.tool_call), PermissionOptions.of(request.options)
         if self.cancelled:
             return _CANCELLED
@@ -120,7 +121,7 @@ class AcpGate:
         return PermissionRequest(seen, choice, seen.put(), seen.input)
 
     async def decide(self, asked: PermissionRequest) -> Message:
-        """The answer to a request, once there is one. Everything that fails refuses the call."""
+        """Answer a request once it is decided. Any failure refuses the call."""
         if asked.seen.stands != "waiting":
             return _refused(asked.choice, "the agent went on without waiting for the answer")
         seen, answers = asked.seen, await self._ask_each(asked)
@@ -138,7 +139,7 @@ class AcpGate:
         return _CANCELLED if self.cancelled else _refused(asked.choice, why)
 
     async def _ask_each(self, asked: PermissionRequest) -> list[CallAnswer | str]:
-        """The hub's answers up to the first that is no permission."""
+        """The hub's answers up to the first that does not allow the call."""
         answers: list[CallAnswer | str] = []
         for each in asked.calls:
             if asked.seen.stands != "waiting" or self.cancelled:
@@ -151,13 +152,13 @@ class AcpGate:
     async def _close(
         self, calls: Sequence[AtGate], answers: Sequence[CallAnswer | str], why: str
     ) -> None:
-        """Record that what was allowed was not done after all."""
+        """Record that allowed calls were not run."""
         for each, answer in zip(calls, answers, strict=False):
             if isinstance(answer, CallAnswer) and answer.outcome == "allow" and not answer.repeated:
                 await self._hub.result(self._session, each.call_id, output=why, is_error=True)
 
     async def _ask(self, call_id: str, tool: str, given: Input) -> CallAnswer | str:
-        """The hub's answer, or why there is none. `withdraw_all` takes it back."""
+        """The hub's answer, or the reason why there is none. `withdraw_all` takes the call back."""
         if not _is_json(given):
             return "its input holds a number that JSON does not have"
         call = self._hub.call(self._session, call_id, tool, given)
@@ -170,7 +171,7 @@ class AcpGate:
             self._waiting.pop(call_id, None)
 
     async def withdraw_all(self, reason: str) -> None:
-        """Nobody waits for an answer any more."""
+        """Withdraw every open request: no answer is awaited any more."""
         for call_id in list(self._waiting):
             await self._withdraw(call_id, reason)
 
@@ -185,7 +186,7 @@ class AcpGate:
         except _REFUSALS:
             return  # it is not in the queue, or its request stays there and decides nothing
 
-    # What it reports
+    # Reports
 
     async def report(self, update: ToolCallStart | ToolCallProgress) -> None:
         """Follow a call that runs or has ended."""
@@ -215,7 +216,7 @@ class AcpGate:
             await self._settle(seen, failed=status == "failed")
 
     async def _compare(self, seen: SeenCall, update: ToolCallStart | ToolCallProgress) -> None:
-        """Refuse a call of which the agent now says something else than what was, or may be, approved."""
+        """Refuse a call whose reported content differs from what was, or may be, approved."""
         what = seen.changed_by(update)
         if what is None or seen.stands not in ("waiting", "allowed", "settled"):
             return
@@ -233,7 +234,7 @@ class AcpGate:
         await self._object(seen, f"{what}: {_shown(seen.input)}")
 
     async def _judge(self, seen: SeenCall, status: ToolCallStatus) -> None:
-        """Have the nets judge a call that runs, or ran, and was not asked about."""
+        """Judge a call that runs, or ran, without a permission request."""
         given, seen.approved = seen.input, seen.terms
         state = await self._hub.session(self._session)
         try:
@@ -260,13 +261,13 @@ class AcpGate:
         )
 
     async def _explained(self, seen: SeenCall, given: Input) -> Judged:
-        """The strictest outcome of all that it is judged as."""
+        """The strictest outcome of all tools that the call is judged as."""
         views = [await self._hub.explain_input(self._session, tool, given) for tool in seen.tools]
         outcomes = {view.outcome for view in views}
         return "block" if "block" in outcomes else "ask" if "ask" in outcomes else "allow"
 
     async def _record(self, seen: SeenCall, given: Input) -> bool:
-        """Put a call that runs to the nets, which have just allowed it; whether they still do."""
+        """Put a running call to the rules, which have just allowed it; tell whether they still do."""
         answers: list[CallAnswer | str] = []
         for each in seen.put():
             asking = asyncio.create_task(self._ask(each.call_id, each.tool, given))
@@ -281,7 +282,7 @@ class AcpGate:
         return True
 
     async def _too_early(self, seen: SeenCall, status: ToolCallStatus) -> None:
-        """A call moves on that waits for its answer."""
+        """Handle a call that is reported to go on before its request is answered."""
         if status == "in_progress":
             return  # some say so when they begin to ask
         await self._withdraw_seen(seen, f"the agent reported it as {status}")
@@ -292,7 +293,7 @@ class AcpGate:
             await self._object(seen, "ran before it was decided")
 
     async def _settle(self, seen: SeenCall, *, failed: bool) -> None:
-        # The end of what goes on in the background is not told: the turn's end closes it, as unknown.
+        # Ends in the background are not reported: the turn's end closes such a call, as unknown.
         if seen.stands == "allowed" and (failed or not seen.goes_on):
             failed = failed or seen.failed
             if failed or not seen.unproved:
@@ -305,7 +306,7 @@ class AcpGate:
         seen.forget()
 
     async def _record_result(self, seen: SeenCall, output: str, *, is_error: bool) -> None:
-        """Record what a call came to. Of an unclear one's kind no success is known: it opens nothing."""
+        """Record the result of a call. An unclear call has no known success: it enables nothing."""
         for each in seen.at_gate if is_error else seen.at_gate[:1]:
             try:
                 await self._hub.result(self._session, each.call_id, output=output, is_error=is_error)
@@ -313,7 +314,7 @@ class AcpGate:
                 await self._hub.warn(self._session, f"the result of {seen.name} is lost: {error}")
 
     async def _leave_open(self, seen: SeenCall) -> None:
-        """Leave a call without result; said of the first one, and of each that a rule waits for."""
+        """Leave a call without result; warn about the first one, and about each that a rule waits for."""
         state = await self._hub.session(self._session)
         own = {each.call_id for each in seen.at_gate}
         if self._told_unproved and {each.call_id for each in state.pending}.isdisjoint(own):
@@ -326,13 +327,13 @@ class AcpGate:
         )
 
     async def _object(self, seen: SeenCall, what: str) -> None:
-        """Say what cannot be held back, where people read it."""
+        """Warn in the transcript about a call that cannot be held back."""
         stopped = self._unasked == "cancel" and self._interrupt()
         end = ". The agent was interrupted" if stopped else ""
         await self._hub.warn(self._session, f"{seen.name} {what}{end}")
 
     def _new(self, call_id: str, gate_ids: list[str] | None = None) -> SeenCall:
-        """A call of an agent that goes on may have an id that the record has for another one."""
+        """Register a call; in a resumed session the record may have its id for another call."""
         at_gate = f"{call_id}~{self._since}" if self._since else call_id
         return SeenCall(at_gate, self._workdir, gate_ids=[] if gate_ids is None else gate_ids)
 
@@ -354,7 +355,7 @@ def _given(option: str | None) -> Message:
 
 
 def _allows(answer: CallAnswer | str) -> tuple[bool, str]:
-    """Whether the call may run as the agent has asked about it, and why not."""
+    """Tell whether the call may run with exactly the input the agent gave; if not, also why."""
     if isinstance(answer, str):
         return False, answer
     if answer.outcome == "block":
@@ -367,7 +368,7 @@ def _allows(answer: CallAnswer | str) -> tuple[bool, str]:
 
 
 def _refused(choice: PermissionOptions, reason: str) -> Message:
-    """A refusal; `reason` is where an agent may look for it, as the protocol has no other place."""
+    """A refusal; `reason` goes where an agent may look for it, since the protocol has no field for it."""
     if choice.reject is None:
         return {**_CANCELLED, "_meta": {"interlock": {"reason": reason}}}
     outcome: Message = {"outcome": "selected", "optionId": choice.reject}
@@ -375,7 +376,7 @@ def _refused(choice: PermissionOptions, reason: str) -> Message:
 
 
 def _is_json(given: Input) -> bool:
-    """Whether others read the same in it: NaN, which some write, is not even equal to itself."""
+    """Tell whether the input is strict JSON: NaN, which some agents write, does not equal itself."""
     try:
         json.dumps(given, allow_nan=False)
     except ValueError:

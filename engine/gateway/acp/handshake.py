@@ -1,7 +1,7 @@
-"""How an ACP agent and Interlock meet: one version, a login where one is wanted, a session.
+"""Handshake with an ACP agent: agree on a version, log in where required, open a session.
 
-A session that was recorded goes on in the agent as well where it offers that: `session/resume`, else
-`session/load`, which tells once more all that was said.
+A recorded session is continued in the agent as well where it supports that: `session/resume`, else
+`session/load`, which repeats the whole conversation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pydantic import ValidationError
 from ...agents import AgentError
 from .process import AgentProcess, Message
 
-# What to do for an ACP agent that wants to be logged in first, from what it offers for that.
+# Login instructions for an ACP agent that requires a login, from the ways it offers.
 
 
 Method: TypeAlias = EnvVarAuthMethod | TerminalAuthMethod | AuthMethodAgent
@@ -39,7 +39,7 @@ LONGEST = 300
 
 
 def how_to_log_in(methods: Sequence[Method], command: Sequence[str]) -> str:
-    """A sentence for each way; without any, that the agent's own program knows one."""
+    """A sentence for each way to log in; without any, a reference to the agent's own program."""
     wanted = "The agent wants to be logged in first"
     if not methods:
         return f"{wanted}. Start its own program and log in there, then start this again"
@@ -70,12 +70,12 @@ AUTH_REQUIRED: Final = -32000
 
 
 class AcpError(AgentError):
-    """An agent that could not be started; the message says what it said."""
+    """An agent could not be started; the message contains what it said."""
 
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """An agent's name, and the session as it calls it."""
+    """An agent's name, and its own id of the session."""
 
     name: str
     session: str
@@ -88,7 +88,7 @@ async def shake_hands(
     directory: Path,
     earlier: str | None = None,
 ) -> Met:
-    """Agree on the protocol and begin a session, or go on with the `earlier` one. Raises `AcpError`."""
+    """Agree on the protocol and begin a session, or continue the `earlier` one. Raises `AcpError`."""
     hands = _Hands(connection, command, directory, earlier)
     try:
         async with asyncio.timeout(STARTING):
@@ -120,7 +120,7 @@ class _Hands:
         self._met: InitializeResponse | None = None
 
     async def shake(self) -> Met:
-        """Raises `AcpError`, and what the connection raises."""
+        """Perform the handshake. Raises `AcpError`, and what the connection raises."""
         about: Message = {"name": "interlock", "title": "Interlock", "version": version("interlock")}
         files: Message = {"readTextFile": False, "writeTextFile": False}
         hello: Message = {
@@ -155,7 +155,7 @@ class _Hands:
         return self._earlier
 
     async def _logs_in(self, met: InitializeResponse) -> bool:
-        """Whether the agent could be told to log in by itself: by the one way it has, without input."""
+        """Make the agent log in by itself; false unless it has exactly one way that needs no input."""
         match met.auth_methods:
             case [AuthMethodAgent(id=method)]:
                 await self._connection.send_request(AGENT_METHODS["authenticate"], {"methodId": method})
@@ -164,7 +164,7 @@ class _Hands:
                 return False
 
     def refusal(self, error: RequestError) -> str:
-        """What is to be done about what the agent refused."""
+        """Explain an error of the agent, with its remedy."""
         if error.code == AUTH_REQUIRED:
             return how_to_log_in(
                 (self._met.auth_methods if self._met is not None else None) or (), self._command
@@ -173,7 +173,7 @@ class _Hands:
 
 
 def _going_on(met: InitializeResponse) -> str:
-    """The method by which the agent goes on with a session. Raises `AcpError` where it has none."""
+    """The method by which the agent continues a session. Raises `AcpError` where it has none."""
     able = met.agent_capabilities
     if able is not None and able.session_capabilities is not None and able.session_capabilities.resume:
         return AGENT_METHODS["session_resume"]

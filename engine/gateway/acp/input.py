@@ -1,7 +1,7 @@
-"""The input of an ACP agent's call for the nets, put together of all that the agent says of it. No I/O.
+"""Input of an ACP agent's call for the rules, merged from all that the agent says of it. No I/O.
 
-An agent says in several places what a call does: in its tool's raw input, in the call's title, locations
-and diffs. Nothing of it is believed more than the rest: where they differ, rules get all of it.
+An agent says in several fields what a call does: in its tool's raw input, in the call's title, locations
+and diffs. No field is trusted more than the others: where they differ, rules get all of them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PATHS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What an agent says of a call; `locations` are paths, and relative ones start from `workdir`."""
+    """Description of a call by an agent; `locations` are paths, relative ones start from `workdir`."""
 
     kind: str
     title: str
@@ -46,13 +46,13 @@ class Said:
 
     @property
     def input(self) -> Input:
-        """The raw input as the agent has it, and what this leaves out: the title, the paths, the changes.
+        """The agent's raw input, and what it leaves out: the title, the paths, the changes.
 
-        What is executed is always a `command`, since rules see no command elsewhere: a text where it can
-        be told, with the words of a list quoted and kept as `argv`. Otherwise it is an object of all that
-        is said, so that the call is unclear to maps (G-64). Likewise `path` is an object where the raw
-        input has other paths than the locations and changes: conditions on it cannot be told then, and
-        their rules apply.
+        An executed command is always in `command`, since rules see no command elsewhere: a text where it
+        is known, with the words of a list quoted and kept as `argv`. Otherwise it is an object of all
+        that is said, so that the call is unclear to maps (G-64). Likewise `path` is an object where the
+        raw input has other paths than the locations and changes: conditions on it cannot be evaluated
+        then, and their rules apply.
         """
         raw = self.raw
         found: Input = dict(raw) if isinstance(raw, dict) else {} if raw is None else {"input": raw}
@@ -71,7 +71,7 @@ class Said:
 
     @property
     def paths(self) -> frozenset[str]:
-        """All that it names, in one form where they are the same."""
+        """All paths that the call names, normalized."""
         return self._placed([*_path_fields(self.raw).values(), *self._shown_paths])
 
     @property
@@ -105,16 +105,16 @@ class Said:
             _add(found, "paths", list(paths))
 
     def _placed(self, paths: Sequence[JsonValue]) -> frozenset[str]:
-        """The texts in values that name files, absolute where possible; `..` stays, as links may be."""
+        """Texts in values that name files, absolute where possible; `..` is kept, as links may exist."""
         texts = (text for each in paths for text in texts_in(each) if text)
         return frozenset(str(PurePosixPath(self.workdir, text)) for text in texts)
 
 
 def command_of(raw: JsonValue, title: str) -> str | None:
-    """The command that is executed by a raw input, without one the title; `None` where it cannot be told.
+    """The command that a raw input executes, without raw input the title; `None` if it is not known.
 
-    A text or a list of texts is the command. So is an object's field of which that is known, where no
-    other field may hold a part of it.
+    A text or a list of texts is the command. So is a field of an object known to hold it, where no other
+    field may hold a part of it.
     """
     match raw:
         case _ if not raw or _is_blank(raw):
@@ -150,7 +150,7 @@ def _command_in(raw: Input) -> str | None:
 
 
 def _line(command: JsonValue) -> str | None:
-    """A text, or a program and its words, as a shell's line; what may be parts of one already is none."""
+    """A text, or a program and its words, as a shell line; `None` for words that may be parts of one."""
     if isinstance(command, str):
         return command
     if not isinstance(command, list):
@@ -163,7 +163,7 @@ def _line(command: JsonValue) -> str | None:
 
 
 def _parsed(raw: JsonValue) -> JsonValue:
-    """A text that is a list or object in JSON as that, anything else itself."""
+    """Parse a text that is a list or object in JSON; return anything else unchanged."""
     if not isinstance(raw, str):
         return raw
     try:
@@ -185,7 +185,7 @@ def _plain(name: str) -> str:
 
 
 def texts_in(value: JsonValue) -> Iterator[str]:
-    """Every text in a value, however deep."""
+    """Every text in a value, at any depth."""
     waiting: list[JsonValue] = [value]
     while waiting:
         match waiting.pop():
@@ -204,7 +204,7 @@ def _is_blank(value: JsonValue) -> bool:
 
 
 def _add(found: Input, name: str, value: JsonValue) -> None:
-    """Add what a raw input leaves out; what it has under the same name hides nothing."""
+    """Add what a raw input leaves out; a field of the same name in the raw input hides nothing."""
     while name in found and found[name] != value:
         name = f"shown_{name}"
     found[name] = value

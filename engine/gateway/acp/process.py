@@ -1,4 +1,4 @@
-"""An ACP agent as a child process: its messages a line each, what it complains of kept aside."""
+"""An ACP agent as a child process: one message per line, standard error kept aside."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ Message: TypeAlias = dict[str, JsonValue]
 
 
 class AgentProcess:
-    """The process, below a supervisor; what `acp.connection.Connection` calls a transport.
+    """Agent process below a supervisor; a transport for `acp.connection.Connection`.
 
-    All that it has started ends with it, see `supervisor`. What lives on all the same may hold its pipes,
-    which are closed after `GRACE`.
+    All processes that it has started end with it, see `supervisor`. Survivors may hold its pipes, which
+    are closed after `GRACE`.
 
-    `log` gets its standard error and the lines that are no messages; `odd` hears of the latter.
+    `log` gets its standard error and the lines that are no messages; `odd` is called with the latter.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class AgentProcess:
     ) -> AgentProcess:
         """Start `command` in `directory`. Raises `OSError`.
 
-        It does not get the secret with which other agents put their calls to a gate.
+        It does not get the token with which other agents put their calls to a gate.
         """
         if not _is_program(command[0], directory, environ):
             raise FileNotFoundError("there is no such program")
@@ -97,13 +97,13 @@ class AgentProcess:
     # A transport
 
     async def send(self, message: Message) -> None:
-        """Write a message. To an agent that has ended nothing is written: `receive` ends then, too."""
+        """Write a message. Does nothing if the agent has ended: `receive` ends then, too."""
         with suppress(OSError, RuntimeError):
             self._stdin.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
             await self._stdin.drain()
 
     async def receive(self) -> Message | None:
-        """The next message; `None` at the end. Lines that are none are passed over."""
+        """The next message; `None` at the end. Lines that are no messages are skipped."""
         while True:
             try:
                 line = await self._stdout.readline()
@@ -122,12 +122,12 @@ class AgentProcess:
             self._odd(line[:200].decode("utf-8", "replace").strip())
 
     async def close(self) -> None:
-        """The connection is over; `end` ends the process."""
+        """Does nothing: the connection is over; `end` ends the process."""
 
-    # Its end
+    # End
 
     async def ended(self) -> str:
-        """Returns when it has ended, or will not be heard of any more, and how."""
+        """Wait until it has ended, or can send nothing more; return how it ended."""
         exited = asyncio.create_task(self._exit())
         silent = asyncio.create_task(self._end_of_output.wait())
         try:
@@ -142,14 +142,14 @@ class AgentProcess:
 
     @property
     def last_words(self) -> str:
-        """How it ended and what it complained of last."""
+        """Exit status and the end of its standard error."""
         code, said = self._process.returncode, self._last.decode("utf-8", "replace").strip()
         how = "" if code is None else f" (exit code {code})" if code >= 0 else f" (signal {-code})"
         why = f": {self._fault}" if self._fault else ""
         return f"the agent ended{how}{why}" + (f". It said last:\n{said}" if said else "")
 
     async def end(self) -> None:
-        """End it and whatever it has started: by closing its input, then by signals."""
+        """End it and all processes it has started: by closing its input, then by signals."""
         with suppress(OSError, RuntimeError):
             self._stdin.close()
         if not await self._ends():
@@ -166,12 +166,12 @@ class AgentProcess:
         self._pipes.close()
 
     def kill(self) -> None:
-        """End it and whatever it has started at once, without waiting."""
+        """End it and all processes it has started at once, without waiting."""
         if self._process.returncode is None or not IS_POSSIBLE:
             end_all(self._process.pid)
 
     async def _ends(self) -> bool:
-        """Whether it ends within the grace."""
+        """Wait up to the grace period; tell whether it has ended."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._exit(), GRACE)
         return self._process.returncode is not None
@@ -183,7 +183,7 @@ class AgentProcess:
                 self.kill()
             await asyncio.sleep(PULSE)
 
-    # What it complains of
+    # Standard error
 
     async def _listen(self, stderr: asyncio.StreamReader) -> None:
         while piece := await stderr.read(65_536):
@@ -198,7 +198,7 @@ class AgentProcess:
 
 
 def _is_program(name: str, directory: Path, environ: Mapping[str, str]) -> bool:
-    """Whether there is a program to start: a supervisor could say so only as the agent's last words."""
+    """Tell whether the program exists: a supervisor could report that only as the agent's last words."""
     where = str(directory / name) if os.sep in name else name
     return shutil.which(where, path=environ.get("PATH", os.defpath)) is not None
 

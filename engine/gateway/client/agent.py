@@ -1,4 +1,4 @@
-"""For agents' programs: a server's gate around their tools, in a few lines.
+"""Client library for agents' programs: gates their tools at a server, in a few lines.
 
     async with AgentClient() as interlock, interlock.session("release-bot") as gate:
         deploy = gate(deploy)
@@ -74,7 +74,7 @@ class Blocked(Exception):  # noqa: N818 - what happened to the call, not a fault
 
 
 class SessionTerms(TypedDict, total=False):
-    """What a session is opened with: `labels` are tools' names for people, the rest see `OpenSession`."""
+    """Options of a new session: `labels` are tools' names for people; for the rest see `OpenSession`."""
 
     session: str | None
     rules: Sequence[str]
@@ -89,12 +89,12 @@ class SessionTerms(TypedDict, total=False):
 
 
 class AgentClient:
-    """A connection for agents. `url` is INTERLOCK_URL by default, else where a server listens by itself;
-    `token` is INTERLOCK_TOKEN, else what `interlock serve` left in this user's files.
+    """A connection for agents.
 
-    A `wss://` server's certificate is checked against `ca`, else INTERLOCK_CA, else what this system
-    trusts. `patience` is for how many seconds a lost server is looked for. Raises `ValueError` for a URL
-    that is none, and `TokenError` when there is no token.
+    `url` is INTERLOCK_URL by default, else the server's default address; `token` is INTERLOCK_TOKEN, else
+    the one that `interlock serve` wrote to this user's files. A `wss://` server's certificate is checked
+    against `ca`, else INTERLOCK_CA, else the system's trust store. `patience` is the time in seconds to
+    retry a lost server. Raises `ValueError` for an invalid URL, and `TokenError` when there is no token.
     """
 
     def __init__(
@@ -130,14 +130,14 @@ class AgentClient:
         await self.close()
 
     async def close(self) -> None:
-        """End the connection; sessions stay open on the server, for whoever comes back to them."""
+        """End the connection; sessions stay open on the server, and can be resumed."""
         await self.link.close()
 
     @asynccontextmanager
     async def session(
         self, agent: str, **terms: Unpack[SessionTerms]
     ) -> AsyncGenerator[AgentSession, None]:
-        """A session while the block lasts; it is closed at the end. See `SessionTerms` for the rest."""
+        """A session for the duration of the block, closed at its end. See `SessionTerms` for options."""
         opened = await self.open(agent, **terms)
         try:
             yield opened
@@ -185,15 +185,15 @@ class AgentClient:
 
     @property
     def largest(self) -> int:
-        """The bytes of text that fit in one message."""
+        """Size limit, in bytes, of a text in one message."""
         return (self.link.welcome.frame if self.link.welcome else 1 << 20) - OVERHEAD
 
     def forget(self, session_id: str) -> None:
-        """A session is closed: it is not looked for after a loss."""
+        """Forget a closed session: it is not resumed after a connection loss."""
         self._sessions.pop(session_id, None)
 
     async def _come_back(self) -> None:
-        """After a loss, or a server's restart: find the sessions again before anything else is asked."""
+        """Resume the sessions after a connection loss or a server's restart, before any other request."""
         for session in list(self._sessions.values()):
             try:
                 await self.link.ask(RESUME, ResumeSession(session=session.id, rules=session.rules))
@@ -230,11 +230,11 @@ class AgentSession:
         call_id: str | None = None,
         wait: float | None = None,
     ) -> CallAnswer:
-        """Ask whether a tool may be called; waits for a person where the rules want one.
+        """Ask whether a tool may be called; waits for an operator where the rules need an approval.
 
-        A lost connection is opened again, and the same question asked under the same id.
-        With `wait` the answer is `waiting` after that many seconds at the latest; whoever stops waiting
-        otherwise, by being cancelled, takes the call back. Raises `GatewayError`.
+        A lost connection is opened again, and the same request sent under the same id. With `wait` the
+        answer is `waiting` after that many seconds at the latest; cancelling this coroutine withdraws the
+        call. Raises `GatewayError`.
         """
         asked = CallTool(
             session=self.id, call=call_id or uuid4().hex, tool=tool, input=dict(input), wait=wait
@@ -259,16 +259,16 @@ class AgentSession:
             raise
 
     async def withdraw(self, call_id: str, reason: str = "") -> None:
-        """Take back a call that waits."""
+        """Withdraw a pending call."""
         asked = WithdrawCall(session=self.id, call=call_id, reason=reason)
         await self._client.link.request(WITHDRAW, asked, may_repeat=True)
 
     async def result(
         self, call_id: str, output: str, *, is_error: bool = False, seconds: float | None = None
     ) -> None:
-        """Tell how an allowed call ended. Raises `GatewayError`.
+        """Report the result of an allowed call. Raises `GatewayError`.
 
-        Of an output that is larger than the server takes it gets the beginning, which says so.
+        An output larger than the server's limit is shortened to its beginning, with a note.
         """
         asked = ToolResult(
             session=self.id,
@@ -280,15 +280,15 @@ class AgentSession:
         await self._client.link.request(RESULT, asked, may_repeat=True, patience=self._client.patience)
 
     async def said(self, role: Literal["user", "assistant"], text: str) -> None:
-        """Record what was said, for the people who decide."""
+        """Record a message of the conversation, for the operators."""
         await self._client.link.request(SAID, Say(session=self.id, role=role, text=text))
 
     async def prompt(self) -> str:
-        """What the rules let the model do now, as text for its system prompt."""
+        """Describe what the rules allow the model now, as text for its system prompt."""
         return (await self._client.link.request(PROMPT, OfSession(session=self.id))).text
 
     async def explain(self, tool: str, input: Mapping[str, JsonValue]) -> ExplanationView:  # noqa: A002
-        """What would happen to a call, without making it."""
+        """Explain the decision on a call without making it."""
         asked = ExplainCall(session=self.id, tool=tool, input=dict(input))
         return await self._client.link.request(EXPLAIN, asked, may_repeat=True)
 
@@ -304,10 +304,10 @@ class AgentSession:
     def gate(
         self, function: Callable[P, R | Awaitable[R]], *, name: str | None = None
     ) -> Callable[P, Awaitable[R]]:
-        """`function` behind the gate: it runs with the input that was approved, or raises `Blocked`.
+        """Gate `function`: it runs with the approved input, or raises `Blocked`.
 
-        Its arguments by name are the call's input; they have to be JSON. One that is not async runs in a
-        thread.
+        Its arguments by name are the call's input; they have to be JSON. A function that is not async
+        runs in a thread.
         """
         tool = name or function.__name__
         signature = inspect.signature(function)
@@ -334,10 +334,10 @@ class AgentSession:
     __call__ = gate
 
     async def run(self, call: object, tools: Mapping[str, Callable[..., object]]) -> dict[str, JsonValue]:
-        """One tool call of an OpenAI or litellm answer, gated and run: the message that answers it.
+        """Gate and run one tool call of an OpenAI or litellm answer; return the message that answers it.
 
-        `call` is an entry of `message.tool_calls`, as object or as dict. What is blocked, unknown or
-        fails is told to the model in the message.
+        `call` is an entry of `message.tool_calls`, as object or as dict. A blocked, unknown or failed
+        call is reported to the model in the message.
         """
         call_id, name, arguments = tool_call(call)
 
@@ -354,7 +354,7 @@ class AgentSession:
         function = tools.get(name)
         if function is None:
             return reply(f"There is no tool '{name}'; there are: {', '.join(sorted(tools))}")
-        # Some models number their calls anew in every answer; a repeated id would be a repeated question.
+        # Some models number their calls from 1 in every answer; a repeated id would be a repeated call.
         asked = call_id if call_id not in self._ran else f"{call_id[:150]}.{uuid4().hex[:8]}"
         self._ran.add(asked)
         answer = await self.call(name, given, call_id=asked)
@@ -369,7 +369,7 @@ class AgentSession:
     async def _run(
         self, call_id: str, function: Callable[..., R | Awaitable[R]], given: Mapping[str, object]
     ) -> R:
-        """Run what was allowed, and tell how it ended before anybody sees what it gave."""
+        """Run an allowed call, and report its result before the caller gets it."""
         began = time.monotonic()
         try:
             result = await called(function, given)

@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 async def called(function: Callable[..., R | Awaitable[R]], given: Mapping[str, object]) -> R:
-    """Call a function; one that is not async beside the loop, which others need."""
+    """Call a function; one that is not async runs in a thread, to keep the loop free."""
     found: object
     if inspect.iscoroutinefunction(function):
         found = function(**given)
@@ -39,7 +39,7 @@ def named(signature: inspect.Signature, bound: inspect.BoundArguments) -> dict[s
 
 
 def as_input(signature: inspect.Signature, bound: inspect.BoundArguments) -> dict[str, JsonValue]:
-    """The same as JSON. Raises `TypeError` for what is none: nobody could see what they approve."""
+    """The arguments of a call as JSON. Raises `TypeError` for others: no operator could see them."""
     found: dict[str, JsonValue] = {}
     for name, value in named(signature, bound).items():
         try:
@@ -52,7 +52,7 @@ def as_input(signature: inspect.Signature, bound: inspect.BoundArguments) -> dic
 
 
 def tool_call(call: object) -> tuple[str, str, str]:
-    """Id, name and arguments of a tool call, however it is held."""
+    """Id, name and arguments of a tool call, given as object or as dict."""
 
     def part(of: object, name: str) -> object:
         if isinstance(of, Mapping):
@@ -74,7 +74,7 @@ def text(result: object) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """As much of a text as has at most this many bytes as JSON."""
+    """The longest beginning of a text that has at most `most` bytes as JSON."""
     # Halves of characters, which some tools print, are no text that can be sent.
     text = text.encode("utf-8", "replace").decode()
     size = len(orjson.dumps(text))

@@ -1,4 +1,4 @@
-"""A client's connection: requests and their answers, and coming back after a loss."""
+"""A client's connection: requests and answers, and reconnecting after a loss."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _socket_log = socket_log(__name__)
 
 
 class GatewayError(Exception):
-    """Something with the server; nothing may run because of it."""
+    """An error of the connection or the server; nothing may run because of it."""
 
 
 class UnreachableError(GatewayError):
@@ -52,7 +52,7 @@ class UnreachableError(GatewayError):
 
 
 class NotAdmittedError(GatewayError):
-    """The server lets this client not in: another token or version is needed."""
+    """The server does not admit this client: another token or version is needed."""
 
 
 class RequestFailedError(GatewayError):
@@ -66,14 +66,14 @@ class RequestFailedError(GatewayError):
 
 
 class Link:
-    """One client's way to a server at `url`; see `address.server_url` for its forms.
+    """One client's connection to a server at `url`; see `address.server_url` for its forms.
 
-    `told` gets what the server says by itself. A lost connection is opened again by the next request;
-    `came_back` then does what has to come before others, with `ask`. A request that was on its way when
-    the connection was lost raises `UnreachableError`, or is asked again where that `may_repeat`.
-    A token that may be rotated meanwhile is read again by `fresh` for every connection.
+    `told` is called with the server's notices. A lost connection is opened again by the next request;
+    `came_back` then sends what has to precede others, with `ask`. A request that was in progress when the
+    connection was lost raises `UnreachableError`, or is sent again where it `may_repeat`. A token that
+    may be rotated meanwhile is read again by `fresh` for every connection.
 
-    Raises `TokenError` for a token that is none.
+    Raises `TokenError` for an invalid token.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Link:
         self._closed = False
 
     async def open(self, patience: float = 0.0) -> Welcome:
-        """Connect, trying again for `patience` seconds. Raises as `request`."""
+        """Connect, retrying for `patience` seconds. Raises as `request`."""
         async with self._connecting:
             if self._socket is None:
                 await self._connect_patiently(patience)
@@ -119,7 +119,7 @@ class Link:
         return self.welcome
 
     async def close(self) -> None:
-        """End the connection; what was asked and not answered raises `UnreachableError`."""
+        """End the connection; unanswered requests raise `UnreachableError`."""
         self._closed = True
         if self._socket is not None:
             await self._drop(self._socket)
@@ -134,7 +134,10 @@ class Link:
         may_repeat: bool = False,
         patience: float = 0.0,
     ) -> ResultT:
-        """Ask; the answer. Raises `RequestFailedError`, `UnreachableError` and `NotAdmittedError`."""
+        """Send a request; return the answer.
+
+        Raises `RequestFailedError`, `UnreachableError` and `NotAdmittedError`.
+        """
         pause = 0.0
         while True:
             await self.open(patience)
@@ -148,7 +151,7 @@ class Link:
             pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, pause * 2))
 
     async def ask(self, method: Method[ParamsT, ResultT], params: ParamsT) -> ResultT:
-        """Ask on the connection there is. Raises `RequestFailedError` and `UnreachableError`."""
+        """Send a request on the open connection. Raises `RequestFailedError` and `UnreachableError`."""
         response = await self._exchange(method.name, params)
         try:
             return method.result.model_validate(response.result)
@@ -196,7 +199,7 @@ class Link:
                 if self._closed or loop.time() + pause > until:
                     raise
             except NotAdmittedError:
-                # Who was in before may be again: somebody else listens there while the server is away.
+                # A client admitted before may be admitted again: another program listens there meanwhile.
                 pause = LONGEST_PAUSE
                 if self.welcome is None or self._closed or loop.time() + pause > until:
                     raise
@@ -234,7 +237,7 @@ class Link:
             raise
 
     async def _ask_for_proof(self) -> None:
-        """Have who listens show that it knows the token, before that is sent in clear.
+        """Have the listening server prove that it knows the token, before that is sent in clear.
 
         Raises `OSError`, `UnreachableError` and `NotAdmittedError`.
         """
@@ -309,7 +312,7 @@ class Link:
             socket.transport.abort()
 
     async def _read(self, socket: ClientConnection, waiting: dict[int, asyncio.Future[Response]]) -> None:
-        """Hand out what comes until the connection ends."""
+        """Dispatch incoming frames until the connection ends."""
         try:
             async for frame in socket:
                 self._take(read_incoming(frame), waiting)
@@ -341,7 +344,10 @@ class Link:
 
 
 def _check_owner(path: Path) -> None:
-    """A socket of another user would be given the token. Raises `OSError` and `NotAdmittedError`."""
+    """Check that a socket is this user's: another user would be given the token.
+
+    Raises `OSError` and `NotAdmittedError`.
+    """
     owner = path.stat().st_uid
     if owner not in (os.geteuid(), 0):
         raise NotAdmittedError(

@@ -1,7 +1,7 @@
-"""A hub behind a connection, as a console asks it: the same questions, the same answers.
+"""Remote hub of a console: the methods of a hub, over a connection.
 
-Live sessions are mirrored here, so that a screen never waits for the wire to be painted. While the
-connection is lost the screens show what was known last; nothing can be decided, and that is said.
+Live sessions are mirrored here, so that a screen never waits for the connection to be painted. While the
+connection is lost, screens show the last known state and say so; nothing can be decided.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ log = logging.getLogger(__name__)
 class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
     """The hub of the server at `url`, which is INTERLOCK_URL by default; `token` is an operator's.
 
-    `open` first. `connected` tells about the connection whenever that changes; `trouble` then says what
-    is wrong with it. A `wss://` server's certificate is checked against `ca`, else INTERLOCK_CA, else
-    what this system trusts. One that is `read_only` says so, and the server lets it change nothing.
+    Call `open` first. `connected` is called whenever the state of the connection changes; `trouble` then
+    describes the fault. A `wss://` server's certificate is checked against `ca`, else INTERLOCK_CA, else
+    the system's trust store. A `read_only` client announces that, and the server refuses its changes.
     """
 
     def __init__(
@@ -132,12 +132,12 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         await self.close()
 
     async def open(self) -> str:
-        """Connect; the operator's name, as the server knows the token. Raises `GatewayError`."""
+        """Connect; return the operator's name, as the server knows the token. Raises `GatewayError`."""
         welcome = await self.link.open()
         return welcome.name
 
     async def close(self) -> None:
-        """End the connection. Nothing on the server ends with it."""
+        """End the connection. Sessions on the server continue."""
         self._closed = True
         for subscription in list(self._subscriptions):
             subscription.close()
@@ -148,7 +148,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
 
     @property
     def place(self) -> str:
-        """Where the server is, for people."""
+        """Address of the server, for people."""
         return self.link.url.removeprefix("ws://")
 
     @property
@@ -162,15 +162,14 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         return self.place
 
     def spawn_in(self, spawn: Spawn) -> None:
-        """Agents run on the server, wherever this console would have them run."""
+        """Does nothing: agents run on the server."""
 
     # The connection
 
     async def _come_back(self) -> None:
-        """Before anything else on a new connection: hear of everything from where we were.
+        """Resume a new connection before anything else: subscribe from the last known event on.
 
-        What is long in coming is waited for no longer than a screen waits; of a long queue that is the
-        beginning.
+        Waits for slow answers no longer than a screen waits; of a long queue only for the beginning.
         """
         subscribed = await self.link.ask(SUBSCRIBE, Subscribe(after=self._mirror.cursor))
         if self._mirror.cursor is None:
@@ -184,14 +183,14 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
             await self._expect()
         long = self.unread().requests > 0
         self._stop_loading()
-        # From now on: nobody hears of what comes in one of them before it is here.
+        # From now on the events of these sessions are held back until they are loaded.
         self._fetching.update(lacking)
         self._loading = self._start(self._load(lacking, FIRST_PAINT if long else 0.0))
         if not long:
             await asyncio.wait({self._loading}, timeout=SOON)
 
     async def _expect(self) -> None:
-        """Ask what sessions have that are not here yet. A server of an older version does not know."""
+        """Request the queue of sessions that are not loaded yet; an older server does not know how."""
         try:
             queue = await self.link.ask(QUEUE, First())
         except RequestFailedError as error:
@@ -201,7 +200,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
             self._mirror.expect(dict(queue.waiting), queue.first)
 
     async def _load(self, lacking: Mapping[str, int], pause: float) -> None:
-        """Fetch sessions to these numbers, one after the other: screens are painted in between."""
+        """Fetch sessions up to these event numbers one by one: screens are painted in between."""
         try:
             await asyncio.sleep(pause)
             for session, seq in lacking.items():
@@ -283,7 +282,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
             self._moved.notify_all()
 
     async def _fetch_missing(self, session: str) -> None:
-        """Get what the mirror lacks; until then nobody hears of what happens in it, nor after that."""
+        """Fetch what the mirror lacks of a session; until then its events are held back."""
         try:
             with suppress(GatewayError):
                 await self._fetch(session)
@@ -292,7 +291,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         await self._wake()
 
     def _fetched(self, *sessions: str) -> None:
-        """These are not fetched any more; what was held back for them is told, in its order."""
+        """End the fetching of these sessions; pass on the events held back for them, in order."""
         self._fetching.difference_update(sessions)
         while self._held and self._held[0].session not in self._fetching:
             self._publish(self._held.popleft())
@@ -310,7 +309,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
                 return
 
     async def _state(self, session: str) -> SessionState:
-        """A session as it stands; one that is too large for one answer is put together here."""
+        """Current state of a session; one that is too large for one answer is assembled from parts."""
         try:
             return await self.link.ask(SESSION, OfSession(session=session))
         except RequestFailedError as error:
@@ -327,7 +326,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         return await asyncio.to_thread(fold, events)
 
     def subscribe(self, limit: int | None = None) -> Subscription:
-        """Everything that happens from now on. Close it when done."""
+        """Subscribe to all events from now on. Close the subscription when done."""
         subscription = Subscription(self._subscriptions.remove, limit)
         self._subscriptions.append(subscription)
         return subscription
@@ -335,9 +334,9 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
     # Live sessions
 
     async def sessions(self) -> list[SessionState]:
-        """The live sessions, in the order they were opened; those known last while nothing is heard.
+        """The live sessions, in the order they were opened; the last known ones while disconnected.
 
-        Nothing is painted later because a server is slow: what it says then is there the next time.
+        A slow server does not delay painting: its answer is used the next time.
         """
         if not self._is_loading:
             if self._listing is None or self._listing.done():
@@ -346,9 +345,9 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         return [state for each in self._listed if (state := self._mirror.get(each)) is not None]
 
     async def _list(self) -> None:
-        """Ask which sessions are live, and wait until everything of them up to now is known.
+        """Request the list of live sessions, and wait until all their events up to now are known.
 
-        One that is still to be read, and in which nothing has happened since, is not waited for.
+        Does not wait for a session that is still to be loaded and has no newer event.
         """
         begun = time.monotonic()
         with suppress(GatewayError):
@@ -371,7 +370,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         return listed
 
     async def _reach(self, session: str, seq: int) -> None:
-        """Wait until the mirror has a session as far as the server has it."""
+        """Wait until the mirror has all of a session's events up to `seq`."""
         if not self._mirror.lacks(session, seq):
             return
         try:
@@ -391,22 +390,22 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         return state
 
     def steers(self, session_id: str) -> bool:
-        """Whether what is said to a session reaches its agent, as far as was heard last."""
+        """Tell whether messages to a session reach its agent, as last reported."""
         return session_id in self._steered
 
     def takes_edits(self, session_id: str) -> bool:
-        """Whether a call of a session can run with another input, as far as was heard last."""
+        """Tell whether a call of a session can run with an edited input, as last reported."""
         return session_id not in self._as_asked
 
     async def approvals(self) -> list[ApprovalState]:
-        """What waits for a person, longest first; all but what is `unread`."""
+        """Open approval requests, oldest first; without those counted in `unread`."""
         waiting = [a for state in await self.sessions() for a in state.approvals.values()]
         return longest_first([*waiting, *self._mirror.first])
 
     def unread(self) -> Unread:
-        """What was not read yet of the server's sessions and their requests."""
+        """Count of sessions and requests of the server that are not loaded yet."""
         return self._mirror.unread
 
     async def explain(self, session_id: str, call_id: str) -> ExplanationView:
-        """What a live session's nets say of one of its calls as things stand now."""
+        """Explain one of the calls of a live session by the current state of its nets."""
         return await self._ask(EXPLAIN_CALL, OfCall(session=session_id, call=call_id))

@@ -1,4 +1,4 @@
-"""What operators do at a server. It knows by the token who does it; `by` is for hubs of this process."""
+"""Actions of operators at a server, which knows them by their token; `by` is for local hubs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from .history import PATIENCE
 
 
 class ConsoleActing(ABC):
-    """That part of a `ConsoleClient`: for what each does see `Hub`."""
+    """Actions of a `ConsoleClient`: for what each does see `Hub`."""
 
     link: Link
     trouble: str | None
@@ -61,7 +61,7 @@ class ConsoleActing(ABC):
 
     @abstractmethod
     async def _list(self) -> None:
-        """Know everything of the live sessions up to now."""
+        """Update the live sessions to the present."""
 
     async def decide(
         self,
@@ -77,8 +77,8 @@ class ConsoleActing(ABC):
     ) -> Outcome:
         """Answer the request of this `digest`; see `Hub.decide`.
 
-        When the connection is lost before the answer comes it is asked again: a decision counts once, and
-        the second answer says what was decided.
+        When the connection is lost before the answer comes, the request is sent again: a decision counts
+        once, and the second answer repeats it.
         """
         if digest is None:
             return Outcome(ok=False, message="Not decided: an answer needs what was shown")
@@ -144,7 +144,7 @@ class ConsoleActing(ABC):
         return await self._act("switched", MODE, asked)
 
     async def confirm_change(self, session_id: str, change_id: str, *, by: str = "") -> Outcome:
-        """Agree to a change that somebody proposed."""
+        """Confirm a change that another operator proposed."""
         asked = OfChange(session=session_id, change=change_id)
         return await self._act("confirmed", CONFIRM_CHANGE, asked)
 
@@ -180,11 +180,11 @@ class ConsoleActing(ABC):
         by: str | None = None,
         mode: Literal["steer", "queue"] = "steer",
     ) -> None:
-        """Say something to an agent. Raises `GatewayError` when it is not known to have been said."""
+        """Send a message to an agent. Raises `GatewayError` when it may not have been delivered."""
         await self._ask(SEND, Send(session=session_id, text=text, mode=mode), may_repeat=False)
 
     async def abort(self, session_id: str, reason: str = "", *, by: str | None = None) -> None:
-        """Stop what the agent is doing."""
+        """Stop the agent's current work."""
         await self._ask(ABORT, Abort(session=session_id, reason=reason))
 
     async def close_session(self, session_id: str, by: str = "") -> None:
@@ -192,7 +192,7 @@ class ConsoleActing(ABC):
         await self._ask(END, OfSession(session=session_id))
 
     async def start(self, spec: dict[str, JsonValue]) -> str:
-        """Start a session on the server, from what an agent file says; its id."""
+        """Start a session on the server, from the content of an agent file; return its id."""
         started = await self._ask(START, Start(spec=spec), may_repeat=False)
         await self._list()
         return started.session
@@ -207,16 +207,16 @@ class ConsoleActing(ABC):
         max_cost: float | None = None,
         reason: str | None = None,
     ) -> str:
-        """Go on with a recorded session on the server, or from an event in a new one; its id."""
+        """Resume a recorded session on the server, or branch from an event; return the session's id."""
         asked = GoOn(session=session_id, at=at, nets=nets, task=task, max_cost=max_cost, reason=reason)
         started = await self._ask(GO_ON, asked, may_repeat=False)
         await self._list()
         return started.session
 
     async def _act(self, done: str, method: Method[ParamsT, Outcome], asked: ParamsT) -> Outcome:
-        """What an operator did; what went wrong with the connection is an outcome too.
+        """Perform an operator's action; a failed connection is reported as an outcome too.
 
-        Whoever asks for anything after it sees what came of it.
+        Returns after the mirror is updated, so that any later read shows the effect.
         """
         heard = self.trouble is None
         try:

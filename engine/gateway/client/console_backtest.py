@@ -1,4 +1,4 @@
-"""A console's questions that take long, asked of a server part by part."""
+"""Long-running queries of a console, requested from a server part by part."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .connection import GatewayError
 
 
 class ConsoleJudging(ABC):
-    """That part of a `ConsoleClient`; see `JudgedSource` for what it asks."""
+    """Backtests and statistics of a `ConsoleClient`; see `JudgedSource` for the methods."""
 
     @abstractmethod
     async def _ask(
@@ -40,7 +40,7 @@ class ConsoleJudging(ABC):
     async def backtest(
         self, rules: Mapping[str, str], *, session: str | None = None, since: datetime | None = None
     ) -> AsyncGenerator[Backtested, None]:
-        """Judge recorded sessions by other rules, which are sent there."""
+        """Judge recorded sessions by other rules, which are sent to the server."""
         asked = Backtest(rules=_fitting(rules), session=session, since=since)
         async with aclosing(self._parts(BACKTEST, asked)) as parts:
             async for part in parts:
@@ -56,7 +56,7 @@ class ConsoleJudging(ABC):
         active: Sequence[str],
         rules: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[Judged, None]:
-        """Judge the calls of a session after its event `at`: what if."""
+        """Judge the calls of a session after its event `at`, for a what-if."""
         texts = None if rules is None else _fitting(rules)
         asked = WhatIf(session=session, at=at, until=until, active=tuple(active), rules=texts)
         async with aclosing(self._parts(WHAT_IF, asked)) as parts:
@@ -65,7 +65,7 @@ class ConsoleJudging(ABC):
                     yield part.judged
 
     async def fatigue(self, since: datetime | None = None) -> AsyncGenerator[Counted, None]:
-        """What the approvals asked `since` cost people, and what would have saved some."""
+        """Cost of the approvals requested `since`, and changes that would have saved some."""
         async with aclosing(self._parts(APPROVALS, CountApprovals(since=since))) as parts:
             async for part in parts:
                 if part.counted is not None:
@@ -74,7 +74,7 @@ class ConsoleJudging(ABC):
     async def _parts(
         self, method: Method[ParamsT, Begun], asked: ParamsT
     ) -> AsyncGenerator[JobPart, None]:
-        """Begin, and ask for one part after the other; none is asked for twice."""
+        """Begin a job, and request one part after the other; none is requested twice."""
         job = OfJob(job=(await self._ask(method, asked, may_repeat=False)).job)
         ended = False
         try:

@@ -1,6 +1,6 @@
-"""A server's refusals as the hub would have raised them, so that screens know no difference.
+"""A server's refusals as the errors that a local hub raises, so that screens handle both alike.
 
-Each is also a `RequestFailedError`, for whoever looks at the connection only.
+Each is also a `RequestFailedError`, for callers that handle only the connection.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _BranchError(_ResumeError, BranchError):
 
 
 def as_hub_says(error: RequestFailedError) -> RequestFailedError:
-    """What a hub of this process would have raised for a refusal."""
+    """Convert a refusal to the error that a local hub would raise."""
     match error.code, error.data.get("why"):
         case Code.UNKNOWN, _:
             return _UnknownError(error.code, str(error))

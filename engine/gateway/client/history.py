@@ -1,4 +1,4 @@
-"""What a server's journal has, asked over the wire as a hub is asked."""
+"""Recorded sessions of a server's journal, read over the wire by the methods of a hub."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PATIENCE = 3.0
 
 
 class HistoryClient:
-    """See the module."""
+    """Reader of a server's journal; the methods are those of `Hub`."""
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -59,7 +59,7 @@ class HistoryClient:
                 after = page.events[-1].seq
 
     async def started_from(self, session_id: str) -> Origin:
-        """What a recorded session was started from, by its whole id. Raises `SessionNotFound`."""
+        """Origin of a recorded session, by its whole id. Raises `SessionNotFound`."""
         found = await self._ask(STARTED_FROM, OfSession(session=session_id))
         return Origin(found.session, found.source, found.imported)
 
@@ -71,7 +71,7 @@ class HistoryClient:
         bottom: Mark | None = None,
         seconds: float = 0.05,
     ) -> Scan:
-        """Find where decisions stand, newest first; the server takes the time it gives itself."""
+        """Find the positions of decisions, newest first; the server sets its own time limit."""
         return await self._ask(SCAN, ScanDecisions(wanted=wanted, top=top, bottom=bottom))
 
     async def read_decisions(self, wanted: DecisionFilter, part: Part) -> list[Decision]:
@@ -85,17 +85,17 @@ class HistoryClient:
     async def count_decisions(
         self, wanted: DecisionFilter, *, by: GroupBy | None = None, steps: int = 24
     ) -> Counts:
-        """How many, by rule or tool and over time."""
+        """Count decisions, by rule or tool and over time."""
         return await self._ask(COUNT, CountDecisions(wanted=wanted, by=by, steps=steps))
 
     async def shadow_summary(self, wanted: DecisionFilter) -> ShadowSummary:
-        """What enforce mode would have stopped."""
+        """Summarize the calls that enforce mode would have stopped."""
         return await self._ask(SHADOW, Filtered(wanted=wanted))
 
     async def _ask(
         self, method: Method[ParamsT, ResultT], asked: ParamsT, *, may_repeat: bool = True
     ) -> ResultT:
-        """Ask; raises what a hub of this process would raise, and `GatewayError` for the connection."""
+        """Send a request; raises what a local hub would raise, and `GatewayError` for the connection."""
         try:
             return await self.link.request(method, asked, may_repeat=may_repeat, patience=PATIENCE)
         except RequestFailedError as error:

@@ -1,6 +1,6 @@
-"""The live sessions of a server as a console knows them: the states it was sent, moved on by events.
+"""A console's copy of a server's live sessions: the states that were sent, updated by events.
 
-What is sent is masked already, and folding what is shown gives what is shown.
+Both are masked by the server, and folding masked events gives masked states.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Mirror:
-    """See the module. Pure: whoever feeds it fetches what it says it lacks."""
+    """Copy of the live sessions. Pure: the caller fetches what it reports as missing."""
 
     def __init__(self) -> None:
         self.cursor: int | None = None
@@ -28,25 +28,25 @@ class Mirror:
         self._first: list[ApprovalState] = []
 
     def expect(self, waiting: Mapping[str, int], first: Iterable[ApprovalState]) -> None:
-        """How many requests each session has that is not here yet, and those that come first of all."""
+        """Set the number of requests of each session not loaded yet, and the queue's first requests."""
         self._unread = {each: number for each, number in waiting.items() if each not in self._states}
         self._first = list(first)
 
     @property
     def first(self) -> list[ApprovalState]:
-        """The first requests of sessions that are not here yet."""
+        """The first requests of sessions that are not loaded yet."""
         return [each for each in self._first if each.session in self._unread]
 
     @property
     def unread(self) -> Unread:
-        """The sessions that are not here yet, and their requests beside the first."""
+        """The sessions that are not loaded yet, and their requests in addition to the first."""
         return Unread(len(self._unread), sum(self._unread.values()) - len(self.first))
 
     def get(self, session_id: str) -> SessionState | None:
         return self._states.get(session_id)
 
     def take(self, event: JournalEvent) -> bool:
-        """Move on by an event. False when the session's state has to be fetched first."""
+        """Apply an event. False when the session's state has to be fetched first."""
         self.cursor = event.cursor
         waiting = self._early.get(event.session)
         if waiting is not None:
@@ -62,7 +62,7 @@ class Mirror:
         return False
 
     def put(self, state: SessionState) -> bool:
-        """A state that was fetched. False when what came meanwhile does not follow it: fetch again."""
+        """Add a fetched state. False when the events since then do not follow it: fetch again."""
         early = self._early.pop(state.id, None)
         if early is None and not self.lacks(state.id, state.seq):
             return True  # events have brought it further than that meanwhile
@@ -75,18 +75,18 @@ class Mirror:
         return True
 
     def lacks(self, session_id: str, seq: int) -> bool:
-        """Whether the state of a session is not here, or is behind its event number `seq`."""
+        """Tell whether the state of a session is missing, or older than its event number `seq`."""
         state = self._states.get(session_id)
         return state is None or state.seq < seq
 
     def forget(self, session_id: str) -> None:
-        """There is no such live session; events that waited for its state are of no use."""
+        """Remove a session that is not live; events held back for it are dropped."""
         self._states.pop(session_id, None)
         self._unread.pop(session_id, None)
         self._early.pop(session_id, None)
 
     def keep(self, live: Iterable[str]) -> None:
-        """Only these are live."""
+        """Remove all sessions except these."""
         wanted = set(live)
         for session_id in [each for each in self._states if each not in wanted]:
             self.forget(session_id)

@@ -1,7 +1,7 @@
-"""What a hook asks a server: one connection, one call, and away.
+"""Client of a hook: one connection, one call, then it ends.
 
-The frames are those of `agent_methods`. They are made and read without its models, which take longer to
-load than everything that is asked here; what does not fit is an error, and an error lets nothing run.
+The frames are those of `agent_methods`. They are written and read without its models, which take longer
+to load than a whole call takes; a frame that does not fit is an error, and an error lets nothing run.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RefusedError(HookError):
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How a session is opened that the server does not know yet; `shell` runs the agent's commands."""
+    """Terms of a session that the server does not know yet; `shell` runs the agent's commands."""
 
     session: str
     agent: str
@@ -54,9 +54,9 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class HookVerdict:
-    """What became of a call; `waiting` when no person has decided by the deadline.
+    """Decision on a call; `waiting` when no operator has decided by the deadline.
 
-    `approved` says that a person let it run, `shadow` that nothing is held back here.
+    `approved` says that an operator approved it, `shadow` that the server runs in shadow mode.
     """
 
     outcome: Literal["allow", "block", "waiting"]
@@ -69,14 +69,14 @@ class HookVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A session that is live, and whether any net judges it."""
+    """A live session; also tells whether any net judges it."""
 
     judged: bool
     shadow: bool
 
 
 class HookClient:
-    """A connection that has greeted by `until`, a monotonic time as all here. Raises `HookError`."""
+    """A connection that has greeted by `until`, in monotonic time as all here. Raises `HookError`."""
 
     def __init__(self, url: str, token: str, until: float) -> None:
         self.url = url
@@ -98,7 +98,7 @@ class HookClient:
         self._socket.close()
 
     def ask(self, method: str, params: Mapping[str, object], until: float) -> JsonObject:
-        """The result of a request."""
+        """Send a request; return its result."""
         self._number += 1
         try:
             asked = json.dumps(
@@ -135,7 +135,7 @@ class HookClient:
     # Sessions
 
     def open(self, opening: Opening, until: float) -> Opened:
-        """Go on with the session, which keeps what its nets have counted, or begin it."""
+        """Resume the session, which keeps the markings of its nets, or begin it."""
         resume: JsonObject = {"session": opening.session, "rules": list(opening.rules)}
         try:
             found = self.ask("session.resume", resume, until)
@@ -163,7 +163,7 @@ class HookClient:
             raise error from None
 
     def rest(self, opening: Opening, until: float) -> None:
-        """The agent's turn is over; a session that was never opened has nothing to tell."""
+        """Report the end of the agent's turn; does nothing for a session that was never opened."""
 
         def put() -> JsonObject:
             return self.ask("session.rest", {"session": opening.session}, until)
@@ -180,7 +180,7 @@ class HookClient:
                 put()
 
     def end(self, session: str, until: float) -> None:
-        """Close a session, and what of it has no result; one that is not live is closed."""
+        """Close a session and its calls without results; one that is not live counts as closed."""
         with suppress(RefusedError):
             self.ask("session.rest", {"session": session}, until)
         try:
@@ -194,7 +194,7 @@ class HookClient:
     def judge(
         self, opening: Opening, call: str, tool: str, given: JsonObject, until: float
     ) -> HookVerdict:
-        """The answer to a call, `waiting` at `until` at the latest."""
+        """Request a decision on a call; `waiting` at `until` at the latest."""
         asked = {"session": opening.session, "call": call, "tool": tool, "input": given}
 
         def put() -> HookVerdict:
@@ -205,21 +205,21 @@ class HookClient:
         return self._in_session(opening, put, until + GRACE)
 
     def give_up(self, session: str, call: str, reason: str, until: float) -> None:
-        """Take a call back that was not decided in time.
+        """Withdraw a call that was not decided in time.
 
-        A decision that came at the last moment stands in the record, so it also says that nothing ran.
+        A decision of the last moment may be in the record already, so this also reports that nothing ran.
         """
         self.ask("tool.withdraw", {"session": session, "call": call, "reason": reason}, until)
         with suppress(RefusedError):
             self.not_run(session, call, reason, until)
 
     def not_run(self, session: str, call: str, reason: str, until: float) -> None:
-        """A call that was allowed did not run."""
+        """Report that an allowed call did not run."""
         said = {"session": session, "call": call, "output": f"Not run: {reason}", "is_error": True}
         self.ask("tool.result", said, until)
 
     def settle(self, opening: Opening, call: str, output: str, until: float, *, is_error: bool) -> None:
-        """Tell how a call ended, as much of it as the server takes."""
+        """Report the result of a call, shortened to the server's limit."""
         output = output.encode("utf-8", "replace").decode()
         room = self.frame - 4096
         if len(json.dumps(output)) > room:
@@ -265,7 +265,7 @@ def token_of(path: Path) -> str:
 
 
 def _judged(answer: JsonObject, url: str) -> HookVerdict:
-    """An answer, taken only when it is exactly what the protocol has."""
+    """Check an answer; it is accepted only if it is exactly as the protocol says."""
     outcome, given, mode = answer.get("outcome"), answer.get("input"), answer.get("mode")
     edited, reason = answer.get("edited", False), answer.get("reason")
     approved = answer.get("approved", False)

@@ -1,7 +1,7 @@
-"""What agents with hooks send to a command's stdin: one JSON object that names its event.
+"""Events of agents with hooks, read from a command's stdin: one JSON object that names its event.
 
-Fields that are not known here are passed over, since later versions add some. A field that decides
-something has to be there and of its type: a call that is not understood is not let through.
+Unknown fields are ignored, since later versions add some. A field that decides something must be there
+and of its type: a call that is not understood is not let through.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _CALLING_NOTHING = ("shell", "monitor")
 
 
 class EnvelopeError(ValueError):
-    """What came on stdin is no event of a hook."""
+    """Stdin holds no event of a hook."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionStart:
-    """A session begins, or goes on: `source` is startup, resume, clear, compact, …"""
+    """A session begins or resumes: `source` is startup, resume, clear, compact, …"""
 
     session: str
     workdir: str | None
@@ -52,9 +52,9 @@ class PreToolUse:
 
 @dataclass(frozen=True, slots=True)
 class PostToolUse:
-    """A tool was called; `output` is what it gave, or what went wrong.
+    """A tool was called; `output` is its result or error.
 
-    One that `goes_on` in the background has not ended. `transcript` is the agent's own record.
+    A call that `goes_on` in the background has not ended. `transcript` is the agent's own record.
     """
 
     session: str
@@ -68,7 +68,7 @@ class PostToolUse:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The agent has ended its turn: no call of it runs, unless subagents of it `work` on."""
+    """The agent has ended its turn: none of its calls runs, unless its subagents still `work`."""
 
     session: str
     work: bool = False
@@ -143,13 +143,13 @@ def read_event(data: bytes) -> HookEvent:
 
 
 def session_name(prefix: str, session: str) -> str:
-    """An agent's session under a name that ids of sessions can have."""
+    """Id for an agent's session, in the form that session ids have."""
     plain = session if _PLAIN.fullmatch(session) else sha256(_bytes(session)).hexdigest()
     return f"{prefix}-{plain}"
 
 
 def output_text(response: object) -> str:
-    """What a tool gave, as text: what a command printed, or the JSON of anything else."""
+    """A tool's response as text: a command's output, or the JSON of any other value."""
     match response:
         case None:
             return ""
@@ -162,7 +162,7 @@ def output_text(response: object) -> str:
 
 
 def _subagents_work(tasks: object) -> bool:
-    """Whether any task in the background may call tools; agents that tell of none have none."""
+    """Tell whether any background task may call tools; agents that report no tasks have none."""
     return isinstance(tasks, list) and any(
         not isinstance(task, dict) or cast("JsonObject", task).get("type") not in _CALLING_NOTHING
         for task in cast("list[object]", tasks)
@@ -174,7 +174,7 @@ def _path(found: object) -> Path | None:
 
 
 def _call(envelope: Mapping[str, object]) -> str:
-    """The call's own id: with it the result finds its call."""
+    """The agent's own id of the call, which connects the result with the call."""
     if "tool_use_id" not in envelope:
         raise EnvelopeError("tool_use_id is missing: this agent is too old, update it")
     found = _text(envelope, "tool_use_id")
@@ -193,7 +193,7 @@ def _optional(envelope: Mapping[str, object], key: str) -> str | None:
 
 
 def _model(found: object) -> str:
-    """A model's name; some versions have an object there."""
+    """A model's name; some versions send an object."""
     match found:
         case str():
             return found
@@ -208,7 +208,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _type(found: object) -> str:
-    """What a value is, without the value."""
+    """Type of a value in words, without the value."""
     match found:
         case None:
             return "nothing"

@@ -1,7 +1,7 @@
-"""How a command ended, where an agent's hooks do not say it: in the transcript that the agent keeps.
+"""Exit codes of commands, read from the agent's own transcript where its hooks do not report them.
 
-Codex has a line of JSON there for each command that has come to its end, with the call's id and the exit
-code, before it tells the hook of the result.
+Codex writes a line of JSON for each command that has ended, with the call's id and the exit code, before
+it calls the hook with the result.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def exit_code(path: Path, call: str) -> int | None:
 
 
 def _end(path: Path) -> bytes:
-    """The last part of a file; nothing of one that cannot be read, or is no file."""
+    """The last part of a file; empty for one that cannot be read or is not a regular file."""
     try:
-        # What is no file may keep whoever opens it waiting.
+        # Opening anything but a regular file may block.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
@@ -44,7 +44,7 @@ def _end(path: Path) -> bytes:
 
 
 def _code(line: bytes, call: str) -> int | None:
-    """What a line says of a command that ended; what the agent or a tool wrote stands deeper in it."""
+    """The exit code in a line about an ended command; text of agents and tools is nested deeper."""
     try:
         found: object = json.loads(line)
     except (ValueError, RecursionError):
@@ -62,9 +62,9 @@ def _code(line: bytes, call: str) -> int | None:
             return None
 
 
-# What a tool's result says of how its work ended, in the words of the agents that have hooks. No I/O.
+# End of a tool's work, read from its result in the formats of the agents that have hooks. No I/O.
 #
-# Nothing here makes a success: a result that says neither is as good as whoever told it.
+# Nothing here proves a success: a result with neither mark is as reliable as its reporter.
 
 
 _FAILED = ("is_error", "isError", "interrupted")
@@ -72,7 +72,7 @@ _LAUNCHED = ("async_launched", "remote_launched")
 
 
 def failed(response: object) -> bool:
-    """Whether a tool did not do its work, though its call came to an end.
+    """Tell whether a tool failed, though its call came to an end.
 
     An exit code that Claude Code interprets is not 0: for it a `diff` that finds one is no error.
     """
@@ -83,9 +83,9 @@ def failed(response: object) -> bool:
 
 
 def goes_on(response: object) -> bool:
-    """Whether the work has only begun: a command in the background, a watch, a subagent that reports.
+    """Tell whether the work continues in the background: a command, a watch, a reporting subagent.
 
-    Its end is not told to any hook, so such a call has no result.
+    Its end is reported to no hook, so such a call has no result.
     """
     if not isinstance(response, dict):
         return False

@@ -1,7 +1,6 @@
-"""A WebSocket of the standard library alone, for a command that runs once for every tool call.
+"""A WebSocket client of the standard library alone, for a command that runs once for every tool call.
 
-It speaks what a server of ours needs and no more: text, without extensions. Everything ends by its
-deadline.
+It supports only what our server needs: text, without extensions. Everything ends by its deadline.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ class HookError(Exception):
 
 
 class NoServerError(HookError):
-    """Nobody listens there."""
+    """No server listens there."""
 
 
 class NotLetInError(HookError):
-    """The server refuses this client."""
+    """The server does not admit this client."""
 
 
 class GoneError(HookError):
@@ -42,12 +41,13 @@ class GoneError(HookError):
 
 
 class LateError(HookError):
-    """The server took too long."""
+    """The server did not answer in time."""
 
 
 class HookSocket:
-    """A connection to `url`, as `address.server_url` gives it; `until` is the monotonic time by which it
-    stands. Raises `HookError`.
+    """A connection to `url`, as `address.server_url` gives it.
+
+    `until` is the monotonic time by which it is open. Raises `HookError`.
     """
 
     def __init__(self, url: str, token: str, until: float) -> None:
@@ -205,9 +205,9 @@ class HookSocket:
 
 
 def prove(url: str, token: str, until: float) -> None:
-    """Have who listens on a port show that it knows the token, before that is sent there in clear.
+    """Have the listening server prove that it knows the token, before that is sent in clear.
 
-    TLS and a socket file that belongs to this user show enough. Raises `HookError`.
+    Not needed with TLS, or with a socket file that belongs to this user. Raises `HookError`.
     """
     if not url.startswith("ws:"):
         return
@@ -239,7 +239,7 @@ def _left(until: float) -> float:
 
 
 def _connected(url: str, timeout: float) -> tuple[socket.socket, str]:
-    """A connected socket, and what the server is called. Raises `HookError`."""
+    """A connected socket, and the server's host name. Raises `HookError`."""
     try:
         return _dialled(url, timeout)
     except TimeoutError as error:
@@ -253,7 +253,7 @@ def _connected(url: str, timeout: float) -> tuple[socket.socket, str]:
 
 
 def _dialled(url: str, timeout: float) -> tuple[socket.socket, str]:
-    """A connected socket, and what the server is called."""
+    """A connected socket, and the server's host name."""
     if url.startswith("unix:"):
         owner = os.stat(url[5:]).st_uid
         if owner not in (os.geteuid(), 0):

@@ -1,1 +1,1 @@
-"""A proxy before MCP servers."""
+"""Proxy in front of MCP servers."""

@@ -1,4 +1,4 @@
-"""`interlock mcp -- COMMAND…`: an MCP server as a child process, the gate before its tools."""
+"""`interlock mcp -- COMMAND…`: an MCP server as a child process, with the gate before its tools."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 async def run_child(command: Sequence[str], gate: McpGate, session: GateSession) -> int:
-    """Stand before a command until it or the client ends. Returns its exit code.
+    """Proxy a command until it or the client ends. Returns its exit code.
 
     Raises `OSError` for a command that cannot be started.
     """
@@ -80,7 +80,7 @@ async def run_child(command: Sequence[str], gate: McpGate, session: GateSession)
 
 
 def environment(own: Mapping[str, str]) -> dict[str, str]:
-    """What a server sees of our environment: not the secret with which calls are put to the gate."""
+    """Environment for a server: ours without the agent token."""
     return {name: value for name, value in own.items() if name != TOKEN}
 
 
@@ -101,7 +101,7 @@ def _pass_signals(process: Process, ending: asyncio.Event) -> None:
 
 
 async def _end(process: Process) -> int:
-    """Wait for a server whose stdin is closed; then tell it to end, then make it. Returns its code."""
+    """Wait for a server whose stdin is closed; then terminate it, then kill it. Returns its exit code."""
     for ask in (process.terminate, process.kill):
         with suppress(TimeoutError):
             return await asyncio.wait_for(_exit(process, 0.01), GRACE)

@@ -1,4 +1,4 @@
-"""Frames of MCP, read so that no other reader finds another message in them."""
+"""Reader of MCP frames; accepts only those in which no other reader finds another message."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RefusedError(Exception):
 
 
 def read(body: bytes) -> JsonValue:
-    """The JSON of a line without its end. Raises `RefusedError`."""
+    """Parse the JSON of a line without its end. Raises `RefusedError`."""
     # A reader that takes CR for the end of a line would find other messages in this one. Other signs that
     # end lines somewhere can stand in JSON's texts only, and no part of such a line is JSON.
     if b"\r" in body:
@@ -57,7 +57,7 @@ def _no_number(text: str) -> float:
 
 
 def message_of(found: JsonValue) -> Message:
-    """A message that everybody reads alike. Raises `RefusedError`."""
+    """Check that a value is a message that all readers read alike. Raises `RefusedError`."""
     if not is_object(found):
         raise RefusedError("expected a JSON-RPC message, an object")
     request_id = id_of(found.get("id"))
@@ -74,30 +74,30 @@ def message_of(found: JsonValue) -> Message:
 
 
 def check_keys(found: Message, known: frozenset[str], request_id: Id | None) -> None:
-    """Raises `RefusedError` for a key that somebody may take for one of `known`."""
+    """Raises `RefusedError` for a key that a reader may take for one of `known`."""
     for key in found:
         if key not in known and _plain(key) in known:
             raise RefusedError(f"expected '{_plain(key)}', found another spelling of it", request_id)
 
 
 def _plain(text: str) -> str:
-    """A name as a lenient reader may take it: without case and invisible characters."""
+    """A name as a lenient reader may read it: without case and invisible characters."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return "".join(each for each in folded if unicodedata.category(each)[0] not in "CZ")
 
 
 def has_controls(text: str) -> bool:
-    """Whether a reader may end the text early."""
+    """Tell whether a text has control characters, at which a reader may end it early."""
     return re.search(r"[\x00-\x1f\x7f-\x9f]", text) is not None
 
 
 def id_of(value: JsonValue) -> Id | None:
-    """The id of a request; `None` for what is none."""
+    """The id of a request; `None` for an invalid one."""
     return value if isinstance(value, int | str) and not isinstance(value, bool) else None
 
 
 def key_of(value: JsonValue) -> Key:
-    """`1`, `1.0`, `true` and `"1"` are four ids; what is no id is like nobody's."""
+    """Key of an id: `1`, `1.0`, `true` and `"1"` are four ids; an invalid one equals no other."""
     return (type(value), value if isinstance(value, int | str | float) else None)
 
 

@@ -1,10 +1,10 @@
-"""What an MCP client and its server say to each other, and which of it is put to the gate first. No I/O.
+"""Messages between an MCP client and its server, and the calls among them put to the gate. No I/O.
 
-Every message passes as it was sent, except requests of `tools/call`. What a server might read as such a
-request and this module as another message is refused: keys that stand twice, keys and methods that differ
-from known ones in case or invisible characters only, lines that another reader would divide. A server's
-line in which a key stands twice is refused, too: its client might take another answer from it than the
-gate recorded.
+Every message passes as it was sent, except requests of `tools/call`. A message that a server might read
+as such a request and this module as another one is refused: repeated keys, keys and methods that differ
+from known ones only in case or invisible characters, lines that another reader would divide. A server's
+line with a repeated key is refused, too: its client might read another answer in it than the gate
+recorded.
 """
 
 from __future__ import annotations
@@ -70,35 +70,35 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ToServer:
-    """A line that passes."""
+    """A line to pass to the server."""
 
     line: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class ToClient:
-    """An answer of ours."""
+    """An answer of the proxy itself."""
 
     line: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A call that waits for the gate: then comes `McpGate.allowed` or `McpGate.refused`."""
+    """A call to put to the gate; `McpGate.allowed` or `McpGate.refused` follows."""
 
     call: Call
 
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """A waiting call that the client has cancelled; it is forgotten already."""
+    """A pending call that the client has cancelled; it is forgotten already."""
 
     call: Call
 
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """How a call ended, for the gate; `answered` is the request that an answer to it was for."""
+    """Result of a call, for the gate; `answered` is the id of the request that was answered."""
 
     call: Call
     outcome: ToolOutcome
@@ -110,10 +110,10 @@ Step: TypeAlias = ToServer | ToClient | Ask | Withdraw | Settle
 
 @dataclass(frozen=True, slots=True)
 class FromServer:
-    """A server's line, and what is settled before it passes.
+    """A server's line, and the calls to settle before it passes.
 
     `line` is `None` for one that must not pass, or the errors for the requests that it answers; `note`
-    says why, and `back` tells the server where it waits for an answer itself.
+    says why, and `back` is an error for the server where it awaits an answer itself.
     """
 
     line: bytes | None
@@ -123,21 +123,21 @@ class FromServer:
 
 
 class _Members(tuple[tuple[str, JsonValue], ...]):
-    """The members of an object, as often as they stand in it."""
+    """The members of an object, repeated keys included."""
 
     __slots__ = ()
 
 
 @dataclass(slots=True)
 class _Request:
-    """A client's request without an answer; `call` is what its answer settles."""
+    """A client's unanswered request; `call` is the call that its answer settles."""
 
     method: str
     call: Call | None = None
 
 
 class McpGate:
-    """One client's conversation with one server. `prefix` stands before the tools' names at the gate."""
+    """One client's conversation with one server. `prefix` is put before the tools' names at the gate."""
 
     def __init__(self, *, prefix: str = "", new_id: Callable[[], str] = lambda: uuid4().hex) -> None:
         self.client = self.server = ""
@@ -151,7 +151,7 @@ class McpGate:
     # From the client
 
     def from_client(self, line: bytes) -> tuple[Step, ...]:
-        """What a line of the client leads to."""
+        """Steps that follow from a line of the client."""
         body = line.rstrip(b"\r\n")
         if not body.strip(b" \t"):
             return (ToServer(line),)
@@ -173,7 +173,7 @@ class McpGate:
         return (*self._begin(message), ToServer(line))
 
     def _batch(self, found: list[JsonValue], line: bytes) -> tuple[Step, ...]:
-        """Messages in one line, as an older version of the protocol has them: none may be a call."""
+        """Handle several messages in one line, which older versions allow: none may be a call."""
         try:
             messages = [message_of(each) for each in found]
             if any(each.get("method") == CALL for each in messages):
@@ -224,7 +224,7 @@ class McpGate:
         return (Ask(call),)
 
     def _begin(self, message: Message) -> tuple[Step, ...]:
-        """Note a request or notification that passes."""
+        """Register a request or notification that passes."""
         method, params = cast("str", message["method"]), message.get("params")
         if method == CANCELLED_NOTICE:
             return self._cancelled(message)
@@ -243,7 +243,7 @@ class McpGate:
         return ()
 
     def _cancelled(self, message: Message) -> tuple[Step, ...]:
-        """A request that was passed on is cancelled: what it was about may have happened all the same."""
+        """Handle the cancellation of a request that was passed on: it may have taken effect anyway."""
         request = self._open.get(key_of(_cancelled_id(message)))
         if request is None or request.call is None or request.method != CALL:
             return ()
@@ -253,7 +253,7 @@ class McpGate:
         return (Settle(request.call, CANCELLED, request.call.id),)
 
     def _is_withdrawal(self, message: Message) -> bool:
-        """Whether a call is cancelled of which the server does not know yet."""
+        """Tell whether a message cancels a call that was not passed to the server yet."""
         request = self._open.get(key_of(_cancelled_id(message)))
         return request is not None and request.call is not None and request.call.state == "waiting"
 
@@ -272,12 +272,12 @@ class McpGate:
             raise RefusedError(f"{MOST_OPEN} requests have no answer yet", id_of(message.get("id")))
 
     def _meet_client(self, meta: JsonValue) -> None:
-        """Newer clients say with every request who they are."""
+        """Note the name of the client, which newer clients send with every request."""
         info = meta.get(_META + "clientInfo") if is_object(meta) else None
         if is_object(info):
             self.client = self.client or _name(info)
 
-    # What the gate answered
+    # Answers of the gate
 
     def allowed(self, call: Call, approved: Message, *, edited: bool = False) -> bytes:
         """The line that makes a call, with the input that was approved."""
@@ -288,7 +288,7 @@ class McpGate:
         return line_of({**call.frame, "params": params})
 
     def refused(self, call: Call, reason: str) -> bytes:
-        """The result of a call that is not made."""
+        """The result of a refused call."""
         self._open.pop(key_of(call.id), None)
         return result_line(call, reason)
 
@@ -298,7 +298,7 @@ class McpGate:
         return error_line(call.id, INVALID_PARAMS, reason)
 
     def progress(self, call: Call, message: str) -> bytes | None:
-        """Word that a call still waits, if the client wants to hear of it."""
+        """Progress notification for a pending call, if the client requested progress."""
         if call.token is None:
             return None
         call.told += 1
@@ -313,9 +313,9 @@ class McpGate:
     # From the server
 
     def from_server(self, line: bytes) -> FromServer:
-        """What a line of the server settles.
+        """Settle the calls that a line of the server answers.
 
-        It passes, whatever it is, unless it answers too early or can be read in two ways.
+        The line passes, whatever it is, unless it answers too early or can be read in two ways.
         """
         try:
             found = cast("JsonValue", json.loads(line, object_pairs_hook=unique))
@@ -342,7 +342,7 @@ class McpGate:
         return FromServer(line, tuple(settled))
 
     def _ambiguous(self, line: bytes, error: RepeatedKeyError) -> FromServer:
-        """Refuse a line that two readers take for two messages, to all who may wait for one of them."""
+        """Refuse a line that can be read as two messages, to all who may await one of them."""
         loaded: object = json.loads(line, object_pairs_hook=_Members)
         said = f"the MCP server sent what can be read in two ways: {error}. {_LOOK}"
         answers, back = b"", b""
@@ -395,14 +395,14 @@ class McpGate:
                 self.server = self.server or _name(info)
 
     def unsettled(self) -> list[Call]:
-        """Calls that were passed on and have not ended."""
+        """Calls that were passed on and have no result."""
         known = [each.call for each in self._open.values() if each.call is not None]
         every = {id(each): each for each in (*known, *self._tasks.values(), *self._unfinished.values())}
         return [each for each in every.values() if each.state == "sent"]
 
 
 def client_meta(call: Call) -> Message:
-    """What a newer client says of itself with every request, for a request on its behalf."""
+    """The client's `_meta` about itself, which newer clients send, for a request on its behalf."""
     meta = cast("Message", call.frame["params"]).get("_meta")
     return {key: meta[key] for key in _CLIENT if key in meta} if is_object(meta) else {}
 
@@ -411,7 +411,7 @@ CANCELLED_NOTICE: Final = "notifications/cancelled"
 
 
 def result_line(call: Call, text: str, answered: Id | None = None) -> bytes:
-    """A tool's result that says why there is none; `answered` where not the call itself is answered."""
+    """A tool result with the reason why there is none; `answered` is another request's id, if any."""
     result: Message = {"content": [{"type": "text", "text": text}], "isError": True}
     meta = cast("Message", call.frame["params"]).get("_meta")
     if is_object(meta) and _META + "protocolVersion" in meta:
@@ -421,7 +421,7 @@ def result_line(call: Call, text: str, answered: Id | None = None) -> bytes:
 
 
 def noted(lines: bytes, calls: Mapping[Key, Call]) -> bytes:
-    """A server's answers, with a note for the model where a person has changed the call's input."""
+    """A server's answers, with a note for the model where an operator has edited the call's input."""
     if not calls:
         return lines
     return b"".join(_noted(each, calls) for each in lines.removesuffix(b"\n").split(b"\n"))
@@ -438,7 +438,7 @@ def _noted(line: bytes, calls: Mapping[Key, Call]) -> bytes:
 
 
 def edited_calls(settled: tuple[Settle, ...]) -> dict[Key, Call]:
-    """Those of the calls that ran with another input than the client's, by the answered ids."""
+    """The calls that ran with an edited input, by the ids of the answered requests."""
     return {key_of(each.answered): each.call for each in settled if each.call.edited}
 
 

@@ -1,4 +1,4 @@
-"""`interlock mcp --url URL`: an MCP server behind streamable HTTP, the gate before its tools."""
+"""`interlock mcp --url URL`: an MCP server behind streamable HTTP, with the gate before its tools."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _VERSION = "io.modelcontextprotocol/protocolVersion"
 
 
 class Headers:
-    """What HTTP repeats of a message, as the versions of the protocol have it.
+    """HTTP headers that repeat parts of a message, by version of the protocol.
 
-    The older ones name the version that was agreed upon. The newer repeat method, name and marked
-    arguments, which have to be those that are sent: an edited call's are not the client's.
+    The older versions name the version that was agreed upon. The newer ones repeat method, name and
+    marked arguments, which must equal those that are sent: an edited call's are not the client's.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Headers:
         self._marked: dict[str, dict[tuple[str, ...], str]] = {}
 
     def heard(self, message: Mapping[str, JsonValue]) -> None:
-        """Learn from what the server answers."""
+        """Learn the version and marked arguments from a server's answer."""
         from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
 
         result = message.get("result")
@@ -83,7 +83,7 @@ class Headers:
 
 
 async def run_http(url: str, headers: Mapping[str, str], gate: McpGate, session: GateSession) -> int:
-    """Stand before the server at `url` until the client ends. Returns the exit code."""
+    """Proxy the server at `url` until the client ends. Returns the exit code."""
     import anyio
     from mcp.client.streamable_http import streamable_http_client
     from mcp.shared.message import ClientMessageMetadata, SessionMessage
@@ -150,7 +150,7 @@ async def _told_to_end() -> None:
 
 
 def _client(url: str, headers: Mapping[str, str]) -> httpx2.AsyncClient:
-    """A client that answers for a server that is not there: the conversation goes on without it."""
+    """An HTTP client that answers for an unreachable server, so that the conversation goes on."""
     import httpx2
 
     # Without what may be secret in it: a model may read this.

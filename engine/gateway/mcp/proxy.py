@@ -1,4 +1,4 @@
-"""One MCP client in front, one server behind, and the gate between them for every call of a tool."""
+"""Proxy between one MCP client and one server, with the gate in between for every tool call."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ Errors = (GatewayError, TokenError, ValueError, OSError)
 class GateSession:
     """The session at the gate, opened when it is first needed.
 
-    With `session` it has that id: servers of one agent share it, and it stays open when one of them ends.
+    With `session` it has that id: the servers of one agent share it, and it stays open when one of them
+    ends.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class GateSession:
 
     @property
     def largest(self) -> int:
-        """Bytes of the largest message that the gate takes."""
+        """Size limit, in bytes, of a message to the gate."""
         welcome = self._client.link.welcome if self._client is not None else None
         return welcome.frame if welcome is not None else 1 << 20
 
@@ -113,7 +114,7 @@ class GateSession:
 
 
 class McpProxy:
-    """What goes between the two sides. `to_client` and `to_server` send a line."""
+    """Traffic between the two sides. `to_client` and `to_server` send a line."""
 
     def __init__(
         self,
@@ -141,7 +142,7 @@ class McpProxy:
         self._listing_time = listing
 
     async def from_client(self, line: bytes | None) -> None:
-        """Take a line of the client; `None` is one that was too long."""
+        """Handle a line of the client; `None` is one that was too long."""
         if line is None:
             said = f"the line has more than {LONGEST >> 20} MiB"
             await self._to_client(error_line(None, -32600, said))
@@ -167,7 +168,7 @@ class McpProxy:
                 self._spawn(self._settle_quietly(step))
 
     async def from_server(self, line: bytes) -> None:
-        """Take a line of the server."""
+        """Handle a line of the server."""
         if self._names.is_answer(line):
             await self._take_names(line)
             return
@@ -189,7 +190,7 @@ class McpProxy:
             self._opening = self._spawn(self._open_early())
 
     async def withdraw_all(self) -> None:
-        """The client is gone: nothing that waits is made any more."""
+        """Withdraw all pending calls: the client is gone."""
         tasks = list(self._asking.values())
         for task in tasks:
             task.cancel()
@@ -197,7 +198,7 @@ class McpProxy:
             await asyncio.wait(tasks, timeout=LEAVING)
 
     async def close(self) -> None:
-        """Settle what has no answer, and end the session."""
+        """Settle the calls without answers, and end the session."""
         await self.withdraw_all()
         if self._opening is not None:
             self._opening.cancel()
@@ -220,7 +221,7 @@ class McpProxy:
     # A call
 
     async def _ask(self, call: Call) -> None:
-        """Have a call judged; make it, or answer it."""
+        """Request a decision on a call; then pass it on, or answer it."""
         session: AgentSession | None = None
         began = time.monotonic()
         try:
@@ -246,7 +247,7 @@ class McpProxy:
             await self._to_client(line)
 
     async def _is_listed(self, call: Call, began: float) -> bool:
-        """Whether the server lists the tool; where that is not known, its list is requested (G-66)."""
+        """Tell whether the server lists the tool; if that is unknown, request its list (G-66)."""
         if call.name in self._names:
             return True
         if self._listing is None or self._listing.done():
@@ -318,7 +319,7 @@ class McpProxy:
     async def _telling(
         self, asked: asyncio.Future[T], call: Call, began: float, what: str, *, longer: float = 0.0
     ) -> T:
-        """Wait for something, and tell the client so while it takes long."""
+        """Await something, and send the client progress while it takes long."""
         pause = longer + self._soon
         while not (await asyncio.wait({asked}, timeout=pause))[0]:
             await self._tell(call, began, what)
@@ -341,7 +342,7 @@ class McpProxy:
     # Its result
 
     async def _pass_settled(self, line: bytes, settled: tuple[Settle, ...]) -> None:
-        """Let a result pass once the gate knows it: nets must not be ahead of the record."""
+        """Pass a result on once the gate has it: nets must not be ahead of the record."""
         try:
             for each in settled:
                 await self._settle(each.call, each.outcome)
@@ -376,20 +377,20 @@ class McpProxy:
 
 
 def _heard(opening: asyncio.Task[AgentSession]) -> None:
-    """How it went is known, also when nobody waits for it any more."""
+    """Retrieve the task's exception, so that asyncio does not report it when no caller awaits it."""
     if not opening.cancelled():
         opening.exception()
 
 
 async def _ended(asked: asyncio.Future[CallAnswer]) -> None:
-    """Let a question end that nobody waits for any more: it takes the call back."""
+    """Await a request that no caller awaits any more, so that it withdraws the call."""
     if not asked.done():
         asked.cancel()
         await asyncio.wait({asked})
 
 
 def unasked(call: Call, error: Exception) -> str:
-    """Why a call was not made that nobody judged, and what helps."""
+    """Reason why a call without a decision was not made, with the remedy."""
     said = f"Interlock could not judge {call.name}, so it was not run: {error}."
     match error:
         case RequestFailedError(code=Code.UNKNOWN):
@@ -406,5 +407,5 @@ def unasked(call: Call, error: Exception) -> str:
 
 
 def report(text: str) -> None:
-    """Say something to whoever reads the client's log."""
+    """Write a line to stderr, which clients log."""
     print(f"interlock mcp: {visible(text)}", file=sys.stderr, flush=True)

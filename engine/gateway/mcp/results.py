@@ -1,4 +1,4 @@
-"""How an MCP server's answer to a call is read: as text for the record, and whether the call failed."""
+"""Reads an MCP server's answer to a call: text for the record, and whether the call failed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST = 100_000
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """How a call ended."""
+    """Result of a call, as text and as success or failure."""
 
     output: str
     is_error: bool
@@ -27,17 +27,17 @@ NOT_RUN = ToolOutcome("The client cancelled the call; it was not made.", True)
 
 
 def is_object(value: object) -> TypeGuard[dict[str, JsonValue]]:
-    """Whether a value of JSON is an object."""
+    """Narrow a JSON value to an object."""
     return isinstance(value, dict)
 
 
 def result_type(result: dict[str, JsonValue]) -> JsonValue:
-    """`complete` where nothing else is said."""
+    """Type of a result; `complete` by default."""
     return result.get("resultType", "complete")
 
 
 def outcome_of(answer: dict[str, JsonValue]) -> ToolOutcome:
-    """What an answer to a call says. What is not clearly a success is none."""
+    """Outcome in an answer to a call. Anything that is not clearly a success is a failure."""
     result = answer.get("result")
     if "error" in answer or not is_object(result):
         error = answer.get("error")
@@ -82,10 +82,10 @@ def _clipped(text: str) -> str:
     return f"{whole[:LONGEST]}\n… ({len(whole) - LONGEST} more characters)"
 
 
-# How an MCP client's model hears that a call ran with another input than it gave. No I/O.
+# Note for an MCP client's model that a call ran with an edited input. No I/O.
 #
-# The note stands in the result's `content`. Clients that find `structuredContent` show their model
-# that instead, so it stands there too, as the field `interlock`, wherever a further field breaks
+# The note is put into the result's `content`. Clients that find `structuredContent` show their model
+# that instead, so it is put there too, as the field `interlock`, wherever an additional field breaks
 # nothing: the server has listed the tool, and its `outputSchema`, if it has one, is open. Under a
 # schema that forbids further fields, or might, the data stays as the server sent it: a client that
 # checks it would take the result of a call that has run for a failure, and its model would call
@@ -116,13 +116,13 @@ _OPEN: Final = frozenset(
 
 
 class Outputs:
-    """Whose results may have a further field, by what the server's answers to `tools/list` said."""
+    """Tools whose results may have additional fields, by the server's answers to `tools/list`."""
 
     def __init__(self) -> None:
         self._open: dict[str, bool] = {}
 
     def listed(self, method: str, result: JsonValue) -> None:
-        """Take in an answer to a request of `method`."""
+        """Register the tools of an answer to a request of `method`."""
         tools = result.get("tools") if method == "tools/list" and is_object(result) else None
         for tool in tools if isinstance(tools, list) else []:
             name = tool.get("name") if is_object(tool) else None
@@ -132,14 +132,14 @@ class Outputs:
                 self._open[name] = _is_open(tool.get("outputSchema"))
 
     def take_more(self, tool: str) -> bool:
-        """Whether results of `tool` may; of one that was never listed they may not."""
+        """Tell whether results of `tool` may have additional fields; false for an unlisted one."""
         return self._open.get(tool, False)
 
 
 def add_note(
     result: dict[str, JsonValue], approved: Mapping[str, JsonValue], *, structured: bool
 ) -> None:
-    """Say in a call's result what it ran with; with `structured` also in its data, if it has any."""
+    """Note in a call's result the input it ran with; with `structured` also in its data, if any."""
     said = f"Interlock: a person changed this call's input. It ran with: {json.dumps(approved)}"
     content, data = result.get("content"), result.get("structuredContent")
     if isinstance(content, list):

@@ -1,7 +1,7 @@
-"""Lines of this process's own stdin and stdout, whatever those are: pipes, sockets, files or a terminal.
+"""Lines of this process's own stdin and stdout: pipes, sockets, files or a terminal.
 
-They are read and written by threads, which a full pipe or a silent client may hold: neither the loop nor
-the end of the process waits for them.
+They are read and written by threads, which may block on a full pipe or a silent client: neither the loop
+nor the end of the process waits for them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LONGEST: Final = 32 << 20
 
 
 class Lines:
-    """Chunks of bytes, as lines with their ends; a line that is too long is given as `None`, once."""
+    """Splits chunks of bytes into lines with their ends; `None`, once, for a line that is too long."""
 
     def __init__(self, longest: int | None = None) -> None:
         self._longest = longest
@@ -27,7 +27,7 @@ class Lines:
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[bytes | None]:
-        """The lines that `chunk` ends."""
+        """The lines completed by `chunk`."""
         found: list[bytes | None] = []
         *ended, rest = chunk.split(b"\n")
         for each in ended:
@@ -38,7 +38,7 @@ class Lines:
         return found
 
     def end(self) -> list[bytes | None]:
-        """The last line, which nothing ended."""
+        """The last line, if it has no end."""
         return [self._taken()] if self._size else []
 
     def _keep(self, part: bytes) -> None:
@@ -95,7 +95,7 @@ async def own_lines(descriptor: int = 0) -> AsyncGenerator[bytes | None]:
 
 
 class OwnOutput:
-    """This process's stdout. `gone` is set when nobody reads it any more."""
+    """This process's stdout. `gone` is set when its reader has closed it."""
 
     def __init__(self, descriptor: int = 1) -> None:
         self.gone = asyncio.Event()
@@ -105,14 +105,14 @@ class OwnOutput:
         threading.Thread(target=self._write, daemon=True, name="stdout").start()
 
     async def send(self, line: bytes) -> None:
-        """Write a line whole; silently none when nobody reads."""
+        """Write a whole line; nothing when the reader has closed."""
         if not self.gone.is_set():
             written: asyncio.Future[None] = self._loop.create_future()
             self._lines.put((line, written))
             await asyncio.shield(written)
 
     async def lost(self) -> None:
-        """Wait until nobody reads any more."""
+        """Wait until the reader has closed."""
         await self.gone.wait()
 
     def _write(self) -> None:

@@ -1,6 +1,6 @@
 """Names of the tools that an MCP server lists: calls of other names are not passed on (G-66). No I/O.
 
-Rules speak of the names that a server lists. A server that is lenient about names could run a listed tool
+Rules use the names that a server lists. A server that is lenient about names could run a listed tool
 under a spelling that no rule has.
 """
 
@@ -25,9 +25,9 @@ _LONGEST: Final = 200
 
 
 class ToolNames:
-    """Names from lists that the proxy requests itself.
+    """Tool names from lists that the proxy requests itself.
 
-    `fault` says why the last list is not whole; the names of such a list do not count.
+    `fault` says why the last list is incomplete; the names of such a list do not count.
     """
 
     def __init__(self, new_id: Callable[[], str] = lambda: uuid4().hex) -> None:
@@ -44,7 +44,7 @@ class ToolNames:
         return name in self._names
 
     def request(self, meta: Mapping[str, JsonValue]) -> bytes:
-        """A request for the first page of a new list, with the client's `_meta` where it has one."""
+        """Request for the first page of a new list, with the client's `_meta` where it has one."""
         self._found, self._pages, self._meta = set(), 0, meta
         self.fault, self._outdated = None, False
         return self._page(None)
@@ -59,7 +59,7 @@ class ToolNames:
         return line_of({"jsonrpc": "2.0", "id": self._pending, "method": _METHOD, "params": params})
 
     def is_answer(self, line: bytes) -> bool:
-        """Whether a line of the server answers a request of this object, also one it no longer needs."""
+        """Tell whether a line of the server answers a request of this object, needed or not."""
         if self._prefix.encode() not in line:
             return False
         found = _read(line)
@@ -67,9 +67,10 @@ class ToolNames:
         return isinstance(request_id, str) and request_id.startswith(self._prefix)
 
     def take(self, line: bytes) -> tuple[bytes | None, bool]:
-        """Take in an answer. Returns the request that follows from it, and whether the list has ended.
+        """Process an answer. Returns the next request, and whether the list has ended.
 
-        An error, or what is no list, ends it with a fault. A list that changed meanwhile begins anew.
+        An error or an invalid list ends it with a fault. A list that changed meanwhile is requested
+        again.
         """
         found = _read(line)
         if not is_object(found) or found.get("id") != self._pending:
@@ -101,14 +102,14 @@ class ToolNames:
         return None, True
 
     def late(self, seconds: float) -> None:
-        """Note that no whole list came in this time; one that comes later is taken in all the same."""
+        """Note that no complete list came in this time; one that comes later is used all the same."""
         self.fault = f"did not answer tools/list within {seconds:g} s"
 
     def _end(self, fault: str) -> None:
         self.fault, self._names = fault, frozenset()
 
     def note(self, line: bytes) -> None:
-        """Forget the list where a line of the server says that it has changed."""
+        """Forget the list when a line of the server says that it has changed."""
         if b"list_changed" in line:
             found = _read(line)
             messages = found if isinstance(found, list) else [found]

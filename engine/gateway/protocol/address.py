@@ -1,4 +1,4 @@
-"""Where a server is: what it listens on, and what clients connect to."""
+"""Addresses that a server listens on, and URLs that clients connect to."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Address:
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach it."""
+        """True if only this machine can reach it."""
         if self.path is not None or self.host == "localhost":
             return True
         try:
@@ -43,7 +43,7 @@ class Address:
 
     @property
     def url(self) -> str:
-        """What clients on this machine connect to, without TLS."""
+        """URL for clients on this machine, without TLS."""
         return str(self) if self.path is not None else f"ws://{self}"
 
     @classmethod
@@ -66,7 +66,7 @@ def _joined(host: str, port: int) -> str:
 
 
 def is_bare(host: str) -> bool:
-    """Whether a Host is an address and no name, with or without a port."""
+    """Tell whether a Host is an address and not a name, with or without a port."""
     found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+))(?::[0-9]{1,5})?", host)
     try:
         return found is not None and bool(ipaddress.ip_address(found[1] or found[2]))
@@ -75,9 +75,9 @@ def is_bare(host: str) -> bool:
 
 
 def server_url(given: str | None, environ: Mapping[str, str] = os.environ) -> str:
-    """The server that is meant: the one given, `INTERLOCK_URL`, or where one listens by itself.
+    """URL of the server: the one given, `INTERLOCK_URL`, or the default address.
 
-    Raises `ValueError` for what is no such URL.
+    Raises `ValueError` for an invalid URL.
     """
     url = given or environ.get(URL) or Address().url
     if url.startswith("unix:"):
@@ -95,10 +95,10 @@ def server_url(given: str | None, environ: Mapping[str, str] = os.environ) -> st
 
 
 def addressed(url: str) -> str:
-    """A URL without TLS by an address in place of `localhost`.
+    """A URL without TLS with an address in place of `localhost`.
 
-    That name stands for several addresses, of which a server has only some: who listens on another one
-    could pass on to it what only the server can answer.
+    That name resolves to several addresses, of which a server has only some: a program that listens on
+    another one could pass on to the server what only the server can answer.
     """
     parts = urlsplit(url)
     if parts.scheme != "ws" or parts.hostname != "localhost":
@@ -107,7 +107,7 @@ def addressed(url: str) -> str:
 
 
 def check_private(url: str) -> None:
-    """An operator's token goes over no network where others can read it. Raises `ValueError`."""
+    """Raises `ValueError` for a URL that would send an operator's token in clear over a network."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if parts.scheme == "ws" and host != "localhost" and not host.startswith("127.") and host != "::1":
@@ -118,9 +118,9 @@ def check_private(url: str) -> None:
 
 
 def trusting(ca: Path | None, environ: Mapping[str, str] = os.environ) -> ssl.SSLContext | None:
-    """TLS that trusts the certificates in the file given or in `INTERLOCK_CA`; `None` without either.
+    """TLS context that trusts the certificates in `ca` or in `INTERLOCK_CA`; `None` without either.
 
-    Raises `ValueError` for a file that holds none.
+    Raises `ValueError` for a file without certificates.
     """
     given = environ.get(CA)
     path = ca or (Path(given) if given else None)

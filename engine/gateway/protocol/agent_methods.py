@@ -1,4 +1,4 @@
-"""What agents ask a server."""
+"""Methods that agents call on a server."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _NAME = Field(min_length=1, max_length=200)
 
 
 class Hello(Payload):
-    """The first message: what the client speaks. `client` is for the server's log.
+    """The first message: the protocol version of the client. `client` is for the server's log.
 
-    A console that is `read_only` is refused whatever needs more than a token of kind `look`.
+    A `read_only` console is refused every method that needs more than a token of kind `look`.
     """
 
     versions: tuple[int, ...] = Field(min_length=1, max_length=16)
@@ -31,9 +31,9 @@ class Hello(Payload):
 
 
 class Welcome(Answer):
-    """What both speak, who the client is by its token, and the bytes of the largest frame taken.
+    """Protocol version of both, the client's name by its token, and the largest frame in bytes.
 
-    `rights` are a console's on this connection: the kind of its token, `look` for one that is read-only.
+    `rights` are a console's on this connection: the kind of its token, or `look` for a read-only one.
     """
 
     version: int
@@ -51,7 +51,7 @@ class OpenSession(Payload):
     can be stricter than the server's, and `shadow` only where the server allows it. `active` are the nets
     of the added rules that start active, all by default. With `session` the client gives the id; opening
     it again with the same token gives the session that is live. `labels` are names of tools for people.
-    `shell` runs the commands in calls: where it is not said, what bash, dash and zsh read differently is
+    `shell` runs the commands in calls: without it, commands that bash, dash and zsh read differently are
     unclear.
     """
 
@@ -76,10 +76,10 @@ class OpenSession(Payload):
 
 
 class ResumeSession(Payload):
-    """Go on with a session that was opened with this token: its nets stand where they stood.
+    """Resume a session that was opened with this token, with the markings of its nets.
 
-    One that is live is found again; one that has ended goes on from its record, with `rules` as it was
-    opened.
+    A live session is found again; an ended one is resumed from its record, with the same `rules` as
+    before.
     """
 
     session: str = _ID
@@ -87,7 +87,7 @@ class ResumeSession(Payload):
 
 
 class SessionOpen(Answer):
-    """A session that is live; `again` when it was so before."""
+    """A live session; `again` if it was live before."""
 
     session: str
     mode: Mode
@@ -96,15 +96,15 @@ class SessionOpen(Answer):
 
 
 class OfSession(Payload):
-    """The session that is meant."""
+    """The session's id."""
 
     session: str = _ID
 
 
 class Say(Payload):
-    """Something that was said in the conversation, for the people who decide.
+    """A message of the conversation, for the operators.
 
-    What a `user` said is recorded and shown as reported by the agent's token: no person is known to have
+    A `user` message is recorded and shown as reported by the agent's token: no person is known to have
     said it.
     """
 
@@ -114,7 +114,7 @@ class Say(Payload):
 
 
 class Prompt(Answer):
-    """What the nets let the model do now, as text for its system prompt."""
+    """Text about what the rules allow the model now, for its system prompt."""
 
     text: str
 
@@ -122,8 +122,8 @@ class Prompt(Answer):
 class CallTool(Payload):
     """A tool call that the agent wants to make.
 
-    Asking again with the same `call` gives the same answer, or waits for the same person. With `wait` the
-    answer comes after that many seconds at the latest, if need be as `waiting`.
+    Asking again with the same `call` gives the same answer, or waits for the same approval request. With
+    `wait` the answer comes after that many seconds at the latest, if need be as `waiting`.
     """
 
     session: str = _ID
@@ -134,12 +134,12 @@ class CallTool(Payload):
 
 
 class CallAnswer(Answer):
-    """What became of a call: `allow` to run it with exactly `input`, `block` not to, for `reason`.
+    """Decision on a call: `allow` to run it with exactly `input`, `block` not to, for `reason`.
 
-    `waiting` means that a person has not decided yet: ask again. `approved` says that people let this
-    very call run, by the names in `approved_by`, rather than the rules or a grant alone. `edited` says
-    that a person changed the input, `repeated` that the answer was given before. In shadow mode
-    everything is allowed and `would` is what enforce mode had said.
+    `waiting` means that it needs approval and no operator has decided yet: ask again. `approved` says
+    that operators approved this very call, by the names in `approved_by`, rather than that the rules or a
+    grant allowed it. `edited` says that an operator changed the input, `repeated` that the answer was
+    given before. In shadow mode everything is allowed and `would` is the decision of enforce mode.
     """
 
     outcome: Literal["allow", "block", "waiting"]
@@ -161,13 +161,13 @@ class OfCall(Payload):
 
 
 class WithdrawCall(OfCall):
-    """The agent no longer wants to make a call; its request leaves the queue."""
+    """Withdraw a pending call; its approval request leaves the queue."""
 
     reason: str = Field(default="", max_length=2000)
 
 
 class ToolResult(OfCall):
-    """How an allowed call ended; `output` is what the model reads. The same again changes nothing."""
+    """Result of an allowed call; `output` is what the model reads. Repeating it changes nothing."""
 
     output: str = ""
     is_error: bool = False
@@ -175,7 +175,7 @@ class ToolResult(OfCall):
 
 
 class ExplainCall(Payload):
-    """A call that is not made: what the nets would say of it now."""
+    """A call to explain, which is not made."""
 
     session: str = _ID
     tool: str = _NAME
@@ -183,7 +183,7 @@ class ExplainCall(Payload):
 
 
 class SessionEnded(Answer):
-    """A session of this token has ended on the server: further calls are refused."""
+    """A session of this token has ended on the server: its further calls are refused."""
 
     session: str
     reason: str

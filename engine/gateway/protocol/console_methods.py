@@ -1,4 +1,4 @@
-"""What consoles ask a server. The names of fields are those of the hub's own methods."""
+"""Methods that consoles call on a server. Fields are named as in the hub's own methods."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .agent_methods import OfCall, OfSession
 from .framing import Answer, Nothing, Number, Payload
 from .method import Method, Said
 
-# What takes long at a server's journal: begun, then asked for part by part, and ended by whoever
-# leaves.
+# Long-running jobs on a server's journal: begun, then requested part by part; they end with the
+# console's connection.
 #
-# Rules come as texts: the files are on the operator's machine, and nets hold code that no wire
+# Rules are sent as texts: the files are on the operator's machine, and nets hold code that no wire
 # carries.
 
 
@@ -35,7 +35,7 @@ _Text = dict[str, str]
 
 
 class Backtest(Payload):
-    """Judge one recorded session, those that went on since a moment, or all, by rules by file name."""
+    """Judge one recorded session, those active since a moment, or all, by rules by file name."""
 
     rules: _Text = Field(min_length=1, max_length=1000)
     session: str | None = Field(default=None, min_length=1, max_length=200)
@@ -43,7 +43,7 @@ class Backtest(Payload):
 
 
 class WhatIf(Payload):
-    """Judge what came in a session after event `at`, up to event `until`, by `rules` or its own nets."""
+    """Judge the calls of a session after event `at`, up to event `until`, by `rules` or its own nets."""
 
     session: str = Field(min_length=1, max_length=200)
     at: Number
@@ -53,25 +53,25 @@ class WhatIf(Payload):
 
 
 class CountApprovals(Payload):
-    """The approvals asked since a moment, and what would have saved some."""
+    """Count the approvals requested since a moment, and changes that would have saved some."""
 
     since: datetime | None = None
 
 
 class Begun(Answer):
-    """The number of what was begun, on this connection."""
+    """The number of the job that was begun, on this connection."""
 
     job: int
 
 
 class OfJob(Payload):
-    """Something that was begun."""
+    """The number of a job."""
 
     job: Number
 
 
 class JobPart(Answer):
-    """One further part, of the kind that was asked for; none of them when there are no more."""
+    """The next part of a job, of the kind that was requested; empty when there are no more."""
 
     backtested: Backtested | None = None
     judged: Judged | None = None
@@ -105,14 +105,14 @@ MOST_TEXT = 512 * 1024
 
 
 class NoParams(Payload):
-    """Nothing is asked for in particular."""
+    """No parameters."""
 
 
 class Listed(Answer):
     """The live sessions, in the order they were opened, each with the number of its last event.
 
-    `steered` are those whose agents are reached by what is said to them, `as_asked` those whose calls run
-    with the input they asked about or not at all.
+    `steered` are those whose agents messages reach, `as_asked` those whose calls cannot run with an
+    edited input.
     """
 
     sessions: tuple[tuple[str, int], ...]
@@ -121,15 +121,15 @@ class Listed(Answer):
 
 
 class First(Payload):
-    """So many of the requests that wait, at most."""
+    """Limit of the number of requests to list."""
 
     most: Number = Field(default=FIRST, le=MOST_FIRST)
 
 
 class Queue(Answer):
-    """How many requests each live session has, and those that come first of all, in their order.
+    """The number of requests of each live session, and the first requests of the queue, in its order.
 
-    These may be fewer than were asked for: an answer has room for so much.
+    These may be fewer than were asked for: the size of an answer is limited.
     """
 
     waiting: tuple[tuple[str, int], ...]
@@ -137,25 +137,25 @@ class Queue(Answer):
 
 
 class Subscribe(Payload):
-    """Tell everything from now on. With `after` also what the journal has behind that cursor, first."""
+    """Subscribe to events. With `after`, starts with the journal's events after that cursor."""
 
     after: Number | None = None
 
 
 class Subscribed(Answer):
-    """Events come from behind this cursor on; streamed text only as it comes."""
+    """Cursor after which events follow; streamed text is sent only as it comes."""
 
     after: int
 
 
 class Happened(Answer):
-    """An event of the journal, or text on its way, as operators may see it."""
+    """An event of the journal, or streamed text, masked for operators."""
 
     event: JournalEvent | Streaming
 
 
 class GrantAsked(Payload):
-    """What an approval also lets pass from now on; see `GrantTerms`."""
+    """Grant that is given with an approval; see `GrantTerms`."""
 
     scope: GrantScope
     uses: int | None = None
@@ -185,14 +185,14 @@ class Reveal(Payload):
 
 
 class Extend(Payload):
-    """Give a request this many seconds from now on; without a number it waits for ever."""
+    """Deny a request only after this many seconds from now; without a number it has no deadline."""
 
     approval_id: str = _ID
     seconds: float | None
 
 
 class RaiseLimit(Payload):
-    """Let a session cost this many US dollars, from its next model call on, for a `reason`."""
+    """Raise the cost limit of a session, in US dollars, from its next model call on, for a `reason`."""
 
     session: str = _ID
     max_cost: float = Field(gt=0)
@@ -207,9 +207,9 @@ class Revoke(Payload):
 
 
 class Toggle(Payload):
-    """Turn a net on, or turn it off for a `reason`, which may take several people; see `Hub.toggle_net`.
+    """Turn a net on, or off for a `reason`, which may need several operators; see `Hub.toggle_net`.
 
-    With `seconds` it is on again after them.
+    With `seconds` it is turned on again after that time.
     """
 
     session: str = _ID
@@ -220,7 +220,7 @@ class Toggle(Payload):
 
 
 class SetMode(Payload):
-    """Enforce, or shadow for a `reason`; the rest is as for `net.toggle`."""
+    """Set enforce mode, or shadow mode for a `reason`; the rest is as for `net.toggle`."""
 
     session: str = _ID
     mode: Mode
@@ -229,14 +229,14 @@ class SetMode(Payload):
 
 
 class OfChange(Payload):
-    """The proposed change that is meant."""
+    """The id of a proposed change."""
 
     session: str = _ID
     change: str = _ID
 
 
 class Send(Payload):
-    """Say something to an agent."""
+    """Send a message to an agent."""
 
     session: str = _ID
     text: str
@@ -244,14 +244,14 @@ class Send(Payload):
 
 
 class Abort(Payload):
-    """Stop what an agent is doing. It is told who does, as the server knows the token, then `reason`."""
+    """Stop the current work of an agent, which gets the operator's name, by the token, and `reason`."""
 
     session: str = _ID
     reason: str = Field(default="", max_length=2000)
 
 
 class Compact(Payload):
-    """Have the conversation summed up."""
+    """Compact the conversation."""
 
     session: str = _ID
     keep_last: Number | None = None
@@ -259,15 +259,15 @@ class Compact(Payload):
 
 
 class Start(Payload):
-    """Start a session on the server, from what an agent file says; see the agent file's description."""
+    """Start a session on the server, from the content of an agent file; see its description."""
 
     spec: dict[str, JsonValue]
 
 
 class GoOn(Payload):
-    """Go on with a recorded session on the server, or from an event of it in a new one.
+    """Resume a recorded session on the server, or branch from an event of it into a new one.
 
-    Under less than its record says it takes a `reason` (G-67).
+    Under less than its record says it needs a `reason` (G-67).
     """
 
     session: str = _ID
@@ -297,14 +297,14 @@ class Sessions(Answer):
 
 
 class Recorded(Payload):
-    """Events of a recorded session, behind event number `after`. A unique beginning of the id will do."""
+    """Events of a recorded session after event number `after`. A unique beginning of the id suffices."""
 
     session: str = _ID
     after: Number = 0
 
 
 class Events(Answer):
-    """Some events, in order; `more` when further ones follow."""
+    """Events, in order; `more` when further ones follow."""
 
     session: str
     events: tuple[JournalEvent, ...]
@@ -312,7 +312,7 @@ class Events(Answer):
 
 
 class StartedFrom(Answer):
-    """A recorded session's whole id, what it was started from, and whether another journal says so."""
+    """A recorded session's whole id, its source, and whether it was imported."""
 
     session: str
     source: dict[str, JsonValue] | None
@@ -348,7 +348,7 @@ class OneDecision(Payload):
 
 
 class CountDecisions(Payload):
-    """How many, by rule or tool and over time."""
+    """Count decisions by rule or tool, and over time."""
 
     wanted: DecisionFilter
     by: GroupBy | None = None
@@ -356,7 +356,7 @@ class CountDecisions(Payload):
 
 
 class Filtered(Payload):
-    """The decisions that are meant."""
+    """A filter of decisions."""
 
     wanted: DecisionFilter
 

@@ -1,4 +1,4 @@
-"""What the hub refuses, as the wire says it."""
+"""Codes of the wire for errors of the hub."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .framing import Code, WireError
 
 @contextmanager
 def told_in_codes() -> Generator[None, None, None]:
-    """Raises `WireError` for what a hub raises; what nobody expected passes, and is told to nobody."""
+    """Raise `WireError` for known errors of the hub; unexpected ones pass, and are sent to no client."""
     try:
         yield
     except SessionNotFound as error:

@@ -1,6 +1,6 @@
 """Frames: JSON-RPC 2.0, one message in a text frame, read strictly and written as bytes.
 
-What an agent or a console sends is data of strangers: it is a model of this module, or an error.
+Input of agents and consoles is untrusted: it is a model of this module, or an error.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PERHAPS_INFINITE = re.compile(r"\d[eE]\+?\d{3}|\d{309}")
 
 
 class Code(IntEnum):
-    """What went wrong, for programs; the first five are JSON-RPC's own."""
+    """Error codes, for programs; the first five are JSON-RPC's own."""
 
     PARSE = -32700
     REQUEST = -32600
@@ -66,13 +66,13 @@ class Code(IntEnum):
 
 
 class Payload(BaseModel):
-    """What is sent to a server. A field that it does not know is an error: it may have been a limit."""
+    """Parameters sent to a server. An unknown field is an error: it may have been a limit."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Answer(BaseModel):
-    """What a server sends. Fields that a later server adds are passed over."""
+    """Message sent by a server. Unknown fields, which a later server may add, are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -82,7 +82,7 @@ class Nothing(Answer):
 
 
 class ErrorInfo(Answer):
-    """Why a request failed; `message` is for people and models, `code` and `data` for programs."""
+    """Description of an error; `message` is for people and models, `code` and `data` for programs."""
 
     code: int
     message: str
@@ -99,7 +99,7 @@ class Request(Payload):
 
 
 class Response(Answer):
-    """What a request led to: exactly one of `result` and `error`."""
+    """Response to a request: exactly one of `result` and `error`."""
 
     jsonrpc: Literal["2.0"]
     id: Id | None
@@ -108,7 +108,7 @@ class Response(Answer):
 
 
 class Notice(Answer):
-    """Something a server says without having been asked."""
+    """A notice of the server, without a request."""
 
     jsonrpc: Literal["2.0"]
     method: str
@@ -116,7 +116,7 @@ class Notice(Answer):
 
 
 class WireError(Exception):
-    """A request that failed: what the other side is told, about `request_id` where that could be read."""
+    """A failed request: error for the client, about `request_id` where that could be read."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class WireError(Exception):
 
 
 def read_request(frame: str | bytes) -> Request:
-    """A frame that a client sent. Raises `WireError`."""
+    """Parse a client's frame. Raises `WireError`."""
     if isinstance(frame, bytes):
         raise WireError(Code.REQUEST, "expected a text frame, found a binary one")
     try:
@@ -161,9 +161,9 @@ def read_request(frame: str | bytes) -> Request:
 
 
 def _quickly(loaded: object) -> Request | None:
-    """A request as nearly all are, in a tenth of the time; `None` for any other, or for none.
+    """Parse a request of the usual form, in a tenth of the time; `None` for any other.
 
-    What was parsed is JSON: its `params` need not be looked through again.
+    The input is JSON already: its `params` need not be checked again.
     """
     if type(loaded) is not dict:
         return None
@@ -183,7 +183,7 @@ def _quickly(loaded: object) -> Request | None:
 
 
 def _id_of(loaded: object) -> Id | None:
-    """The id of what is perhaps a request, for the answer that says it is none."""
+    """The id of an invalid request, for its refusal."""
     if not isinstance(loaded, dict):
         return None
     found = cast("dict[str, object]", loaded).get("id")
@@ -195,7 +195,7 @@ def _id_of(loaded: object) -> Id | None:
 
 
 def _depth(loaded: object) -> int:
-    """The levels of lists and objects."""
+    """Depth of nested lists and objects."""
     level, within = 0, [loaded]
     while within := [part for each in within for part in _parts(each)]:
         level += 1
@@ -218,7 +218,7 @@ def _parts(value: object) -> list[object]:
 
 
 def read_incoming(frame: str | bytes) -> Response | Notice:
-    """A frame that a server sent. Raises `WireError`."""
+    """Parse a server's frame. Raises `WireError`."""
     try:
         loaded = _loaded(frame)
         model = Notice if isinstance(loaded, dict) and "method" in loaded else Response
@@ -228,7 +228,7 @@ def read_incoming(frame: str | bytes) -> Response | Notice:
 
 
 def _loaded(frame: str | bytes) -> object:
-    """JSON as servers send it: a recorded input may have numbers that JSON lacks, and many levels."""
+    """Parse JSON of a server: a recorded input may have numbers that JSON lacks, and many levels."""
     try:
         return from_json(frame)
     except ValueError:
@@ -264,13 +264,13 @@ def error_frame(request_id: Id | None, error: WireError) -> bytes:
 
 
 def notice_frame(method: str, params: BaseModel) -> bytes:
-    """Something said without having been asked."""
+    """A notice's frame."""
     body = params.model_dump_json().encode()
     return b'{"jsonrpc":"2.0","method":' + orjson.dumps(method) + b',"params":' + body + b"}"
 
 
 def problems(error: ValidationError) -> str:
-    """What does not fit, by field; never the values, which may be secret."""
+    """Faults by field; never the values, which may be secret."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     said = [f"{'.'.join(map(str, each['loc']))[:200] or 'message'}: {each['msg']}" for each in found[:5]]
     more = f" (and {len(found) - 5} more)" if len(found) > 5 else ""

@@ -1,4 +1,4 @@
-"""The log of the sockets: no headers, since tokens are in some, and no noise that strangers can make."""
+"""Log of the sockets: no headers, since some hold tokens, and no noise that unknown peers can cause."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 
 
 class _Strangers(logging.Filter):
-    """What fails before anybody was let in is no error of this server."""
+    """Lowers errors of unauthenticated peers to information: they are no errors of this server."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.msg == "opening handshake failed":
@@ -17,7 +17,7 @@ class _Strangers(logging.Filter):
 
 
 def socket_log(name: str) -> logging.Logger:
-    """A log for the WebSocket library, which writes every header where a level is as low as DEBUG."""
+    """A log for the WebSocket library, which writes every header at level DEBUG."""
     log = logging.getLogger(f"{name}.sockets")
     log.setLevel(max(logging.INFO, log.level))
     if not any(isinstance(each, _Strangers) for each in log.filters):

@@ -1,4 +1,4 @@
-"""A method: its name, what it takes and gives, what it is for, and who may ask for it."""
+"""A method of the protocol: its name, parameters, result, description and the kind of token it needs."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Method(Generic[ParamsT, ResultT]):
 
     @property
     def kind(self) -> Kind:
-        """Whose tokens it is for."""
+        """Kind of the tokens that may call it."""
         return "agent" if self.needs == "agent" else "operator"
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Something a server says by itself, and to whom."""
+    """A notice of a server, and the kind of client that receives it."""
 
     name: str
     kind: Kind

@@ -29,7 +29,7 @@ def may(rights: Rights | None, needed: Needs) -> bool:
 
 
 def refusal(what: str, needed: Needs, rights: Rights | None, name: str) -> str:
-    """The reason why `what` is refused to the token of `name`, and what helps."""
+    """Reason why `what` is refused to the token of `name`, with the remedy."""
     has = "an agent's" if rights is None else f"of kind '{rights}'"
     other = f"interlock token rotate {quote(name)} --kind {needed}"
     return (
@@ -39,5 +39,5 @@ def refusal(what: str, needed: Needs, rights: Rights | None, name: str) -> str:
 
 
 def read_only_refusal(what: str) -> str:
-    """The reason why `what` is refused to a console that said it only looks."""
+    """Reason why `what` is refused to a read-only console."""
     return f"{what} changes something, and this console is read-only: connect without --read-only"

@@ -1,9 +1,10 @@
-"""A server proves that it knows a client's token before it is sent there: anybody may listen on a port.
+"""Proof by a server that it knows a client's token, before that is sent: anybody may listen on a port.
 
 While a server is down another user of the machine can listen in its place. So before a client sends its
-token over TCP without TLS it names it by what tells nobody anything, with a number used once, and who
-listens answers with what only that token's server can make. The name of the host, as the client calls it,
-is part of that, and servers answer to their own names only: nobody can pass the question on to another.
+token over TCP without TLS, it sends a name of the token that reveals nothing, with a nonce, and the
+server answers with a value that only a server with that token can compute. The name of the host, as the
+client knows it, is part of that, and servers answer to their own names only: no other program can pass
+the question on.
 
 A hook's command loads this: it needs nothing but the standard library.
 """
@@ -25,22 +26,22 @@ _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,9})[ \t]*(?:\r\n|\Z)",
 
 
 def digest_of(secret: str) -> str:
-    """What servers keep of a token."""
+    """Digest of a token, as servers keep it."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def name_of(digest: str) -> str:
-    """A token's name for servers that know it."""
+    """Name of a token, for servers that know it."""
     return _made(digest, "name")[:32]
 
 
 def proof_of(digest: str, nonce: str, host: str) -> str:
-    """What a server answers that is called `host`."""
+    """Proof of a server named `host` that it knows a token."""
     return _made(digest, f"proof {host.lower()} {nonce}")
 
 
 def is_nonce(text: str) -> bool:
-    """Whether it is of the form in which clients ask."""
+    """Tell whether a text has the form of a client's nonce."""
     return len(text) == _NONCE and all(each in "0123456789abcdef" for each in text)
 
 
@@ -49,7 +50,7 @@ def _made(digest: str, what: str) -> str:
 
 
 class ProofError(Exception):
-    """A token that is not sent; with `later` it may be another time."""
+    """A token was not sent; `later` if another attempt may succeed."""
 
     def __init__(self, message: str, *, later: bool = False) -> None:
         super().__init__(message)
@@ -57,7 +58,7 @@ class ProofError(Exception):
 
 
 class Question:
-    """What a client asks once of who listens at `host`, a name with its port."""
+    """Question of a client to the server at `host`, a name with its port; used once."""
 
     def __init__(self, secret: str, host: str) -> None:
         self._digest = digest_of(secret)
@@ -66,7 +67,7 @@ class Question:
 
     @property
     def text(self) -> bytes:
-        """The question, as HTTP."""
+        """The question as an HTTP request."""
         lines = (
             f"GET {PATH} HTTP/1.1",
             f"Host: {self._host}",
@@ -77,7 +78,7 @@ class Question:
         return "".join(f"{line}\r\n" for line in (*lines, "")).encode()
 
     def check(self, answer: bytes) -> None:
-        """Whether the token may be sent to who gave this answer. Raises `ProofError`."""
+        """Check that the token may be sent to the server that gave this answer. Raises `ProofError`."""
         if _is_cut(answer):
             raise ProofError("the connection was lost before there was an answer", later=True)
         head, _, body = answer.partition(b"\r\n\r\n")
@@ -98,7 +99,7 @@ class Question:
 
 
 def _is_cut(answer: bytes) -> bool:
-    """Whether it is the beginning of an answer only: lost on its way, and so neither right nor wrong."""
+    """Tell whether an answer is incomplete: its end was lost, and so it is neither right nor wrong."""
     if not answer.startswith(_HTTP):
         return _HTTP.startswith(answer)
     head, ended, body = answer.partition(b"\r\n\r\n")

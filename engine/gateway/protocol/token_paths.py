@@ -1,4 +1,4 @@
-"""The files of a server and its clients on one machine, all of them for their owner only."""
+"""Files of a server and its clients on one machine, all readable by their owner only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CONFIG_DIRECTORY = "INTERLOCK_CONFIG_DIR"
 
 
 def config_directory(environ: Mapping[str, str] = os.environ) -> Path:
-    """The user's own directory of settings; an agent's working directory holds nothing of this."""
+    """The user's own directory of settings; nothing in it comes from an agent's working directory."""
     from platformdirs import user_config_path
 
     given = environ.get(CONFIG_DIRECTORY)
@@ -18,15 +18,15 @@ def config_directory(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def token_file(environ: Mapping[str, str] = os.environ) -> Path:
-    """Who may connect to the servers of this user; see `tokens.TokenFile`."""
+    """Tokens of this user's servers; see `tokens.TokenFile`."""
     return config_directory(environ) / "tokens.json"
 
 
 def agent_token_file(environ: Mapping[str, str] = os.environ) -> Path:
-    """The token that this user's agents come with when they are given none."""
+    """Default token of this user's agents."""
     return config_directory(environ) / "agent.token"
 
 
 def operator_token_file(environ: Mapping[str, str] = os.environ) -> Path:
-    """The token that this user's consoles come with when they are given none."""
+    """Default token of this user's consoles."""
     return config_directory(environ) / "operator.token"

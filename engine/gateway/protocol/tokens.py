@@ -1,8 +1,8 @@
-"""Tokens: who may connect, and as whom. The file holds digests, so that reading it gives nobody a token.
+"""Tokens of agents and operators. The file holds digests, so that reading it reveals no token.
 
-A token is an agent's or an operator's. Agents are judged with theirs, operators decide with theirs, as
-far as its `rights` go; the name of an operator's token is the name in the record, whatever a client says.
-An agent's token says whose agent it is: its owner is no other person where several must approve (G-77).
+A token is an agent's or an operator's. Operators decide with theirs, as far as its `rights` go; its name
+is the name in the record, whatever a client says. An agent's token names the operator whose agent it is:
+the owner does not count as another person where several must approve (G-77).
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _SECRET = re.compile(r"[A-Za-z0-9._~+/=-]{8,200}")
 
 
 class TokenError(ValueError):
-    """A token file that cannot be trusted, or a change to it that makes no sense."""
+    """A token file that cannot be trusted, or an invalid change to it."""
 
 
 class Identity(BaseModel):
-    """Whose token it was; `owner` is the operator whom an agent's token names, `rights` an operator's."""
+    """Holder of a token; `owner` is the operator named by an agent's token, `rights` an operator's."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -53,9 +53,9 @@ class Identity(BaseModel):
 
 
 class TokenEntry(BaseModel):
-    """A token, without its secret; `digest` is the SHA-256 of it, `owner` whose agent has it.
+    """A token, without its secret; `digest` is its SHA-256, `owner` the operator whose agent has it.
 
-    An operator's without `rights` was made before there were any, and has all; an agent's has none.
+    An operator's without `rights` was made before rights existed, and has all; an agent's has none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -76,7 +76,7 @@ class TokenEntry(BaseModel):
 
     @property
     def identity(self) -> Identity:
-        """Who comes with it."""
+        """Identity of a client with this token."""
         return Identity(kind=self.kind, name=self.name, token=self.id, owner=self.owner, rights=self.may)
 
 
@@ -90,7 +90,7 @@ class _Content(BaseModel):
 class TokenFile:
     """The tokens in the file at `path`, which only its owner may read or write.
 
-    Every use looks whether the file has changed, so that a token that was revoked is of no use at once.
+    Every use checks whether the file has changed, so that a revocation takes effect at once.
     """
 
     def __init__(self, path: Path, clock: Clock = utc_now) -> None:
@@ -100,12 +100,12 @@ class TokenFile:
         self._tokens: tuple[TokenEntry, ...] = ()
 
     def tokens(self) -> tuple[TokenEntry, ...]:
-        """Those in force, oldest first. Raises `TokenError` for a file that cannot be trusted."""
+        """Tokens in force, oldest first. Raises `TokenError` for a file that cannot be trusted."""
         now = self._clock()
         return tuple(each for each in self._read() if each.ends is None or each.ends > now)
 
     def find(self, secret: str) -> Identity | None:
-        """Whose token this is. All are compared, each in constant time."""
+        """Identity for a secret; `None` if unknown. All tokens are compared, each in constant time."""
         digest = digest_of(secret)
         found: TokenEntry | None = None
         for each in self.tokens():
@@ -114,7 +114,7 @@ class TokenFile:
         return None if found is None else found.identity
 
     def prove(self, name: str, nonce: str, host: str) -> str | None:
-        """What shows a client that the token it means is known here; see `proof`."""
+        """Proof to a client that its token is known here, see `server_proof`; `None` if unknown."""
         found = None
         for each in self.tokens():
             if hmac.compare_digest(name_of(each.digest).encode(), name.encode("utf-8", "replace")):
@@ -122,7 +122,7 @@ class TokenFile:
         return found
 
     def holds(self, identity: Identity) -> bool:
-        """Whether the token that an identity came with is still in force."""
+        """Tell whether the token of an identity is still in force."""
         return self.in_force(identity.token)
 
     def in_force(self, token: str) -> bool:
@@ -130,7 +130,7 @@ class TokenFile:
         return self.current(token) is not None
 
     def current(self, token: str) -> Identity | None:
-        """Whoever comes with the token of this id now; `None` where it is not in force.
+        """Current identity of the token of this id; `None` where it is not in force.
 
         Raises `TokenError` as `tokens` does.
         """
@@ -139,11 +139,11 @@ class TokenFile:
     def issue(
         self, kind: Kind, name: str, owner: str | None = None, *, rights: Rights | None = None
     ) -> str:
-        """A new token, which is shown this once; `owner` is the operator whose agent gets it.
+        """A new token, which is shown only this once; `owner` is the operator whose agent gets it.
 
         An operator's has all `rights` unless some are given. Raises `TokenError` for a name that is
-        taken, for a name or owner that is easily taken for another one's, for an owner of a token that is
-        no agent's, and for rights of one that is no operator's.
+        taken, for a name or owner that is easily taken for another one, for an owner of an operator's
+        token, and for rights of an agent's.
         """
         name = _name(name)
         with alone(self.path):
@@ -162,9 +162,9 @@ class TokenFile:
         owner: str | None = None,
         rights: Rights | None = None,
     ) -> str:
-        """A new secret for a name; what was valid for it goes on for `overlap` seconds at most.
+        """A new secret for a name; the old one stays valid for `overlap` seconds at most.
 
-        Its owner and rights stay what they were, unless others are given.
+        Its owner and rights are kept, unless others are given.
         """
         with alone(self.path):
             every = self.tokens()
@@ -186,7 +186,7 @@ class TokenFile:
         return secret
 
     def set_owner(self, name: str, owner: str) -> None:
-        """Name the operator whose agent has a token. Raises `TokenError` for one that is no agent's."""
+        """Set the operator whose agent has a token. Raises `TokenError` for an operator's token."""
         with alone(self.path):
             every = self.tokens()
             if not any(each.name == name for each in every):
@@ -244,7 +244,7 @@ class TokenFile:
         return self._tokens
 
     def _write(self, tokens: tuple[TokenEntry, ...]) -> None:
-        """Put a whole new file in the place of the old one."""
+        """Replace the file by a whole new one."""
         text = _Content(tokens=tokens).model_dump_json(indent=2, exclude_none=True)
         write_private(self.path, text + "\n")
         self._seen = None
@@ -252,7 +252,7 @@ class TokenFile:
 
 @contextmanager
 def alone(file: Path) -> Generator[None, None, None]:
-    """Nobody else changes a file meanwhile: a token that is revoked here stays so.
+    """Lock a file against other writers: a token that is revoked here stays revoked.
 
     Raises `TokenError`.
     """
@@ -271,7 +271,7 @@ def alone(file: Path) -> Generator[None, None, None]:
 
 
 def _look_of(status: os.stat_result) -> tuple[int, ...]:
-    """What is another when a file's content, owner or mode is another."""
+    """Fields of a file's status that differ when its content, owner or mode has changed."""
     return (
         status.st_dev,
         status.st_ino,
@@ -284,7 +284,7 @@ def _look_of(status: os.stat_result) -> tuple[int, ...]:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file for its owner's eyes only; whoever reads meanwhile has the old one or the new one.
+    """Write a file that only its owner may read; concurrent readers see the old content or the new one.
 
     Raises `TokenError`.
     """
@@ -320,7 +320,7 @@ def read_secret(path: Path) -> str:
 
 
 def _opened(path: Path) -> TextIO:
-    """A file that only its owner may read or write. Raises `TokenError` and `OSError`."""
+    """Open a file that only its owner may read or write. Raises `TokenError` and `OSError`."""
     # Without waiting, should it be a pipe.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
@@ -332,7 +332,7 @@ def _opened(path: Path) -> TextIO:
 
 
 def check_secret(secret: str, where: str) -> None:
-    """A token is one word that fits in a header. Raises `TokenError`, which does not show it."""
+    """Check that a token is one word that fits in a header. Raises `TokenError` without the token."""
     if not _SECRET.fullmatch(secret):
         raise TokenError(
             f"{where}: what it holds is no token; expected one like ilk_agent_…, on one line"
@@ -340,7 +340,7 @@ def check_secret(secret: str, where: str) -> None:
 
 
 def check_private(path: Path, status: os.stat_result) -> None:
-    """Nobody but the owner may read or write this file. Raises `TokenError`."""
+    """Check that only the owner may read or write this file. Raises `TokenError`."""
     if not stat.S_ISREG(status.st_mode):
         raise TokenError(f"{path}: is no file")
     if status.st_uid not in (os.geteuid(), 0):
@@ -383,7 +383,7 @@ def _rights(kind: Kind, rights: Rights | None) -> Rights | None:
 def _owner(kind: Kind, owner: str | None, every: tuple[TokenEntry, ...]) -> str | None:
     """The owner of a token of this kind. Raises `TokenError`.
 
-    A name that is only taken for an operator's would leave that operator another person (G-77).
+    A name that people confuse with an operator's would leave that operator another person (G-77).
     """
     if owner is None:
         return None
@@ -400,9 +400,9 @@ def _owner(kind: Kind, owner: str | None, every: tuple[TokenEntry, ...]) -> str 
 
 
 def _check_distinct(kind: Kind, name: str, every: tuple[TokenEntry, ...]) -> None:
-    """Raises `TokenError` for a name that is another token's, or that people take for that (G-77).
+    """Raises `TokenError` for a name that is another token's, or that people confuse with one (G-77).
 
-    An operator's may not be taken for that of an agent's owner either, and be somebody else's.
+    An operator's name may not be confused with the owner of an agent's token either.
     """
     if any(each.name == name for each in every):
         raise TokenError(f"there is a token named '{name}': rotate it, or choose another name")

@@ -1,7 +1,7 @@
-"""The door: who may upgrade to a WebSocket. Looked at before anything else is, and told no details.
+"""Admission of clients that upgrade to a WebSocket. Checked first, and refused without details.
 
-A browser sends an Origin with every WebSocket, whatever page asked for it, so an Origin that nobody
-allowed is refused even with a good token. A name that was made to point here by DNS comes as Host.
+A browser sends an Origin with every WebSocket, whichever page opens it, so an Origin that is not allowed
+is refused even with a good token. A name that was made to point here by DNS comes as Host.
 
 Clients that cannot set headers offer their token as one more subprotocol, `bearer.TOKEN`. It is never the
 one that is chosen, so no answer repeats it.
@@ -31,7 +31,7 @@ _OFFERED = "bearer."
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An HTTP status, and the one sentence that strangers get."""
+    """An HTTP status, and the one sentence that unauthenticated clients get."""
 
     status: HTTPStatus
     why: str
@@ -39,7 +39,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What is let in. `hosts` are names with port, lower case; `any_address` takes bare addresses."""
+    """Terms of admission. `hosts` are lower-case names with port; `any_address` admits addresses."""
 
     tokens: TokenFile
     failures: Failures
@@ -48,7 +48,7 @@ class Guard:
     origins: Collection[str] = ()
 
     def check(self, path: str, headers: Headers, address: str) -> Identity | Refused:
-        """Who wants to come in, or why not."""
+        """Identity of a client that wants to connect, or its refusal."""
         try:
             host, origin = headers.get("Host"), headers.get("Origin")
             secret = _secret(headers)
@@ -72,7 +72,7 @@ class Guard:
         return found
 
     def prove(self, headers: Headers, address: str) -> str | Refused:
-        """The answer to a client that asks, before it sends its token, whether that is known here."""
+        """Answer to a client that asks, before it sends its token, whether the server knows it."""
         try:
             host, name = headers.get("Host"), headers.get(TOKEN_HEADER, "")
             nonce = headers.get(NONCE_HEADER, "")
@@ -89,7 +89,7 @@ class Guard:
         return found or self._refused(address, HTTPStatus.UNAUTHORIZED, "This token is not known here")
 
     def _refused(self, address: str, status: HTTPStatus, why: str) -> Refused:
-        """No token that fits came from there. Whoever has a good one is never kept out by others."""
+        """Refuse a client and count its address; the limit never applies to a good token."""
         if self.failures.too_many(address):
             return Refused(HTTPStatus.TOO_MANY_REQUESTS, "Too many refused tokens; wait a minute")
         self.failures.note(address)
@@ -104,7 +104,7 @@ class Guard:
 
 
 def _secret(headers: Headers) -> str | None:
-    """The token that came, if one did. Raises `MultipleValuesError`, and `ValueError` where two did."""
+    """Token of a request. Raises `MultipleValuesError`, and `ValueError` where there are two."""
     authorization = headers.get("Authorization")
     offers = [
         each.strip() for line in headers.get_all("Sec-WebSocket-Protocol") for each in line.split(",")

@@ -1,4 +1,4 @@
-"""What a server does for one agent's connection."""
+"""Request handlers of an agent's connection."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _Made = tuple[str, Handler]
 
 
 class AgentDesk:
-    """One agent's connection, at the sessions of its token.
+    """One agent's connection, with access to the sessions of its token.
 
-    There are many, most of which ask for few things: how a method is answered is made when it is needed.
+    Connections are many, and most use few methods: a method's handler is made when it is needed.
     """
 
     def __init__(self, sessions: AgentSessions, identity: Identity, listener: Listener) -> None:
@@ -37,14 +37,14 @@ class AgentDesk:
         self._handlers: dict[str, Handler] = {}
 
     def handler(self, method: str) -> Handler | None:
-        """See `Desk`."""
+        """See `RequestHandlers.handler`."""
         found = self._handlers.get(method)
         if found is None and (make := _MAKERS.get(method)) is not None:
             found = self._handlers[method] = make(self)[1]
         return found
 
     async def leave(self) -> None:
-        """The connection is gone; its sessions stay for the next one."""
+        """Detach from the sessions, which stay for the next connection."""
         self.sessions.leave(self.listener)
 
 

@@ -1,7 +1,7 @@
-"""The sessions of agents that live elsewhere.
+"""Sessions of external agents.
 
-Sessions belong to a token, not to a connection: a client that lost its connection comes back and asks
-again.
+Sessions belong to a token, not to a connection: a client that lost its connection connects again and
+repeats its requests.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class AgentSessions:
-    """The sessions of all agents of a server."""
+    """The sessions of all external agents of a server."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class AgentSessions:
             return await self._began(identity, session, listener)
 
     async def resume(self, identity: Identity, asked: ResumeSession, listener: Listener) -> SessionOpen:
-        """Go on with a session of this token, in no looser mode than new ones are."""
+        """Resume a session of this token, in no looser mode than new ones have."""
         registry = await self.rules.registry(asked.rules)
         if await self._is_open(identity, asked.session):
             return await self._found(identity, asked.session, listener)
@@ -118,7 +118,7 @@ class AgentSessions:
             return await self._began(identity, session, listener)
 
     async def _is_open(self, identity: Identity, session_id: str) -> bool:
-        """Whether this id is open here, once nobody opens it any more. Raises for another's."""
+        """Tell whether this id is open, once its opening has ended. Raises for another token's."""
         while (under_way := self._under_way.get(session_id)) is not None:
             await under_way.wait()
         if session_id not in self._open:
@@ -128,7 +128,7 @@ class AgentSessions:
 
     @contextmanager
     def _beginning(self, identity: Identity, session_id: str | None) -> Generator[None, None, None]:
-        """Whoever asks for the same id meanwhile waits and then finds it. Raises where no room is."""
+        """Reserve an id; concurrent requests for it wait and then find it. Raises at the limit."""
         self._check_room(identity)
         over = asyncio.Event()
         key = session_id or f"new {id(over)}"
@@ -141,7 +141,7 @@ class AgentSessions:
             over.set()
 
     async def _recorded(self, identity: Identity, session_id: str) -> OutsideAgent | None:
-        """The agent of a recorded session of this token. Of others nothing is said, not even ids."""
+        """Agent of a recorded session of this token. Others, even their ids, are not revealed."""
         try:
             recorded = await self.hub.recorded_outside(session_id, whole=True)
         except SessionNotFound:
@@ -165,7 +165,7 @@ class AgentSessions:
         return Nothing()
 
     def ended(self, session_id: str, reason: str) -> None:
-        """The hub has ended a session; tell whoever uses it."""
+        """Report to its client that the hub has ended a session."""
         session = self._drop(session_id)
         if session is not None:
             said = SessionEnded(session=session_id, reason=reason)
@@ -179,17 +179,17 @@ class AgentSessions:
         return session
 
     def leave(self, listener: Listener) -> None:
-        """A connection is gone."""
+        """Detach a closed connection from its sessions."""
         for session in self._open.values():
             session.listeners.discard(listener)
 
     async def end_idle(self) -> None:
-        """End the sessions that were not used for long and wait for nobody."""
+        """End the sessions that were not used for long and have no pending request."""
         since = self._clock() - self.limits.idle
         await self._end([s for s in self._open.values() if s.used < since and not s.waiting])
 
     async def end_left(self, owners: Collection[str]) -> None:
-        """End the sessions of all but these owners: nobody can come back to them."""
+        """End the sessions of all but these owners: no client can resume them."""
         await self._end([session for session in self._open.values() if session.owner not in owners])
 
     async def _end(self, sessions: list[Open]) -> None:
@@ -200,7 +200,7 @@ class AgentSessions:
                 log.exception("Session '%s' is of no use any more and could not be ended", session.id)
 
     def stop(self) -> None:
-        """The server ends: nothing is taken back for having been left, as agents come back."""
+        """Prepare for the server's end: abandoned calls are not withdrawn, as agents reconnect."""
         for session in self._open.values():
             self.calls.stop(session)
         self._open.clear()
@@ -210,15 +210,15 @@ class AgentSessions:
     def call_at_once(
         self, identity: Identity, asked: CallTool, told: Callable[[CallAnswer | BaseException], None]
     ) -> bool:
-        """As `call` does, a new call that the nets decide without a person; see `OpenCalls.at_once`."""
+        """As `call`, for a new call that rules decide without an operator; see `OpenCalls.at_once`."""
         return self.calls.at_once(self._mine(identity, asked.session), asked, told)
 
     async def call(self, identity: Identity, asked: CallTool) -> CallAnswer:
-        """Have a call judged; waits for a person where the nets want one."""
+        """Decide a call; waits for an operator where it needs approval."""
         return await self.calls.judge(self._mine(identity, asked.session), asked)
 
     async def withdraw(self, identity: Identity, asked: WithdrawCall) -> Nothing:
-        """Take back a call that waits. Who says why is part of it: it is no operator's word."""
+        """Withdraw a pending call. The reason names the agent: it is no operator's statement."""
         session = self._mine(identity, asked.session)
         reason = f"the agent took it back: {asked.reason}".removesuffix(": ")
         with told_in_codes():
@@ -240,7 +240,7 @@ class AgentSessions:
         return Nothing()
 
     async def rest(self, identity: Identity, asked: OfSession) -> Nothing:
-        """Of allowed calls without a result none is to come."""
+        """Mark allowed calls without a result: none is to come."""
         session = self._mine(identity, asked.session)
         session.used = self._clock()
         with told_in_codes():
@@ -248,28 +248,28 @@ class AgentSessions:
         return Nothing()
 
     async def said(self, identity: Identity, asked: Say) -> Nothing:
-        """Record what was said; what a user said as the agent's report, which nobody has confirmed."""
+        """Record a message; a user's as reported by the agent, since no person has confirmed it."""
         session = self._mine(identity, asked.session)
         with told_in_codes():
             await self.hub.said(session.id, asked.role, asked.text, reported_by=identity.name)
         return Nothing()
 
     async def prompt(self, identity: Identity, asked: OfSession) -> Prompt:
-        """What the nets let the model do now."""
+        """Describe what the rules allow the model now."""
         session = self._mine(identity, asked.session)
         with told_in_codes():
             return Prompt(text=await self.hub.system_prompt(session.id))
 
     async def explain(self, identity: Identity, asked: ExplainCall) -> ExplanationView:
-        """What would happen to a call that is not made."""
+        """Explain the decision on a call that is not made."""
         session = self._mine(identity, asked.session)
         with told_in_codes():
             return await self.hub.explain_input(session.id, asked.tool, asked.input)
 
-    # Whose and how many
+    # Ownership and limits
 
     def _mine(self, identity: Identity, session_id: str) -> Open:
-        """A session of this token; others are as unknown as those that are not."""
+        """A session of this token; one of another token is as unknown as one that does not exist."""
         found = self._open.get(session_id)
         if found is None or found.owner != identity.name:
             raise _unknown(session_id)
@@ -286,7 +286,7 @@ class AgentSessions:
             )
 
     def _mode_for(self, asked: Mode | None) -> Mode:
-        """The stricter of what the server runs in and what an agent asks for, unless it may choose."""
+        """The stricter of the server's mode and the one requested, unless the agent may choose."""
         if asked is None:
             return self._mode
         if asked == "shadow" and self._mode == "enforce" and not self._may_shadow:
@@ -296,7 +296,7 @@ class AgentSessions:
     def _active(
         self, registry: Mapping[str, SkillNet], asked: tuple[str, ...] | None
     ) -> list[str] | None:
-        """The nets that start active: the server's own are, whatever an agent asks for."""
+        """The nets that start active: always the server's own, whatever an agent requests."""
         if asked is None:
             return None
         for net in asked:

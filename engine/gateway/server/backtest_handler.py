@@ -1,4 +1,4 @@
-"""What a server judges for one console, one part after the other."""
+"""Backtests and other long jobs for one console, delivered part by part."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Job = AsyncGenerator[Backtested, None] | AsyncGenerator[Judged, None] | AsyncGen
 
 
 class JudgingDesk:
-    """See the module; `most` is how many jobs `usage` may have, those of a token on all connections."""
+    """Handlers of long jobs; `most` limits the jobs in `usage`, those of a token on all connections."""
 
     def __init__(self, hub: Hub, usage: Usage, most: int) -> None:
         self._hub = hub
@@ -52,7 +52,7 @@ class JudgingDesk:
         )
 
     async def leave(self) -> None:
-        """Nobody wants to know any more."""
+        """End all jobs: the console is gone."""
         for job in list(self._jobs):
             await self._drop(job)
 
@@ -123,7 +123,7 @@ class JudgingDesk:
                 await job.aclose()
 
     def _taken(self, number: int) -> Job | None:
-        """Forget a job, if it is known still."""
+        """Remove and return a job, if it is still known."""
         job = self._jobs.pop(number, None)
         self._usage.jobs -= job is not None
         return job

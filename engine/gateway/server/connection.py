@@ -1,4 +1,4 @@
-"""One connection: reads requests, has them answered side by side, and never lets one hold up another."""
+"""One connection: reads requests and answers them concurrently, so that none delays another."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ AtOnce: TypeAlias = Callable[[Payload, Told], bool]
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """How a method is answered; one that `waits` for people takes no place from other requests."""
+    """Handler of a method; one that `waits` for operators does not count as a request at work."""
 
     needs: Needs
     params: type[Payload]
@@ -57,14 +57,14 @@ class Handler:
 
 
 class RequestHandlers(Protocol):
-    """Who answers the requests of a connection."""
+    """Handlers of the requests of a connection."""
 
     def handler(self, method: str) -> Handler | None:
-        """How requests for a method are answered; `None` for one that is not for this peer."""
+        """Handler of a method; `None` for a method that this peer may not call."""
         ...
 
     async def leave(self) -> None:
-        """The connection is gone."""
+        """Clean up after the connection."""
         ...
 
 
@@ -75,7 +75,7 @@ def handler(
     waits: bool = False,
     at_once: Callable[[ParamsT, Told], bool] | None = None,
 ) -> tuple[str, Handler]:
-    """A method's name, and how a desk answers it."""
+    """A method's name, and its handler."""
 
     async def call(params: Payload) -> BaseModel:
         assert isinstance(params, method.params)
@@ -91,10 +91,10 @@ def handler(
 
 
 class InForce:
-    """Whom the tokens let in now: their file is looked at once in a turn of the loop.
+    """Tokens in force: their file is checked once in a turn of the loop.
 
-    Whoever sends after a token was revoked or changed is heard in a later turn than the one that still
-    saw it as it was.
+    A message sent after a token was revoked or changed is read in a later turn than the last one that saw
+    the old file.
     """
 
     def __init__(self, tokens: TokenFile) -> None:
@@ -102,7 +102,7 @@ class InForce:
         self._seen: dict[str, Identity | None] = {}
 
     def identity(self, token: str) -> Identity | None:
-        """Whoever comes with the token of this id now; `None` for none, also where none can be read."""
+        """Current identity of the token of this id; `None` if invalid, also if the file is unreadable."""
         if token in self._seen:
             return self._seen[token]
         try:
@@ -116,13 +116,13 @@ class InForce:
         return found
 
     def counts(self, token: str, needed: Rights) -> bool:
-        """Tell whether an operator's token, by its id, is good for what needs `needed`."""
+        """Tell whether an operator's token, by its id, suffices for what needs `needed`."""
         found = self.identity(token)
         return found is not None and may(found.rights, needed)
 
 
 class Connection:
-    """See the module. `others` are the methods of the other kind of client, which are refused by name."""
+    """One client's connection. `others` are methods of the other kind of client, refused by name."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class Connection:
         self._stuck_since: float | None = None
 
     async def serve(self, desk: RequestHandlers) -> None:
-        """Answer until the connection ends. What was asked for is done, but for what waits for people."""
+        """Answer until the connection ends; then finish the requests at work, but for waiting calls."""
         try:
             async for frame in self._socket:
                 if pause := self.usage.bucket.take(weight(frame)):
@@ -170,7 +170,7 @@ class Connection:
                 task.cancel()
 
     def end(self, code: int, reason: str) -> None:
-        """End the connection, whether or not its peer reads that; what it sends is not looked at."""
+        """End the connection, even if its peer does not read; further input is ignored."""
         if self._ending is None:
             self._ending = asyncio.get_running_loop().create_task(self._end(code, reason))
 
@@ -184,7 +184,7 @@ class Connection:
             self._socket.transport.abort()
 
     def cut_if_stuck(self, now: float) -> None:
-        """Cut the connection when its peer has taken nothing of what waits for it for too long."""
+        """Cut the connection when its peer has read nothing of the waiting output for too long."""
         unread = self._socket.transport.get_write_buffer_size()
         if not unread:
             self._stuck_since = None
@@ -196,31 +196,31 @@ class Connection:
         self._unread = unread
 
     def may_stay(self) -> bool:
-        """Whether the token is what it was when this connection came with it; if not, end it."""
+        """Check that the token's identity has not changed since this connection opened; else end it."""
         now = self._tokens.identity(self.identity.token)
         if now != self.identity:
             self.end(*(REVOKED if now is None else CHANGED))
         return now == self.identity
 
     def in_force(self, token: str, needed: Rights) -> bool:
-        """Tell whether an operator's token, by its id, is good for what needs `needed`."""
+        """Tell whether an operator's token, by its id, suffices for what needs `needed`."""
         return self._tokens.counts(token, needed)
 
     @property
     def rights(self) -> Rights | None:
-        """What a console may do on this connection; `None` for an agent."""
+        """Rights of a console on this connection; `None` for an agent."""
         rights = self.identity.rights
         return "look" if rights is not None and self.read_only else rights
 
     def check_rights(self, what: str, needed: Needs) -> None:
-        """Raises `WireError` where `what` needs another token than the one this connection came with."""
+        """Raises `WireError` where `what` needs another token than the one of this connection."""
         if may(self.rights, needed):
             return
         said = refusal(what, needed, self.rights, self.identity.name)
         raise WireError(Code.NOT_ALLOWED, read_only_refusal(what) if self.read_only else said)
 
     async def tell(self, frame: bytes) -> None:
-        """Say something; waits while the peer does not read. Raises `ConnectionClosed`."""
+        """Send a frame; waits while the peer does not read. Raises `ConnectionClosed`."""
         if not self._socket.say(frame):
             await self._socket.send(frame, text=True)
 
@@ -261,12 +261,12 @@ class Connection:
             self._give_back()
 
     def _give_back(self, _: object = None) -> None:
-        """A request is no longer in progress."""
+        """Release the slot of a request."""
         self.usage.places.release()
         self._places.release()
 
     def _wait(self, work: Coroutine[None, None, None]) -> None:
-        """Do what counts as a call that waits for an answer."""
+        """Run work that counts as a waiting call."""
         self._count(1)
         self._begin(work, self._waiting).add_done_callback(lambda _: self._count(-1))
 
@@ -283,7 +283,7 @@ class Connection:
         return task
 
     def _is_told(self, request_id: Id, method: str, params: Payload, at_once: AtOnce) -> bool:
-        """Whether a request is answered without a task of its own, be it with a refusal."""
+        """Try to answer a request without a task of its own; tell whether it was, or was refused."""
         told = partial(self._tell_answer, request_id, method)
         self._count(1)
         try:
@@ -296,7 +296,7 @@ class Connection:
         return False
 
     def _tell_answer(self, request_id: Id, method: str, answer: BaseModel | BaseException) -> None:
-        """Answer what was not answered in a task."""
+        """Send an answer that was made without a task."""
         self._count(-1)
         # Whoever has the answer may use the id again.
         self._answering.discard(request_id)
@@ -309,7 +309,7 @@ class Connection:
             self._wait(self._send(frame))
 
     def _refused(self, request: Request, desk: RequestHandlers) -> WireError | None:
-        """Why a request is not even looked into."""
+        """Refusal of a request before its handler runs; `None` if it may run."""
         if request.id is None:
             return WireError(Code.REQUEST, "a request needs an id")
         if request.id in self._answering:
@@ -324,7 +324,7 @@ class Connection:
         return self._no_room() if found.waits else None
 
     def _no_room(self) -> WireError | None:
-        """Why no further call may wait for an answer."""
+        """Refusal of a further waiting call; `None` below the limits."""
         own, every = self._limits.calls_per_connection, self._limits.calls_per_token
         if self._calls >= own:
             whose, limit = "this connection has", own
@@ -364,7 +364,7 @@ class Connection:
 
 
 def _failed(request_id: Id, method: str, error: BaseException) -> bytes:
-    """What a client is told of a request that failed."""
+    """Error frame for a failed request."""
     if isinstance(error, WireError):
         return error_frame(request_id, error)
     # What failed inside is not for strangers; nothing was allowed by it.

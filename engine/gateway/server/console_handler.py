@@ -1,4 +1,4 @@
-"""What a server does for one console. Who decides is whoever the token belongs to."""
+"""Request handlers of a console's connection. The operator is the one named by the token."""
 
 from __future__ import annotations
 
@@ -99,13 +99,13 @@ log = logging.getLogger(__name__)
 
 
 class Starter(Protocol):
-    """Makes agents from what is said of them, where the server runs.
+    """Makes agents from specs, on the server.
 
-    Both raise `ValueError` for what makes no agent, with every problem that can be seen.
+    Both methods raise `ValueError` for an invalid spec, with every problem found.
     """
 
     async def start(self, spec: dict[str, JsonValue], *, by: str) -> str:
-        """Open a session and set its agent to work; the session's id."""
+        """Open a session and start its agent; return the session's id."""
         ...
 
     async def go_on(
@@ -119,12 +119,12 @@ class Starter(Protocol):
         max_cost: float | None,
         reason: str | None,
     ) -> str:
-        """Go on with a recorded session; the id of the live one."""
+        """Resume a recorded session; return the id of the live one."""
         ...
 
 
 class ConsoleDesk:
-    """See the module."""
+    """Handlers of the requests of one console."""
 
     def __init__(
         self,
@@ -178,16 +178,16 @@ class ConsoleDesk:
         )
 
     def handler(self, method: str) -> Handler | None:
-        """See `Desk`."""
+        """See `RequestHandlers.handler`."""
         return self._handlers.get(method)
 
     async def leave(self) -> None:
-        """The console is gone; nothing it has not decided is decided by that."""
+        """Clean up after the console; its open requests stay undecided."""
         if self._feed is not None:
             self._feed.cancel()
         await self._judging.leave()
 
-    # What there is
+    # State and events
 
     async def _listed(self, _: NoParams) -> Listed:
         live = await self._hub.sessions()
@@ -237,11 +237,11 @@ class ConsoleDesk:
         except ConnectionClosed:
             pass
         except Exception:
-            # It would go on without what it cannot be told: it has to come again.
+            # An event cannot be sent, and must not be left out: the console has to reconnect.
             log.exception("'%s' is not told what happens any more", self._by)
             self._connection.end(1011, "the journal cannot be read; see the server's log")
 
-    # What operators do
+    # Actions of operators
 
     async def _decide(self, asked: Decide) -> Outcome:
         try:
@@ -366,7 +366,7 @@ class ConsoleDesk:
         with told_in_codes():
             return await self._hub.explain(asked.session, asked.call)
 
-    # What was recorded
+    # Recorded sessions
 
     async def _history(self, asked: History) -> Sessions:
         with told_in_codes():

@@ -1,7 +1,7 @@
-"""What happens, told to one console: nothing is left out, and nobody waits for a slow one.
+"""Events for one console: none is left out, and a slow console delays nothing.
 
-The journal has every event, so a console that fell behind is told the rest from there. Text on its way
-is in no journal; who is too slow for it sees the message when it is whole.
+The journal has every event, so a console that fell behind is sent the rest from there. Streamed text is
+in no journal; a console too slow for it sees the message when it is complete.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ FRAMES_BYTES = 1 << 20
 
 
 class Frames:
-    """Events as consoles are told them: each is written once, for all who are told it at about that time.
+    """Frames of events: each is encoded once, for all consoles that get it at about the same time.
 
-    Consoles at one hub see the same, so that one frame is as good as another.
+    Consoles of one hub see the same, so they can share a frame.
     """
 
     def __init__(self) -> None:
@@ -35,9 +35,9 @@ class Frames:
         self._bytes = 0
 
     def of(self, event: HubEvent) -> bytes | None:
-        """An event's frame; `None` for half a character of text on its way: what follows has it whole.
+        """An event's frame; `None` for streamed text that ends within a character, sent with the next.
 
-        Raises `PydanticSerializationError` for a recorded event that cannot be told.
+        Raises `PydanticSerializationError` for a recorded event that cannot be encoded.
         """
         found = self._kept.get(id(event))
         # An event that is kept is alive, so that no other one has its id.
@@ -60,12 +60,12 @@ class Frames:
 
 
 async def feed(hub: Hub, after: int, backlog: int) -> AsyncIterator[HubEvent]:
-    """Everything behind the cursor `after`, then as it comes; ends with the hub.
+    """All events after the cursor `after`, then new ones as they come; ends with the hub.
 
-    At most `backlog` events wait here for whoever takes them.
+    At most `backlog` events are buffered here.
     """
     while True:
-        # Subscribed before the journal is read: what comes meanwhile is told twice rather than never.
+        # Subscribed before the journal is read: events in between come twice rather than never.
         subscription = hub.subscribe(limit=backlog)
         try:
             async for event in _recorded(hub, after):

@@ -1,4 +1,4 @@
-"""How much one peer may ask for, so that none takes the gate from the others."""
+"""Limits for one peer, so that none starves the others."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ _FEW = 64
 
 
 def values(text: str) -> int:
-    """The number of values in the lists and objects of a JSON text, an empty one counting as one.
+    """Number of values in the lists and objects of a JSON text, an empty one counting as one.
 
-    It is counted in the text, which is cheaper than reading it. Of a text with few signs that separate
-    values the number may be too large by those that stand in strings.
+    Counted in the text, which is cheaper than parsing it. For a text with few separators the number may
+    be too large by those within strings.
     """
     found = _separators(text)
     if found <= _FEW:
@@ -79,18 +79,18 @@ def _separators(text: str) -> int:
 
 
 def weight(frame: str | bytes) -> float:
-    """Messages as which a message counts."""
+    """Weight of a message, in messages of ordinary size."""
     inside = values(frame) // VALUES if isinstance(frame, str) else 0
     return 1 + len(frame) / BYTES + inside
 
 
 def footprint(text: str) -> int:
-    """The bytes that what a JSON text says takes in memory, about."""
+    """Approximate memory in bytes of a parsed JSON text."""
     return len(text) + VALUE * values(text)
 
 
 class Bucket:
-    """Lets `rate` things a second pass, and as many at once after a rest."""
+    """Token bucket: `rate` things a second pass, and as many at once after a pause."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
@@ -99,7 +99,7 @@ class Bucket:
         self._at = clock()
 
     def take(self, weight: float = 1.0) -> float:
-        """Take this many; the seconds to wait before going on."""
+        """Take this many; return the seconds to wait before going on."""
         now = self._clock()
         self._left = min(self._rate, self._left + (now - self._at) * self._rate) - weight
         self._at = now
@@ -107,7 +107,7 @@ class Bucket:
 
 
 class Usage:
-    """What one token has at work, on all its connections together."""
+    """Work in progress of one token, on all its connections together."""
 
     def __init__(self, limits: Limits) -> None:
         self.bucket = Bucket(limits.rate)
@@ -127,13 +127,13 @@ class Failures:
         self._found: dict[str, list[float]] = {}
 
     def note(self, address: str) -> None:
-        """A token was refused."""
+        """Count a refused token."""
         times = self._found.pop(address, [])
         self._found[address] = [*times[-self._most :], self._clock()]
         while len(self._found) > self.KEPT:
             del self._found[next(iter(self._found))]
 
     def too_many(self, address: str) -> bool:
-        """Whether this address has to wait."""
+        """Tell whether this address has to wait."""
         since = self._clock() - 60.0
         return sum(at > since for at in self._found.get(address, ())) >= self._most

@@ -1,7 +1,7 @@
-"""The calls of agents elsewhere that wait for an answer.
+"""Pending calls of external agents.
 
-A call that nobody waits for any more is taken back after a while, so that no operator decides about it
-for nothing.
+A call that no client waits for any more is withdrawn after a while, so that no operator decides it in
+vain.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..protocol.errors import told_in_codes
 from ..protocol.framing import Code, WireError
 from .limits import Limits, footprint
 
-# Calls that wait for an answer: for whom each does, and how much of one token's is kept.
+# Pending calls: the clients that wait for each, and the bytes kept for one token.
 
 
 Listener: TypeAlias = Callable[[SessionEnded], object]
@@ -31,7 +31,7 @@ Listener: TypeAlias = Callable[[SessionEnded], object]
 
 @dataclass(slots=True)
 class Waiters:
-    """Who waits for one call of `size` bytes; when nobody does, it is taken back after a while."""
+    """Number of clients that wait for one call of `size` bytes; at zero it is withdrawn after a while."""
 
     size: int
     count: int = 0
@@ -50,14 +50,14 @@ class Open:
 
 
 class WaitingQuota:
-    """The bytes of the inputs that wait, by whose they are."""
+    """Bytes of pending inputs, by owner."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._bytes: Counter[str] = Counter()
 
     def check(self, owner: str, size: int) -> None:
-        """Raises `WireError` where a call of this size is too much."""
+        """Raises `WireError` where a call of this size exceeds the limit."""
         held = self._bytes[owner]
         if held + size > self._most:
             raise WireError(
@@ -68,11 +68,11 @@ class WaitingQuota:
             )
 
     def hold(self, owner: str, waiters: Waiters) -> None:
-        """A call is kept."""
+        """Count the bytes of a call."""
         self._bytes[owner] += waiters.size
 
     def let_go(self, owner: str, waiters: Waiters) -> None:
-        """Nothing is kept for a call any more."""
+        """Release the bytes of a call."""
         self._bytes[owner] -= waiters.size
         waiters.size = 0
         if not self._bytes[owner]:
@@ -83,7 +83,7 @@ log = logging.getLogger(__name__)
 
 
 class OpenCalls:
-    """The open calls of all sessions of a server; `held` is how much of them is kept."""
+    """The open calls of all sessions of a server; `held` counts their bytes."""
 
     def __init__(self, hub: Hub, limits: Limits, clock: Callable[[], float]) -> None:
         self.held = WaitingQuota(limits.waiting_bytes)
@@ -93,12 +93,12 @@ class OpenCalls:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def let_go(self, session: Open) -> None:
-        """A session is over: nothing of it is kept."""
+        """Release everything of an ended session."""
         for waiters in session.waiting.values():
             self.held.let_go(session.owner, waiters)
 
     def stop(self, session: Open) -> None:
-        """The server ends: what was left is not taken back."""
+        """Prepare for the server's end: abandoned calls are not withdrawn."""
         for waiters in session.waiting.values():
             if waiters.leaving is not None:
                 waiters.leaving.cancel()
@@ -106,7 +106,7 @@ class OpenCalls:
     def at_once(
         self, session: Open, asked: CallTool, told: Callable[[CallAnswer | BaseException], None]
     ) -> bool:
-        """As `judge` does, a new call that the nets decide without a person: only its record takes time.
+        """As `judge`, for a new call that rules decide without an operator: only its record takes time.
 
         `told` is called with the answer, or with what `judge` would have raised. False for any other
         call, and then nothing has happened.
@@ -140,7 +140,7 @@ class OpenCalls:
         return True
 
     async def judge(self, session: Open, asked: CallTool) -> CallAnswer:
-        """Have a call judged; waits for a person where the nets want one."""
+        """Decide a call; waits for an operator where it needs approval."""
         session.used = self._clock()
         limit = self._limits.calls_per_session
         if asked.call not in session.waiting and len(session.waiting) >= limit:
@@ -163,7 +163,7 @@ class OpenCalls:
 
     @contextmanager
     def _watching(self, session: Open, call_id: str, size: int) -> Generator[None, None, None]:
-        """Somebody waits for a call. Once nobody does it is left, unless it was refused at once."""
+        """Count a client as waiting; without any, the call is withdrawn later, unless it was refused."""
         waited_before = call_id in session.waiting
         if not waited_before:
             session.waiting[call_id] = Waiters(size)
@@ -192,7 +192,7 @@ class OpenCalls:
                     )
 
     def _stop_watching(self, session: Open, call_id: str) -> None:
-        """A call has its answer: nothing is open any more."""
+        """Forget the waiting clients of an answered call."""
         waiters = session.waiting.pop(call_id, None)
         if waiters is not None:
             self.held.let_go(session.owner, waiters)
@@ -217,7 +217,7 @@ class OpenCalls:
 
 
 def _coded(error: BaseException) -> BaseException:
-    """What the hub raised, as it goes over the wire where that is known."""
+    """Convert an error of the hub to the wire's, where it has a code."""
     try:
         with told_in_codes():
             raise error

@@ -1,4 +1,4 @@
-"""What agents elsewhere are judged by: the server's own rules, and sets that they may add by name."""
+"""Rule sets for external agents: the server's own rules, and named sets that agents may add."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEPT = 64
 
 
 class RuleSets:
-    """See the module.
+    """The server's rules and the named sets.
 
     `compiled` gives the nets of the server's rules together with the sets of these names: what one says
     about names of tools applies to all. Its errors are `NetError` or `ValueError`.
@@ -31,11 +31,11 @@ class RuleSets:
 
     @classmethod
     def of(cls, registry: Mapping[str, SkillNet]) -> RuleSets:
-        """The same nets for everybody."""
+        """The same nets for every agent."""
         return cls(lambda _: registry)
 
     async def registry(self, names: Collection[str]) -> Mapping[str, SkillNet]:
-        """All nets for a session that asked for these sets. Raises `WireError` for an unknown one."""
+        """All nets for a session with these sets. Raises `WireError` for an unknown name."""
         for name in names:
             if name not in self.names:
                 known = ", ".join(sorted(self.names)) or "none"

@@ -1,4 +1,4 @@
-"""The server: agents and consoles from elsewhere at one hub, over WebSocket."""
+"""Server for external agents and remote consoles of one hub, over WebSocket."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ _CONSOLES = frozenset(method.name for method in CONSOLE_METHODS)
 
 
 class Gateway:
-    """See the module. `start`, then `close`; the hub is its owner's to close.
+    """Server of a hub. Call `start`, then `close`; the hub stays open.
 
-    `origins` are the pages that may connect from a browser, none by default; `hosts` are names under
-    which it is reached, with port, besides its own address. Agents are judged by `rules` in `mode`;
-    `starter` makes those that consoles start.
+    `origins` are the pages that may connect from a browser, none by default; `hosts` are further names of
+    the server, with port, in addition to its own address. Agents are judged by `rules` in `mode`;
+    `starter` makes the agents that consoles start.
     """
 
     def __init__(
@@ -110,13 +110,13 @@ class Gateway:
 
     @property
     def left(self) -> float | None:
-        """When the last connection ended, by the loop's clock; `None` while there is one."""
+        """Time of the last connection's end, by the loop's clock; `None` while there is a connection."""
         return None if self._connections else self._left
 
     async def start(self, address: Address, *, tls: ssl.SSLContext | None = None) -> Address:
-        """Listen. The address, with the port that was chosen for 0.
+        """Listen. Returns the address, with the port that was chosen for 0.
 
-        Raises `OSError` when it cannot be listened on, and `TokenError` when nobody could come in.
+        Raises `OSError` when it cannot listen there, and `TokenError` when no token could be accepted.
         """
         if not self.tokens.tokens():
             raise TokenError(f"{self.tokens.path}: there is no token, so nobody could connect")
@@ -157,7 +157,7 @@ class Gateway:
         }
 
     async def close(self) -> None:
-        """End every connection, so that clients come back, and listen no more."""
+        """End every connection, so that clients reconnect later, and stop listening."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -177,7 +177,7 @@ class Gateway:
     # One connection
 
     def _let(self, peer: ServerConnection, request: HttpRequest) -> HttpResponse | None:
-        """Look at who wants to come in, before anything is set up for it."""
+        """Admit or refuse a client, before anything is set up for it."""
         assert isinstance(peer, Peer)
         path = request.path.partition("?")[0]
         if path == server_proof.PATH:
@@ -192,7 +192,7 @@ class Gateway:
         return None
 
     def _prove(self, peer: Peer, request: HttpRequest) -> HttpResponse:
-        """Show a client that this is no stranger who listens in a server's place."""
+        """Answer a client's question with the proof that this server knows its token."""
         found = self._guard.prove(request.headers, peer.address)
         if isinstance(found, Refused):
             log.info("refused a proof: %d", found.status)
@@ -224,7 +224,7 @@ class Gateway:
             self._left = asyncio.get_running_loop().time()
 
     async def _greet(self, peer: ServerConnection, connection: Connection) -> bool:
-        """The first message: both say what they speak. False when they have nothing in common."""
+        """Exchange the first messages, with protocol versions. False when there is no common version."""
         request_id = None
         try:
             async with asyncio.timeout(GREETING):
@@ -270,10 +270,10 @@ class Gateway:
 
         return AgentDesk(self.sessions, identity, tell)
 
-    # What goes on beside
+    # Background tasks
 
     async def _follow(self) -> None:
-        """Hear of sessions that others end."""
+        """Follow sessions that are ended by others."""
         subscription = self.hub.subscribe()
         try:
             async for event in subscription:
@@ -286,7 +286,7 @@ class Gateway:
             subscription.close()
 
     async def _look_after(self) -> None:
-        """End what nobody may use or uses any more."""
+        """End connections and sessions that nobody may use, or uses any more."""
         while True:
             await asyncio.sleep(LOOK_AGAIN)
             try:
@@ -308,10 +308,10 @@ class Gateway:
 
 
 def _names(address: Address, server: Server, *, alone: bool) -> frozenset[str]:
-    """What clients call the server at an address, as `Host` has it.
+    """Names of the server at an address, as `Host` has them.
 
-    All names of this machine where nobody else can answer to them, `alone` with a certificate or on every
-    address. Else only the addresses it has: who listens on another could pass on what clients ask.
+    All names of this machine where no other program can answer to them, `alone` with a certificate or on
+    every address. Else only its own addresses: a program on another one could pass on what clients ask.
     """
     if address.path is not None:
         return frozenset({"localhost"})
@@ -322,7 +322,7 @@ def _names(address: Address, server: Server, *, alone: bool) -> frozenset[str]:
 
 
 def _bound(path: Path) -> socket.socket:
-    """A socket that only this user can open, from the moment it is there. Raises `OSError`."""
+    """A socket that only this user can open, from its creation on. Raises `OSError`."""
     _clear(path)
     bound = socket.socket(socket.AF_UNIX)
     # Without giving way to anything else: what is made meanwhile would be for this user only, too.
@@ -338,7 +338,7 @@ def _bound(path: Path) -> socket.socket:
 
 
 def _clear(path: Path) -> None:
-    """Take away the socket of a server that died. Raises `OSError` where one answers."""
+    """Remove the socket of a server that died. Raises `OSError` where one answers."""
     if not path.is_socket():
         return
     with socket.socket(socket.AF_UNIX) as probe:

@@ -1,4 +1,4 @@
-"""Sockets of a server: strangers, of whom there are few at a time, and those who were let in."""
+"""Sockets of a server: unauthenticated ones, which are limited in number, and admitted ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AT_ONCE = 1 << 16
 
 
 class Peers:
-    """Every socket there is, by what is known of it."""
+    """All sockets, by state."""
 
     def __init__(self, strangers: int) -> None:
         self.inside: dict[Peer, Identity] = {}
@@ -24,11 +24,11 @@ class Peers:
         self._most = strangers
 
     def connection(self, protocol: ServerProtocol, server: Server, **options: Any) -> Peer:  # pyright: ignore[reportExplicitAny]
-        """What the WebSocket library makes for every socket."""
+        """Factory of the WebSocket library for each socket."""
         return Peer(protocol, server, self, **options)
 
     def came(self, peer: Peer) -> None:
-        """One more; where there are too many, whoever has said nothing for longest is cut."""
+        """Add a socket; above the limit, the longest silent one is cut."""
         self.strangers[peer] = None
         if len(self.strangers) > self._most:
             oldest = next(iter(self.strangers))
@@ -36,7 +36,7 @@ class Peers:
             oldest.transport.abort()
 
     def cut_strangers(self) -> None:
-        """The server ends: it waits for nobody who has not said yet who it is."""
+        """Cut unauthenticated sockets: the ending server does not wait for them."""
         for each in list(self.strangers):
             each.transport.abort()
 
@@ -51,9 +51,9 @@ class Peer(ServerConnection):
         self._unsent = 0
 
     def say(self, frame: bytes) -> bool:
-        """Send a text frame together with what else is said in this turn of the loop.
+        """Send a text frame together with the others of this turn of the loop.
 
-        False where it would have to be waited for, or nothing can be sent any more: `send` does, or says.
+        False where it would have to wait, or nothing can be sent any more: `send` waits, or raises.
         """
         if self.protocol.state is not State.OPEN or self.paused or self.send_in_progress is not None:
             return False
@@ -72,7 +72,7 @@ class Peer(ServerConnection):
             self.send_data()
 
     def send_data(self) -> None:
-        """What is ready, in one write instead of one for each frame."""
+        """Send the ready frames in one write instead of one for each."""
         ready = self.protocol.writes
         if len(ready) > 1 and all(ready):
             self.protocol.writes = [b"".join(ready)]
@@ -80,12 +80,12 @@ class Peer(ServerConnection):
 
     @property
     def address(self) -> str:
-        """Where it comes from; all of a Unix socket's are one."""
+        """Remote address; the same for all of a Unix socket."""
         found = cast("tuple[object, ...] | str", self.remote_address)
         return str(found[0]) if isinstance(found, tuple) and found else "local"
 
     def let_in(self, identity: Identity) -> None:
-        """It is no stranger any more."""
+        """Mark the socket as admitted."""
         self.identity = identity
         self._peers.strangers.pop(self, None)
         self._peers.inside[self] = identity
