@@ -1,4 +1,4 @@
-"""How a console looks and which keys it has. What cannot be used is refused before anything starts."""
+"""Look and keys of a console. Settings that cannot be used are refused before anything starts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def appearance_of(
     environ: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> Appearance:
-    """What `args` and settings say for a command that opens a console. Raises `SettingsError`.
+    """Appearance from `args` and settings, for a command that opens a console. Raises `SettingsError`.
 
     Textual is imported only where a theme or keys were chosen that have to be looked up.
     """

@@ -1,4 +1,4 @@
-"""Which characters the terminal can show: all of them, or ASCII only.
+"""Characters that the terminal can show: all of them, or ASCII only.
 
 Screens are written with symbols (`●`, `─`, `…`). Where the terminal has none of these, a stand-in of the
 same width takes the place of each as the line is painted. What agents, models, tools and rules files
@@ -83,7 +83,7 @@ _LEVELS = dict(zip("▁▂▃▄▅▆▇█", ":;=+*%#@", strict=True))
 
 
 def _box(character: str) -> str:
-    """What stands for a line or a block: its direction, or a corner."""
+    """ASCII stand-in for a box-drawing or block character: its direction, or a corner."""
     name = unicodedata.name(character, "")
     words = name.split()
     if "HORIZONTAL" in words and "VERTICAL" not in words:
@@ -123,7 +123,7 @@ def use_ascii(on: bool) -> None:
 
 
 def ascii_only() -> bool:
-    """Whether the terminal gets ASCII stand-ins."""
+    """Tell whether the terminal gets ASCII stand-ins."""
     return _Terminal.ascii_only
 
 
@@ -157,7 +157,7 @@ def ours(text: str) -> str:
 
 
 def pointer() -> str:
-    """What points from a name to what it does or is told."""
+    """Symbol between a name and its action or message."""
     return ">" if _Terminal.ascii_only else "▸"
 
 
@@ -172,7 +172,7 @@ def unmarked(text: str) -> str:
 
 
 def needs_ascii(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal that `environ` describes is not known to show more than ASCII.
+    """Tell whether the terminal that `environ` describes is not known to show more than ASCII.
 
     Python itself sets `LC_CTYPE` to UTF-8 where the locale is C; that says nothing of the terminal.
     """

@@ -41,12 +41,12 @@ class Lending(Protocol):
 
     @property
     def lent(self) -> bool:
-        """Whether another program has it now, so that nothing is painted."""
+        """Tell whether another program has it now, so that nothing is painted."""
         ...
 
 
 def has_editor(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether one is named."""
+    """Tell whether the environment names an editor."""
     return any(environ.get(name, "").strip() for name in VARIABLES)
 
 
@@ -122,7 +122,7 @@ async def _ended(process: int, bring: Bring) -> int:
 
 
 def _found(process: int) -> int | Literal["stopped"] | None:
-    """How a process ended, that it stopped, or nothing while it runs."""
+    """Exit code of a process, `"stopped"` if it is, or `None` while it runs."""
     try:
         found, status = os.waitpid(process, os.WNOHANG | os.WUNTRACED)
     except ChildProcessError:  # Where children are not to be waited for, nobody knows how it ended.
@@ -134,7 +134,7 @@ def _found(process: int) -> int | Literal["stopped"] | None:
 
 @contextmanager
 def _front_of(terminal: int) -> Generator[Bring]:
-    """What brings a group to the front of `terminal`; the one that is there now comes back in the end."""
+    """Function that brings a process group to the front of `terminal`; at the end the former one returns."""
     try:
         before = os.tcgetpgrp(terminal)
     except OSError:  # It is nobody's controlling terminal: its keys signal nothing.
@@ -191,6 +191,6 @@ def _uninterrupted() -> Generator[None]:
 
 @contextmanager
 def _nothing_printed() -> Generator[None]:
-    """What a program's tools print while the terminal is another's goes nowhere."""
+    """Discard what a program's tools print while another program has the terminal."""
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         yield

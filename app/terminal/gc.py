@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 
 class _Pause:
-    """What keeps the collector off, how many of it are loads, and whether it was on before the first."""
+    """Pauses of the collector: their number, how many are loads, and its state before the first."""
 
     lock = threading.Lock()
     count = 0
@@ -36,7 +36,7 @@ def _release() -> None:
 
 
 def settle_collector() -> None:
-    """What is loaded by now stays; collections come rarely from here on."""
+    """Freeze what is loaded by now, and make later collections rare."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)

@@ -51,7 +51,7 @@ An editor changes files, and many start a shell: whoever is given a read-only co
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """What the operator of a console may do; `token` is whose token says so, where one does."""
+    """Rights of a console's operator; `token` names the operator token that limits them, if one does."""
 
     rights: Rights = FULL
     token: str | None = None

@@ -1,7 +1,7 @@
-"""What keys are called on screen, read from the bindings and the operator's own keymap.
+"""Names of keys on screen, read from the bindings and the operator's own keymap.
 
-No text names a key by itself: footer, help, palette and hints all ask here, so that what is shown is
-what works.
+No text names a key by itself: footer, help, palette and hints all ask here, so that the keys shown are
+those that work.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ASCII_WORDS = {"up": "up", "down": "down", "left": "left", "right": "right"}
 
 
 def decides(binding: str) -> bool:
-    """Whether an action decides something that cannot be taken back."""
+    """Tell whether an action decides something that cannot be taken back."""
     return binding == "confirm.yes" or (binding.startswith("approval.") and binding not in NOT_DECIDING)
 
 
@@ -50,7 +50,7 @@ _TYPED = {_character_to_key(character): character for character in string.punctu
 
 
 def is_typed(into: DOMNode, key: str) -> bool:
-    """Whether a key is text where one types, and so nothing else.
+    """Tell whether a key is typed as text into a widget, and so runs no action.
 
     Textual's way back from a key's name to its character misses some, `/` and `+` among them.
     """

@@ -79,7 +79,7 @@ _SAME = {
 
 
 def is_key(key: str) -> bool:
-    """Whether a terminal can send a key of this name."""
+    """Tell whether a terminal can send a key of this name."""
     *modifiers, name = _parts(key)
     if not set(modifiers) <= MODIFIERS or len(set(modifiers)) < len(modifiers):
         return False
@@ -139,7 +139,7 @@ def _problems(setting: KeySetting, known: Iterable[str]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Location:
-    """Where keys meet: a screen, the widgets it may have, and the app where it is within reach."""
+    """Bindings within reach of each other: a screen's, its possible widgets', and perhaps the app's."""
 
     name: str
     bindings: tuple[Binding, ...]
@@ -192,7 +192,7 @@ def _of(classes: Sequence[type[DOMNode]], kind: type[DOMNode]) -> list[type[DOMN
 
 
 def _shows(screen: type[DOMNode], widget: type[DOMNode]) -> bool:
-    """Whether a screen may have such a widget: its module, or one it inherits from, names it."""
+    """Tell whether a screen may have such a widget: its module, or one it inherits from, names it."""
     modules = {c.__module__ for c in screen.__mro__ if c.__module__.startswith(_PACKAGE)}
     return any(
         isinstance(each, type) and issubclass(each, widget)

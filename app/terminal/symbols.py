@@ -1,4 +1,4 @@
-"""What every state looks like: a symbol, a word and a colour of the theme, never the colour alone."""
+"""Looks of states: a symbol, a word and a colour of the theme each, never the colour alone."""
 
 from __future__ import annotations
 
