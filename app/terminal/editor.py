@@ -134,7 +134,7 @@ def _found(process: int) -> int | Literal["stopped"] | None:
 
 @contextmanager
 def _front_of(terminal: int) -> Generator[Bring]:
-    """Function that brings a process group to the front of `terminal`; at the end the former one returns."""
+    """Function that brings a process group to the front of `terminal`, until the former one returns."""
     try:
         before = os.tcgetpgrp(terminal)
     except OSError:  # It is nobody's controlling terminal: its keys signal nothing.
