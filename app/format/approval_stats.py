@@ -57,7 +57,7 @@ def percent(rate: float | None, others: int) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """How long people took: `1.4 s`, `12 s`, `3 min`, `2.5 h`."""
+    """Time that people took: `1.4 s`, `12 s`, `3 min`, `2.5 h`."""
     if value is None:
         return "–"
     if value < 9.95:
@@ -68,14 +68,14 @@ def seconds(value: float | None) -> str:
 
 
 def rule_text(rule: RuleFatigue) -> str:
-    """Where a rule stands and what it says; its net's name is all there is of one that has none."""
+    """Location and text of a rule; if there is no rule, say that the tool itself needs approval."""
     if rule.rule is None:
         return "no rule: its tool wants to be approved"
     return f"{place(rule.rule)}  {shown(' '.join(rule.rule.text.split()))}"
 
 
 def rule_notes(rule: RuleFatigue) -> str:
-    """What else matters here, to stand behind its text."""
+    """Further counts that matter for a rule, to be appended to its text."""
     parts: list[str] = []
     if rule.people > 1:
         parts.append(f"{rule.people} people")
@@ -89,7 +89,7 @@ def rule_notes(rule: RuleFatigue) -> str:
 
 
 def total_line(found: Fatigue, width: int | None = None) -> str:
-    """All of it in a line; of what does not fit into `width` nothing, the tables have it too."""
+    """All totals in a line; those that do not fit into `width` are left to the tables."""
     total = found.total
     parts = [f"{count(total.requests, 'request')}"]
     if total.decided:
@@ -107,7 +107,7 @@ def total_line(found: Fatigue, width: int | None = None) -> str:
 
 
 def saved_lines(rule: RuleFatigue, what: Saved) -> Iterator[str]:
-    """What would have saved questions of a rule, in whole sentences."""
+    """Sentences on changes that would have saved approval requests of a rule."""
     tally = rule.tally
     yield (
         f"In this history all {count(tally.approved, 'answer')} were yes, unchanged, half of them within "

@@ -1,4 +1,4 @@
-"""What a backtest found, as lines for a person: 80 columns, the same on the command line and in a panel.
+"""Results of a backtest as lines of 80 columns, the same on the command line and in a panel.
 
 What agents, operators and rules files wrote is made visible here.
 """
@@ -55,7 +55,7 @@ def _when(first: Divergence, report: SessionReport, zone: tzinfo | None) -> str:
 
 
 def then_words(then: ThenView, *, logged: bool = False) -> str:
-    """What became of a call when it was recorded."""
+    """Outcome of a call when it was recorded."""
     who = f" by {', '.join(then.by)}" if then.by else ""
     shadow = " (in shadow mode: it ran)" if then.shadow and then.outcome != "allow" else ""
     match then.outcome:
@@ -72,7 +72,7 @@ def then_words(then: ThenView, *, logged: bool = False) -> str:
 
 
 def now_words(now: NowView) -> str:
-    """What the nets say of a call now."""
+    """Decision of the nets on a call now."""
     match now.outcome:
         case "allow":
             return ours("▸ allowed")
@@ -126,7 +126,7 @@ def _size(rule: RuleCount) -> int:
 
 
 def _of_rule(rule: RuleCount) -> Iterator[str]:
-    """What one rule newly blocks and asks, or did then and does no more."""
+    """Lines on a rule: calls that it newly blocks or asks about, or did then and no longer does."""
     own = "in no rule's name" if rule.side == "then" else "the gate itself"
     named = _rule(rule.rule) or (own if rule.net is None else f"net {rule.net}")
     yield from _row("", named + ("  (as recorded)" if rule.side == "then" else ""))

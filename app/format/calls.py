@@ -1,4 +1,4 @@
-"""Who decided what of a call, and why: from the events around one moment of a recorded session."""
+"""Decisions on a call, by whom and why, from the events around a moment of a recorded session."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def call_of(event: JournalEvent) -> str | None:
 
 
 def call_timeline(recorded: Sequence[JournalEvent], position: int) -> list[tuple[str, str]]:
-    """Who decided what of the call that event number `position` is about, up to then, and why.
+    """Decisions, up to then, on the call that event number `position` is about, by whom and why.
 
     Labels with their texts, as agents and people wrote them.
     """
@@ -132,7 +132,7 @@ def call_timeline(recorded: Sequence[JournalEvent], position: int) -> list[tuple
 
 
 def _step_before(recorded: Sequence[JournalEvent], number: int) -> str:
-    """Which step of a flow an answer is wanted for, by event number `number`."""
+    """Say which step of a flow waits for the answer that event number `number` requests."""
     opened = recorded[0].body
     flow = opened.flow if isinstance(opened, SessionOpened) else None
     for before in range(number - 1, max(0, number - FARTHEST), -1):

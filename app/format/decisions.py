@@ -160,7 +160,7 @@ def _short(name: str, room: int) -> str:
 
 
 def facts(decision: Decision, zone: tzinfo | None) -> list[Content]:
-    """What a narrow list leaves out of a decision: three lines, to be cut at the screen's edge."""
+    """Facts of a decision that a narrow list leaves out: three lines, to be cut at the screen's edge."""
     look = VERDICT[decision.verdict]
     by = f"made by {name_shown(decision.via)} · " if decision.via else ""
     when = f"{decision.at.astimezone(zone):%m-%d %H:%M:%S}"
@@ -189,7 +189,7 @@ def facts_within(decision: Decision, width: int, zone: tzinfo | None) -> Content
 
 
 def title_line(total: int, row: int | None, newer: int, *, some: bool, looked: int | None) -> Content:
-    """How many there are, and where the cursor is, if anywhere; `looked` while more are searched for."""
+    """Title with the number of decisions and the cursor's row, if any; `looked` during a search."""
     parts: list[tuple[str, str]] = [
         ("Interlock", "bold $primary"),
         (" ── ", MUTED),
@@ -279,7 +279,7 @@ def shares(found: Sequence[RuleShare], most: int) -> str:
 
 
 def shadow_words(summary: ShadowSummary, most: int = 3) -> Content:
-    """What enforce would have stopped, by which rules (`most` of them), and what were good steps."""
+    """Calls that enforce mode would have stopped, by rule (`most` of them), and how many succeeded."""
     sessions, calls = count(len(summary.sessions), "session"), count(summary.calls, "call")
     return Content.assemble(
         (f"{SHADOW.symbol} Shadow: ", "bold $text-secondary"),
@@ -359,7 +359,7 @@ def _would(blocked: Sequence[RuleShare], asked: Sequence[RuleShare], most: int) 
     return [*parts, (f"; {done:,} of these {together:,} were successful steps", "$text-success")]
 
 
-# What the decisions screen says where there is nothing to list.
+# Texts of the decisions screen where there is nothing to list.
 
 
 EMPTY = (
@@ -369,7 +369,7 @@ EMPTY = (
 
 
 def nothing_found(wanted: DecisionFilter, back: str) -> str:
-    """Why the list is empty, and what to do; `back` is the key that clears the filter."""
+    """Say why the list is empty, and what to do; `back` is the key that clears the filter."""
     if wanted == EVERYTHING:
         return EMPTY
     hint = f"No decision matches. Press {back} to see all of them."
@@ -384,5 +384,5 @@ def nothing_found(wanted: DecisionFilter, back: str) -> str:
 
 
 def choose_shadow(key: str) -> str:
-    """What to do before a session can be switched; `key` shows the sessions."""
+    """Say what to do before a session can be switched; `key` shows the sessions."""
     return f"Choose a decision that was made in shadow mode, or press {key} for the sessions."

@@ -74,9 +74,9 @@ class Line:
 
 
 def explained(view: ExplanationView, moment: Moment = "now") -> Iterator[Line]:
-    """What becomes of the call at that moment, the way to it, and what each net says.
+    """Lines with the call's outcome at that moment, the way to allow it, and each net's verdict.
 
-    Texts are as agents and rules files wrote them: whoever shows them makes them safe.
+    Texts are as agents and rules files wrote them: the caller that shows them makes them safe.
     """
     says = _SAYS[moment]
     blocked = next((net for net in view.nets if net.verdict == "blocked"), None)

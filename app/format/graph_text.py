@@ -39,7 +39,7 @@ class Arc:
 
     @property
     def label(self) -> str:
-        """What is written beside it; empty for one token."""
+        """Label of the arc; empty for one token."""
         return "all" if self.transfer else (str(self.weight) if self.weight > 1 else "")
 
 
@@ -61,7 +61,7 @@ def clipped(text: str, most: int = LABEL) -> str:
 
 
 def notes(transition: Transition) -> str:
-    """What makes a transition fire, beside its name."""
+    """Condition for a transition to fire, shown with its name: tools, time, approval, success."""
     if transition.after is not None:
         return f"after {format_duration(transition.after)}"
     if not transition.tools:
@@ -74,7 +74,7 @@ def notes(transition: Transition) -> str:
 
 
 def described(net: SkillNet) -> list[str]:
-    """What stands below a net's name: its rule without comment and condition, then the condition."""
+    """Lines below a net's name: its rule without comment and condition, then the condition."""
     source = None if net.rule is None else net.rule.source
     condition = condition_text(net)
     lines = [] if source is None else [(head if condition else code)(source.text).strip()]

@@ -1,4 +1,4 @@
-"""What a verification of a journal found, as lines of 80 columns and for other programs."""
+"""Findings of a journal's verification, as lines of 80 columns and as JSON for other programs."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class ExportComparison:
 
 @dataclass(frozen=True, slots=True)
 class JournalFindings:
-    """What a verification found: chains in their order, and what concerns the whole file.
+    """Findings of a verification: hash chains in their order, then findings on the whole file.
 
-    `otherwise` are sessions that are listed otherwise than their events say, `compared` exports that
-    the journal was held against. `own` is the public key of this machine, `trusted` are those of others
-    that were named.
+    `otherwise` are sessions whose listing differs from their events, `compared` exports that the journal
+    was compared with. `own` is the public key of this machine, `trusted` are keys of others that were
+    named.
     """
 
     checks: tuple[ChainCheck, ...]
@@ -43,7 +43,7 @@ class JournalFindings:
     trusted: frozenset[bytes] = frozenset()
 
     def knows(self, stub: StubCheck) -> bool:
-        """Whether a stub is signed by somebody known: anybody can make a key and sign with it."""
+        """Tell whether a stub is signed with a known key: anybody can make a key and sign with it."""
         return stub.good and (stub.key == self.own or stub.key in self.trusted)
 
     @property
@@ -162,7 +162,7 @@ def _verdict(found: JournalFindings) -> str:
 
 
 def _compared(compared: ExportComparison) -> str:
-    """What the journal still has of an exported file."""
+    """Line on the events of an exported file that the journal still has."""
     name, found = visible(compared.name), compared.found
     events = "its event is" if found.events == 1 else f"its {found.events} events are"
     since = f", {found.since} more since" if found.since else ""
@@ -174,7 +174,7 @@ def _compared(compared: ExportComparison) -> str:
 
 
 def _gap(gap: Gap) -> str:
-    """Where events stood that are gone."""
+    """Numbers of events that are missing, and the event before them."""
     numbers = f"number {gap.first}" if gap.first == gap.last else f"numbers {gap.first} to {gap.last}"
     behind = f"after event {gap.seq} of {visible(str(gap.session))}" if gap.seq else "at its beginning"
     return f"{numbers}, {behind}"

@@ -1,7 +1,7 @@
-"""Where the places and transitions of a small net stand in a picture.
+"""Layout of a small net's places and transitions in a picture.
 
-Left to right as tokens flow: places in even columns, transitions in odd ones. What needs no token that
-could ever arrive stands at the left as if it did.
+Left to right as tokens flow: places in even columns, transitions in odd ones. A node whose input tokens
+can never arrive is placed at the left as if they did.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _columns(net: SkillNet) -> tuple[dict[str, int], dict[int, int]]:
             transitions[position] = column
             for place in _writes(transition):
                 places.setdefault(place, column + 1)
-    # A place that begins the net but is first needed later, such as a budget, stands where it is needed.
+    # A place that begins the net but is first needed later, such as a budget, goes where it is needed.
     for place in [place for place, column in places.items() if column == 0]:
         needing = [transitions[i] for i, t in enumerate(net.transitions) if place in _reads(t)]
         if needing:
@@ -89,6 +89,6 @@ def _columns(net: SkillNet) -> tuple[dict[str, int], dict[int, int]]:
 
 
 def _height(net: SkillNet, place: str, bars: Mapping[int, Node]) -> float:
-    """How far down a place belongs: beside what leads to it; one that nothing leads to comes last."""
+    """Preferred row of a place: the mean of the transitions that lead to it; last if none does."""
     beside = [bar.row for position, bar in bars.items() if place in _writes(net.transitions[position])]
     return sum(beside) / len(beside) if beside else float(len(net.transitions))

@@ -110,7 +110,7 @@ class _Picture:
         return _Point(self._xs[node.column], self._top + node.row * ROW)
 
     def _ends(self, arc: Arc) -> tuple[Node, Node]:
-        """Where an arc begins and where it ends."""
+        """Nodes at which an arc begins and ends."""
         place, transition = self._layout.places[arc.place], self._layout.transitions[arc.transition]
         return (place, transition) if arc.into else (transition, place)
 
@@ -211,7 +211,7 @@ class _Picture:
 
 
 def _edge(node: Node, at: _Point, towards: _Point, bow: float) -> _Point:
-    """Where an arc that goes on to `towards` touches a node."""
+    """Point at which an arc between a node and `towards` touches the node."""
     dx, dy = towards.x - at.x, towards.y - at.y
     if node.is_place:
         length = (dx * dx + dy * dy) ** 0.5 or 1

@@ -1,6 +1,6 @@
-"""What `interlock check` and the rules screen say of nets and tools, in words.
+"""Texts of `interlock check` and the rules screen on nets and tools.
 
-Texts hold names as rules files wrote them: whoever shows them makes them safe.
+They hold names as rules files wrote them: the caller that shows them makes them safe.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def transition_text(transition: Transition, arrow: str = "→") -> str:
 
 
 def steers(findings: Findings) -> bool:
-    """Whether a way leads past a condition, so that `OUTSIDE` is to be said."""
+    """Tell whether a way leads past a condition, so that `OUTSIDE` is to be shown."""
     ways = (way for tool in findings.tools for way in (tool.way, *(w.way for w in tool.within)))
     return any(isinstance(way, Way) and any(call.outside for call in way.calls) for way in ways)
 
@@ -95,13 +95,11 @@ def _how_often(most: Most) -> str:
     return f"{often}; {paces}" if paces and most.most != 0 else often
 
 
-# What a rule does, in words, with its options.
-#
-# Texts hold names as rules files wrote them: whoever shows them makes them safe.
+# Effect of a rule and its options, in words.
 
 
 def does(rule: Rule) -> Iterator[str]:
-    """What becomes of calls, then each option, then the condition."""
+    """Lines on a rule: its effect on calls, then each option, then the condition."""
     match rule:
         case SequenceRule():
             yield f"a successful {rule.prerequisite} unlocks one {rule.dependent}"

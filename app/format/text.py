@@ -130,7 +130,7 @@ def seconds_between(earlier: datetime | None, later: datetime) -> float:
 
 
 def age(seconds: float) -> str:
-    """How long something has waited or lasted, as a clock runs: `0:42`, `12:07`, `1:02:03`, `3d 2:00`."""
+    """Time that something has waited or lasted, like a clock: `0:42`, `12:07`, `1:02:03`, `3d 2:00`."""
     minutes, second = divmod(max(0, int(seconds)), 60)
     hours, minute = divmod(minutes, 60)
     if hours >= 24:
@@ -139,7 +139,7 @@ def age(seconds: float) -> str:
 
 
 def ago(seconds: float) -> str:
-    """How long ago, in words: `just now`, `40 s ago`, `2 min ago`, `3 h ago`."""
+    """Time since something, in words: `just now`, `40 s ago`, `2 min ago`, `3 h ago`."""
     if seconds < 5:
         return "just now"
     if seconds < 90:
@@ -150,7 +150,7 @@ def ago(seconds: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """How long something took: `0.3 s`, `8.4 s`, `2:05`."""
+    """Time that something took: `0.3 s`, `8.4 s`, `2:05`."""
     if seconds < 0.05:
         return "<0.1 s"
     return f"{seconds:.1f} s" if seconds < 60 else age(seconds)

@@ -56,14 +56,14 @@ _T = TypeVar("_T")
 
 
 def ages(net: NetRecord) -> bool:
-    """Whether tokens of a net move by themselves after a time."""
+    """Tell whether a net has timed transitions."""
     return any(t.after is not None for t in net.transitions)
 
 
 def _timed(
     ask: Callable[[SkillNet, Marking, Since, float], _T], net: NetState, now: datetime | None
 ) -> _T | None:
-    """What `ask` says; `None` without a `now`, without time, and of a net that never comes to rest."""
+    """Result of `ask`; `None` without a `now` or timed transitions, or if the net never comes to rest."""
     if now is None or not ages(net.net):
         return None
     try:
@@ -73,7 +73,7 @@ def _timed(
 
 
 def aged_net(net: NetState, now: datetime | None) -> NetState:
-    """Where time has brought a net; without a `now`, or when it never comes to rest, as it is."""
+    """The net after its timed transitions; unchanged without a `now` or if it never comes to rest."""
     moved = _timed(aged, net, now)
     if moved is None:
         return net
@@ -89,18 +89,18 @@ def next_back(net: NetState, place: str, now: datetime | None) -> float | None:
 
 
 def seconds_left(grant: GrantState, now: datetime) -> float | None:
-    """How long a grant still holds; `None` when it holds as long as its session."""
+    """Seconds for which a grant still holds, 0 or less once over; `None` if as long as its session."""
     seconds = grant.record.seconds
     return None if seconds is None else grant.record.since + seconds - now.timestamp()
 
 
 def uses_left(grant: GrantState, now: datetime | None) -> int:
-    """How many tokens a grant has; one stands for any number of uses."""
+    """Number of tokens that a grant has; for any number of uses it is one."""
     net = aged_net(grant.net, now)
     spent = {p for t in net.net.transitions if t.tools for p in t.inputs}
     return sum(net.marking.get(place, 0) for place in spent)
 
 
 def in_force(grant: GrantState, now: datetime | None = None) -> bool:
-    """Whether a grant may let another call pass."""
+    """Tell whether a grant may let another call pass."""
     return grant.net.active and uses_left(grant, now) > 0
