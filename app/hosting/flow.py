@@ -20,14 +20,14 @@ from ...engine.hub.hub import Hub
 from .headless import Answer, answered, machine_answer, print_events
 from .host import Start, host
 
-# A flow's run without a screen: one line per event, calls and steps of people answered as told.
+# Headless run of a flow: one line per event; approvals and answers are given as the options say.
 
 
 Fills = Mapping[str, dict[str, JsonValue]]
 
 
 class _Answers:
-    """What is answered; `stuck` is the first step that waits for what nobody has filled in."""
+    """Answers of a headless run; `stuck` gets the first request whose answer no option fills in."""
 
     def __init__(self, hub: Hub, answer: Answer, fills: Fills, out: TextIO) -> None:
         self._hub = hub
@@ -95,7 +95,7 @@ async def follow_flow(
     return 0 if done else 1
 
 
-# What a command that is suggested needs of the one that suggests it.
+# Options that a suggested command takes over from the one that suggests it.
 
 
 def same_journal(args: argparse.Namespace) -> str:

@@ -1,4 +1,4 @@
-"""What every command that hosts an agent shares: the journal, then a console or a headless run."""
+"""Shared part of the commands that host agents: the journal, then a console or a headless run."""
 
 from __future__ import annotations
 

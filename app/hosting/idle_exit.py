@@ -49,7 +49,7 @@ async def until_unused(
 
 
 def _may_end(gateway: Gateway) -> bool:
-    """Whether no hook is about to use the server: hooks start one, and look for one, under this lock.
+    """Tell whether no hook is about to use the server: they start one, and look for one, under this lock.
 
     It is held to the end of the process, as the journal has one writer.
     """

@@ -86,7 +86,7 @@ class NotifySettings(BaseModel):
 
     @property
     def target(self) -> str:
-        """What is run or posted to, as it may be shown."""
+        """The command that is run, or the host that is posted to, as it may be shown."""
         return f"POST to {host_of(self.url)}" if self.url else f"run {' '.join(self.command or ())}"
 
 
@@ -115,18 +115,18 @@ def _wrong(error: ErrorDetails) -> str:
     return f"{key}: {error['msg'].removeprefix('Value error, ')}"
 
 
-# What is told
+# Content of a notification
 
 
 class RuleTold(BaseModel):
-    """The rule that asks, and where it stands."""
+    """The rule that asks, and its file and line."""
 
     text: str
     place: str
 
 
 class Payload(BaseModel):
-    """What a command reads and a server gets, as JSON. Fields are added, never renamed."""
+    """JSON that a command reads and a server gets. Fields are added, never renamed."""
 
     version: Literal[1] = 1
     event: Literal["approval.waiting"] = "approval.waiting"
@@ -187,7 +187,7 @@ def linkless(text: str) -> str:
     return _LINK.sub("[link]", visible(text[: 4 * NAME]))[:NAME]
 
 
-# When
+# Time of a notification
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,9 +54,9 @@ FILES = 512
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What a server is started with; for `rules` and `mode` see `interlock serve --help`.
+    """Configuration of a server; for `rules` and `mode` see `interlock serve --help`.
 
-    Rules of which `texts` were read before, to be checked, count as they were then.
+    Rules whose `texts` were read before, to be checked, apply as they were then.
     """
 
     database: Path
@@ -200,7 +200,7 @@ def told_to_end(hung_up: Callable[[], object]) -> asyncio.Event:
 
 
 def _is_unheard() -> bool:
-    """Whether what is printed goes to a terminal that was closed."""
+    """Tell whether standard output is a terminal that was closed."""
     try:
         termios.tcgetattr(1)
     except termios.error as error:
@@ -209,7 +209,7 @@ def _is_unheard() -> bool:
 
 
 def renewed(certificate: Certificate | None) -> str:
-    """What came of reading a certificate again."""
+    """Read the certificate again, and return a message on the result."""
     return "SIGHUP: there is no certificate to read again" if certificate is None else certificate.renew()
 
 
