@@ -23,7 +23,7 @@ and needs a library that may not be there."""
 
 
 def is_acp(source: Mapping[str, JsonValue] | None) -> bool:
-    """Whether this is what a session of such an agent was started from."""
+    """Tell whether `source` is that of a session of an ACP agent."""
     return source is not None and isinstance(source.get(SOURCE), str)
 
 
@@ -44,6 +44,6 @@ def journal_here(hub: HubApi) -> Path | None:
 
 
 def _workdir(events: Sequence[JournalEvent]) -> str | None:
-    """Where the agent worked last."""
+    """Working directory at the last start or resumption; `None` if none is recorded."""
     begun = [e.body for e in events if isinstance(e.body, SessionOpened | SessionResumed)]
     return begun[-1].workdir if begun else None

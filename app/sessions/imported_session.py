@@ -40,7 +40,7 @@ LONGEST = 400
 
 
 def recorded_words(origin: Origin) -> list[str]:
-    """What its record says, each in a line: `api_base: http://192.0.2.7/v1`."""
+    """Lines with the recorded source of a session, one value each: `api_base: http://192.0.2.7/v1`."""
     said = [f"  {key}: {value}" for key, value in _said(origin.source or {})]
     begins = (
         f"session '{visible(origin.session)}' was imported: only its conversation and its nets go on."
@@ -59,12 +59,12 @@ def _said(source: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
 
 
 def refusal(origin: Origin, at: int | None, database: Path | None) -> list[str]:
-    """What is said where nobody named the agent that goes on with it."""
+    """Lines of the refusal to resume an imported session whose agent was not named."""
     return [*recorded_words(origin), remedy(origin, at, database)]
 
 
 def remedy(origin: Origin, at: int | None, database: Path | None) -> str:
-    """What goes on instead, in a sentence."""
+    """Sentence that says what to do instead."""
     if is_flow(origin.source):
         return "A run of a flow does not go on from an import: begin one with interlock flow run FLOW"
     if is_acp(origin.source):
@@ -73,7 +73,7 @@ def remedy(origin: Origin, at: int | None, database: Path | None) -> str:
 
 
 def goes_on(origin: Origin) -> bool:
-    """Whether it goes on at all, once its agent is named."""
+    """Tell whether it can be resumed at all, once its agent is named."""
     return not is_flow(origin.source) and not is_acp(origin.source)
 
 

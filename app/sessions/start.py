@@ -34,7 +34,7 @@ NO_TASK = "Task: what is the agent to do? An agent file may have a task of its o
 
 @dataclass(frozen=True, slots=True)
 class StartForm:
-    """What an operator fills in; empty fields are left to the agent file.
+    """Form that an operator fills in to start a session; empty fields are left to the agent file.
 
     `agent` is an agent file, `package.module:name`, or a model's name. `rules` are files and `tools`
     names, separated by blanks or commas.
@@ -121,7 +121,7 @@ async def start(hub: Hub, prepared: Prepared, operator: str) -> str:
 
 
 class _Terms(TypedDict):
-    """What a session goes on under; see `Hub.resume_session`."""
+    """Terms under which a session is resumed; see `Hub.resume_session`."""
 
     registry: Mapping[str, SkillNet]
     by: str
@@ -253,9 +253,9 @@ def _recorded_spec(session_id: str, source: object) -> AgentSpec:
         raise AgentSpecError([f"{text}: {error.errors()[0]['msg']}"]) from error
 
 
-# Where a console's sessions are started: by the hub of this process, or on the server it shows.
+# Start of a console's sessions: by the hub of this process, or on the server that it shows.
 #
-# Files and modules are those of wherever the agent will run, so a form is read there.
+# Files and modules are those of the machine on which the agent will run, so a form is read there.
 
 
 Begin: TypeAlias = Callable[[], Awaitable[str]]
@@ -271,9 +271,9 @@ class Starts(Protocol):
         ...
 
     async def check(self, form: StartForm) -> Begin:
-        """What begins the session of a form that can be started.
+        """Check a form, and return the function that starts its session.
 
-        Raises `AgentSpecError` with everything that can be seen.
+        Raises `AgentSpecError` with every problem that can be seen.
         """
         ...
 
