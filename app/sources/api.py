@@ -1,7 +1,7 @@
-"""What a console asks of whoever has the sessions: a hub in this process, a server, a journal's file.
+"""Interface of the console to the sessions: a hub in this process, a server, or a journal's file.
 
-Screens are written against these. `Hub` and `ConsoleClient` answer all of it; a journal that is only
-watched, and a read-only console, answer the questions and refuse the rest.
+Screens are written against it. `Hub` and `ConsoleClient` implement all of it; a journal that is only
+watched, and a read-only console, answer queries and refuse the rest.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from ...engine.recording.explanation import ExplanationView
 
 
-# Where the history screens get recorded sessions from: a hub, or a journal's file when no hub runs.
+# Sources of recorded sessions for the history screens: a hub, or a journal's file when no hub runs.
 
 
 DEFAULT_LIMIT = 200
 
 
 class HistorySource(Protocol):
-    """What a history screen asks. The hub is one.
+    """Recorded sessions, for history screens. The hub is one.
 
     Both raise `JournalError` when the journal cannot be read, `recorded` also `SessionNotFound`.
     """
@@ -81,7 +81,7 @@ class RecordedFile(JudgedSource):
 
 
 class DecisionHistory(Protocol):
-    """What was decided, call by call, and what it would be under other rules; see `JudgedSource`."""
+    """Decisions, call by call, and what they would be under other rules; see `JudgedSource`."""
 
     async def scan_decisions(
         self,
@@ -120,11 +120,11 @@ class DecisionHistory(Protocol):
 
 
 class HubApi(DecisionHistory, HistorySource, Protocol):
-    """Everything; see `Hub` for what each does."""
+    """The whole interface; see `Hub` for each method."""
 
     @property
     def place(self) -> str:
-        """Where it is, in a word or two: the journal's file, or the server's address."""
+        """Location in a word or two: the journal's file, or the server's address."""
         ...
 
     @property

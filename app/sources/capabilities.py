@@ -24,16 +24,16 @@ class Steers(Protocol):
     """A hub that may have started such a program itself. A journal's file has not."""
 
     def steers(self, session_id: str) -> bool:
-        """Whether what is said to a live session reaches its agent."""
+        """Tell whether messages to a live session reach its agent."""
         ...
 
     def takes_edits(self, session_id: str) -> bool:
-        """Whether a call of a live session can run with another input than it asked about."""
+        """Tell whether a call of a live session can run with another input than it asked about."""
         ...
 
 
 def can_be_told(state: SessionState, hub: object) -> bool:
-    """Whether `hub` passes on to a session's agent what an operator says."""
+    """Tell whether `hub` delivers an operator's messages to a session's agent."""
     if state.kind == "flow":
         return False
     if state.kind != "outside":
@@ -45,7 +45,7 @@ def can_be_told(state: SessionState, hub: object) -> bool:
 
 
 def not_told(state: SessionState) -> str:
-    """Why an operator cannot tell a session anything from here; empty where that is possible."""
+    """Reason why an operator cannot send a session messages from here; empty if they can."""
     match state.kind:
         case "flow":
             return (
@@ -59,14 +59,14 @@ def not_told(state: SessionState) -> str:
 
 
 def what_stops(state: SessionState, hub: object) -> str:
-    """What ends, and what does not, when an operator stops a session's agent."""
+    """Text on what ends, and what does not, when an operator stops a session's agent."""
     if state.kind == "flow":
         return STOP_FLOW
     return STOP_HERE if can_be_told(state, hub) else STOP_ELSEWHERE
 
 
 def can_be_edited(session_id: str, hub: object) -> bool:
-    """Whether an operator may change the input of a session's call: some agents run what they asked."""
+    """Tell whether an operator may edit inputs of a session's calls: some agents run what they asked."""
     try:
         return not isinstance(hub, Steers) or hub.takes_edits(session_id)
     except LookupError:

@@ -1,4 +1,4 @@
-"""Where a console is opened: at the queue, or deep into a session or a request."""
+"""Deep links: a console opens at the queue, or at a session or an approval request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:#-]{0,127}")
 
 @dataclass(frozen=True, slots=True)
 class DeepLink:
-    """Nowhere special when both are `None`; a request goes before a session."""
+    """Link to the queue when both are `None`; a request takes precedence over a session."""
 
     session: str | None = None
     approval: str | None = None

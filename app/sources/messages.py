@@ -21,14 +21,14 @@ class HubMoved(Message, bubble=False):
 
 @dataclass
 class ActionDone(Message):
-    """What became of something an operator did."""
+    """An operator's action is done, with this outcome."""
 
     outcome: Outcome
 
 
 @dataclass
 class StartFailed(Message):
-    """What should have opened the sessions raised this."""
+    """Opening the sessions has failed with this error."""
 
     error: str
 

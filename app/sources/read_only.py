@@ -38,21 +38,21 @@ READING = frozenset(
         "wait",
     }
 )
-"""What may be asked of a hub. All others change something, or may."""
+"""Names of a hub that only read. All others change something, or may."""
 
 
 class ReadOnlyError(RuntimeError):
-    """Something was to be changed through a read-only console."""
+    """A read-only console was asked to change something."""
 
 
 class ReadOnlyHub:
-    """What of `hub` shows; all else raises `ReadOnlyError`, awaited or not."""
+    """Read-only view of `hub`; all but reading raises `ReadOnlyError`, awaited or not."""
 
     def __init__(self, hub: object) -> None:
         self._hub = hub
 
     def __getattr__(self, name: str) -> object:
-        """One of `READING`, or a refusal. Names that no hub gives away are not there at all."""
+        """One of `READING`, or a refusal. Private names do not exist at all."""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._hub, name) if name in READING else _refuse

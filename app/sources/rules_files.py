@@ -54,7 +54,7 @@ class OfferedFiles:
 
 
 def in_library(file: str) -> bool:
-    """Whether a file is one of the ready-made ones."""
+    """Tell whether a file is one of the library's."""
     return Path(os.path.abspath(file)).parent == LIBRARY
 
 
@@ -91,7 +91,7 @@ def usual(file: str) -> str:
 def offered(
     sessions: Iterable[tuple[str, tuple[str, ...]]], named: Sequence[tuple[str, ...]] = ()
 ) -> list[OfferedFiles]:
-    """What can be chosen: `sessions` with their files, what was `named` here, this folder, the library.
+    """Files to choose from: those of `sessions`, those `named` here, this folder's, the library's.
 
     Files of scenarios are left out: `interlock test` is for them.
     """
@@ -114,7 +114,7 @@ def offered(
 
 
 def stamps(files: Iterable[str]) -> tuple[Stamp, ...]:
-    """What each file is like now, to tell later whether it has changed."""
+    """Stamp of each file as it is now, to tell later whether it has changed."""
     return tuple(map(_stamp, files))
 
 

@@ -128,7 +128,7 @@ class WatchedJournal(RecordedFile):
         return Unread()
 
     async def explain(self, session_id: str, call_id: str) -> ExplanationView:
-        """What the recorded nets say of a call as things stand now, by the names it was asked about.
+        """Explain a call by the recorded nets in their current markings, by the names it was asked about.
 
         Raises `UnknownSessionError`, and `LookupError` for a call the session has not made.
         """
@@ -149,7 +149,7 @@ class WatchedJournal(RecordedFile):
         return await asyncio.to_thread(explained_then, told.shown, asked, utc_now(), condition_of)
 
     async def started_from(self, session_id: str) -> Origin:
-        """What a recorded session was started from, by its whole id. Raises `SessionNotFound`."""
+        """Source that a recorded session was started from, by its whole id. Raises `SessionNotFound`."""
         found = await asyncio.to_thread(lambda: open_reader(self.database).session(session_id))
         return Origin(found.id, found.source, found.imported)
 
