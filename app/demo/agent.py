@@ -62,7 +62,7 @@ def exchanges(messages: Sequence[Message]) -> list[Exchange]:
 
 
 def next_move(messages: Sequence[Message]) -> Reply:
-    """What the release bot says and does next."""
+    """Next message and tool calls of the release bot."""
     history = [e for e in exchanges(messages) if e.result != SKIPPED]
     said = _last_word(messages)
     if said is not None and len(_user_messages(messages)) > 1:
@@ -141,6 +141,6 @@ def _user_messages(messages: Sequence[Message]) -> list[UserMessage]:
 
 
 def _last_word(messages: Sequence[Message]) -> str | None:
-    """What a person said since the agent last spoke; `None` when nobody did."""
+    """Last message, if it is a person's; `None` if the agent has replied since."""
     last = messages[-1] if messages else None
     return last.text if isinstance(last, UserMessage) else None

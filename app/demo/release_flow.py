@@ -21,11 +21,11 @@ from ...engine.agents import BashTool
 from ...engine.flows import AgentConfig, AgentNode, Context, Flow, FlowBuilder
 from .release_script import MODELS
 
-# What the steps hand on. Each is a state of the flow, known by its name.
+# States of the flow, each known by its name.
 
 
 class Release(BaseModel):
-    """What the flow begins with: changes `since` a tag are released as `version`."""
+    """Input of the flow: changes `since` a tag are released as `version`."""
 
     version: str
     since: str
@@ -61,7 +61,7 @@ class Tested(BaseModel):
 
 
 class Candidate(BaseModel):
-    """What a person sees before they sign off."""
+    """Facts that a person sees before they sign off."""
 
     prompt: str
     notes: str
