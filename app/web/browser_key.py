@@ -25,7 +25,7 @@ _NUMBER = 32
 
 
 def new_challenge() -> str:
-    """What one connection has to sign."""
+    """Random challenge that one connection has to sign."""
     return secrets.token_urlsafe(32)
 
 
@@ -35,7 +35,7 @@ def check_key(key: str) -> None:
 
 
 def is_signed(key: str, origin: str, challenge: str, signature: str) -> bool:
-    """Whether the holder of `key` signed `challenge` in a page of `origin`; both numbers in base64."""
+    """Verify the `signature`, two numbers in base64, of `challenge` by `key` in a page of `origin`."""
     try:
         numbers = base64.b64decode(signature, validate=True)
         if len(numbers) != 2 * _NUMBER:
@@ -48,7 +48,7 @@ def is_signed(key: str, origin: str, challenge: str, signature: str) -> bool:
 
 
 def signed_text(origin: str, challenge: str) -> bytes:
-    """What a page of `origin` signs."""
+    """Text that a page of `origin` signs."""
     return f"interlock terminal {origin} {challenge}".encode()
 
 

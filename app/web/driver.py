@@ -1,4 +1,4 @@
-"""How a console in a tab's process paints: for textual-serve, and no longer than that is there."""
+"""Driver of a console in a tab's process: paints for textual-serve, and ends when that is gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the process behind a tab is given: nothing of the server's environment that it has no use for."""
+"""Environment of the process behind a tab: only variables of the server's that it has a use for."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _KEPT = frozenset(
 
 
 def tab_environment(token: str, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The environment of a console whose operator's token is `token`: where everybody may look, the
-    command line, it must not stand."""
+    """The environment of a console whose operator's token is `token`, which must not be on the command
+    line: everybody can read that."""
     kept = {
         name: value
         for name, value in environ.items()

@@ -73,5 +73,5 @@ class LoginFile:
 
 
 def login_file(listen: Address) -> Path:
-    """Where a server at this address keeps its logins, beside the tokens."""
+    """File in which a server at this address keeps its logins, next to the tokens."""
     return config_directory() / f"web-{listen.host.replace('/', '_')}-{listen.port}.json"

@@ -1,7 +1,7 @@
-"""Who may use the console in a browser: links that work once, and the logins they became.
+"""Logins to the console in a browser, and the links that work once, from which they are made.
 
-Only digests and public keys are kept, so that what is in memory opens nothing. Looking one up by its
-digest tells nobody who measures time anything of the secret.
+Only digests and public keys are kept, so that what is in memory opens nothing. The time to look one up
+by its digest reveals nothing of the secret.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST = 32
 
 
 class Logins:
-    """See the module. At most one link is in force: a new one ends the one before it.
+    """Links and logins of a server. At most one link is in force: a new one ends the one before it.
 
     With a `file` logins outlast a restart, which links do not.
     """
@@ -65,12 +65,12 @@ class Logins:
         return cookie
 
     def find(self, cookie: str) -> Login | None:
-        """Whose cookie this is."""
+        """The login of a cookie, if there is one."""
         self._forget()
         return self._logins.get(_digest(cookie))
 
     def holds(self, login: Login) -> bool:
-        """Whether a login was neither ended nor has run out."""
+        """Tell whether a login has neither been ended nor expired."""
         self._forget()
         return login in self._logins.values()
 

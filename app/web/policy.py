@@ -1,8 +1,8 @@
-"""What a request must show before anything is done for it, and what every answer tells the browser.
+"""Checks of a request's headers before anything is done for it, and the headers of every answer.
 
-A page of somebody else may send requests here from the operator's browser, and its name may be made to
-point here by DNS. So a request names one of this server's own addresses as Host, and whatever changes
-something or opens a WebSocket names exactly the same one as Origin.
+A foreign page may send requests here from the operator's browser, and its name may be made to point here
+by DNS. So a request must name one of this server's own addresses as Host, and one that changes something
+or opens a WebSocket must name exactly the same address as Origin.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Reached:
 
     @property
     def url(self) -> str:
-        """Where links lead."""
+        """Address to which links lead."""
         return self.page(self.hosts[0])
 
     def page(self, host: str) -> str:
@@ -77,12 +77,12 @@ class Reached:
         return f"{'wss' if self.secure else 'ws'}://{host}"
 
     def includes(self, host: str) -> bool:
-        """Whether this server is called so."""
+        """Tell whether this server has such a name."""
         return host in self.hosts or (self.any_address and is_bare(host))
 
 
 def refused(headers: CIMultiDictProxy[str], reached: Reached, *, same_origin: bool) -> HTTPStatus | None:
-    """Why a request is not looked at, if it is not; `same_origin` where it has to come from our page."""
+    """Status that refuses a request, or `None`. With `same_origin` it has to come from our own page."""
     given = headers.getall("Host", [])
     if len(given) != 1 or not reached.includes(given[0]):
         return HTTPStatus.MISDIRECTED_REQUEST
@@ -94,7 +94,7 @@ def refused(headers: CIMultiDictProxy[str], reached: Reached, *, same_origin: bo
 
 
 def answer_headers(sockets: str, nonce: str | None = None) -> Mapping[str, str]:
-    """What an answer carries: pages may connect to `sockets`, and `nonce` admits style sheets."""
+    """Headers of an answer: pages may connect to `sockets`, and `nonce` admits style sheets."""
     styles = "'self'" if nonce is None else f"'self' 'nonce-{nonce}'"
     policy = (
         "default-src 'none'",

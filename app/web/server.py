@@ -1,4 +1,4 @@
-"""The server in front of the console: nothing behind it answers anybody who has not logged in.
+"""The server in front of the console: without a login it gives access to nothing behind it.
 
 textual-serve brings the terminal in the page and the way to talk to an app's process. Its own server
 lets in everybody, so it is not used.
@@ -72,7 +72,7 @@ _PROOF: TypeAdapter[tuple[Literal["proof"], str]] = TypeAdapter(tuple[Literal["p
 
 
 class _Offer(BaseModel):
-    """What the login page sends: the secret of a link, and the key that the browser made."""
+    """Message of the login page: the secret of a link, and the key that the browser made."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -81,7 +81,7 @@ class _Offer(BaseModel):
 
 
 class Front:
-    """See the module. `start`, then `close`; `console` says how a tab's process is started."""
+    """Server of consoles in browser tabs. `start`, then `close`; `console` gives a tab's process."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Front:
 
     @property
     def url(self) -> str:
-        """Where it is reached."""
+        """Address at which the server is reached."""
         return self._reached.url
 
     async def start(
@@ -187,7 +187,7 @@ class Front:
 
     @property
     def tabs(self) -> int:
-        """How many are open."""
+        """Number of open tabs."""
         return len(self._tabs)
 
     def _application(self) -> web.Application:
@@ -341,9 +341,9 @@ class Front:
         return socket
 
     async def _refusal(self, request: web.Request, socket: web.WebSocketResponse) -> WSCloseCode | None:
-        """Why a tab does not show the key of its login by its first message, if it does not.
+        """Close code for a tab whose first message does not prove its login's key; `None` if it does.
 
-        Before that it is told nothing but what to sign.
+        Before that the tab is sent nothing but the challenge to sign.
         """
         challenge = new_challenge()
         try:
@@ -412,7 +412,7 @@ def _signature(text: str) -> str | None:
 
 
 def _place(request: web.Request) -> DeepLink:
-    """Where a path leads. Raises `HTTPNotFound`."""
+    """Deep link of a request's path. Raises `HTTPNotFound`."""
     kind, name = request.match_info.get("kind"), request.match_info.get("name")
     if kind is None or name is None:
         return DeepLink()

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """How to start a console: its command line, where, and its whole environment."""
+    """Command that starts a console: its command line and its whole environment."""
 
     line: Sequence[str]
     environment: Mapping[str, str]
