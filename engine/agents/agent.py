@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class AgentSettings(TypedDict, total=False):
-    """What an `Agent` is made of besides its model, by the names of its parameters."""
+    """Parameters of an `Agent` besides its model, by name."""
 
     system_prompt: str | None
     tools: Sequence[Tool]
@@ -158,13 +158,13 @@ class Agent:
         exist_ok: bool = False,
         spent: float | None = None,
     ) -> Session:
-        """A new session; without `id` it gets a fresh one (A-2, A-3).
+        """Make a new session; without `id` it gets a fresh one (A-2, A-3).
 
         `gate`, `store`, `runtime` and `spawn` replace the agent's; `children` makes its subagents'
-        sessions. `spent` is what the session has cost before, in US dollars; a conversation that goes on
-        under `max_cost` needs it. Raises `SessionExistsError` when the store already holds `id`; with
-        `exist_ok` the conversation goes on (A-4). Raises `TypeError` for what is no gate, and
-        `CostLimitError` when nobody knows the price of the model that `max_cost` is to bound.
+        sessions. `spent` is what the session has cost before, in US dollars; a conversation that is
+        resumed under `max_cost` needs it. Raises `SessionExistsError` when the store already holds `id`;
+        with `exist_ok` the conversation is resumed (A-4). Raises `TypeError` for what is no gate, and
+        `CostLimitError` when the price of the model that `max_cost` is to bound is unknown.
         """
         session_id = id or str(uuid4())
         kept = self.store if store is None else store
@@ -193,9 +193,9 @@ class Agent:
         spent: float | None = None,
         leaf_id: str | None = None,
     ) -> Session:
-        """A session that goes on from the store. Raises `SessionNotFoundError` (A-5, A-6).
+        """Resume a session from the store. Raises `SessionNotFoundError` (A-5, A-6).
 
-        With `leaf_id` it goes on after that entry, on a branch of its own; the store must be a
+        With `leaf_id` it continues after that entry, on a branch of its own; the store must be a
         `BranchingStore`, else `TypeError` is raised, and `EntryNotFoundError` where it has no such entry.
         See `create_session` for `spent` and what else is raised.
         """
@@ -272,12 +272,12 @@ def _mode(mode: SendMode) -> SendMode:
     return mode
 
 
-# What reaches down from an agent to the sessions its tools start: its hooks, and its limit.
+# Hooks and cost limit inherited by the sessions that an agent's tools start.
 
 
 @dataclass(frozen=True, slots=True)
 class InheritedLimits:
-    """What holds for an agent because of those above it: their hooks, and what they may cost."""
+    """Hooks and cost limit that an agent inherits from those above it."""
 
     hooks: HookChain
     spending: Spending

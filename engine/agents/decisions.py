@@ -1,4 +1,4 @@
-"""What a `tool_call` listener may answer."""
+"""Decisions that a `tool_call` listener may give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the model is told when a person has changed the input of one of its calls."""
+"""Notice for the model that a person has changed the input of one of its calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can go wrong with agents, each with a class of its own."""
+"""Errors of agents, each with a class of its own."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class SessionIdError(AgentError, ValueError):
 
 
 class EntryNotFoundError(AgentError, LookupError):
-    """A stored session has no such entry to go on after."""
+    """A stored session has no such entry to continue after."""
 
 
 class SessionClosedError(AgentError):
-    """The session was closed; open a new one to go on."""
+    """The session was closed; open a new one to continue."""
 
 
 class SessionBusyError(AgentError):

@@ -1,4 +1,4 @@
-"""What a session reports while it runs: one frozen model per kind of event, told apart by `type`.
+"""Events of a session while it runs: one frozen model per kind, distinguished by `type`.
 
 A run's events come in this order (A-20 … A-26, A-50):
 
@@ -13,12 +13,12 @@ A run's events come in this order (A-20 … A-26, A-50):
     tool_call                                   all calls of the step
     tool_progress                               what running tools print
     tool_result                                 all results, in call order
-    turn_end or error                           the latter also after a turn_end that could not be told
+    turn_end or error                           the latter also after a turn_end whose listener raised
     status idle                                 unless another run follows at once
 
 Compacting has no turn: `status`, `compaction_start`, `step_start`, `step` once the model has replied,
 `compacted` if there is a summary, `status`. Where it was not asked for, `compaction_failed` if there is
-none and nobody stopped it.
+none and it was not stopped.
 
 The reference has `text_delta`, `message`, `tool_call`, `tool_result`, `step`, `turn_end` and `error`; the
 others only add to these, and nothing of them is stored.
@@ -58,7 +58,7 @@ EventName: TypeAlias = Literal[
 class Usage(Frozen):
     """Tokens in and out; what a provider does not count is 0 (A-27).
 
-    `cached` tokens are among those in `input`. `cost` is in US dollars, 0 when nobody knows the price.
+    `cached` tokens are among those in `input`. `cost` is in US dollars, 0 when the price is unknown.
     """
 
     input: int = 0
@@ -78,8 +78,8 @@ class Usage(Frozen):
 class StatusEvent(Frozen):
     """A session begins to work or comes to rest.
 
-    `undelivered` are messages that no run will take up any more, because the session was closed while
-    its last turn's end was being told, or because compacting was aborted while they waited.
+    `undelivered` are messages that no run will take up any more, because the session was closed while its
+    last turn's end was being reported, or because compacting was aborted while they waited.
     """
 
     type: Literal["status"] = "status"
@@ -117,8 +117,8 @@ class TextDelta(Frozen):
 class ToolInputDelta(Frozen):
     """A fragment of the arguments of a call that the model is writing. Passed on, never stored.
 
-    `index` is the call's place in the reply, from 0; it has no id yet, and nobody has been asked about
-    it. Fragments make no JSON before the last, and may hold half a secret.
+    `index` is the call's number in the reply, from 0; it has no id yet and was not decided. Fragments
+    make no JSON before the last, and may hold half a secret.
     """
 
     type: Literal["tool_input_delta"] = "tool_input_delta"
@@ -160,7 +160,7 @@ class ToolProgress(Frozen):
 
 
 class ToolResultEvent(Frozen):
-    """How a call ended, already stored. `metadata` is the tool's own, such as an exit code.
+    """Result of a call, already stored. `metadata` is the tool's own, such as an exit code.
 
     `ran` is as for a `ToolMessage`.
     """
@@ -175,7 +175,7 @@ class ToolResultEvent(Frozen):
 
     @property
     def message(self) -> ToolMessage:
-        """The result as it stands in the conversation."""
+        """The result as it is in the conversation."""
         return ToolMessage(
             call_id=self.call_id,
             name=self.name,
@@ -212,9 +212,9 @@ class TurnEnd(Frozen):
 class ErrorEvent(Frozen):
     """A run failed with `error`, the original exception.
 
-    `partial_text` is what the model had said of a reply that never ended, which is not stored (A-92);
-    `undelivered` are messages that were waiting (A-84); after a `turn_end` that could not be told, the
-    ones it carried as well.
+    `partial_text` is the text of a reply that never ended, which is not stored (A-92); `undelivered` are
+    messages that were waiting (A-84); after a `turn_end` whose listener raised, the ones it carried as
+    well.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -236,7 +236,7 @@ class CompactionStart(Frozen):
 
 
 class CompactionFailed(Frozen):
-    """The conversation was to be summed up by itself and was not; it is as it was, and goes on."""
+    """An automatic compaction failed; the conversation is unchanged, and the session continues."""
 
     type: Literal["compaction_failed"] = "compaction_failed"
     reason: str

@@ -41,7 +41,7 @@ class ManagesCalls(Protocol):
 
 @runtime_checkable
 class MakesManagers(Protocol):
-    """What `create_gate` returns: nets and callbacks, with fresh state for each session.
+    """Maker of gate managers, such as `create_gate` returns, with fresh state for each session.
 
     `worded` is a block reason as the model shall read it; `failed` says of a result's text whether it
     counts as a failure.
@@ -87,7 +87,7 @@ class ManagerGate:
 def as_call_gate(gate: object) -> CallGate:
     """A gate, a manager, what `create_gate` returns, or a function that makes one of these, as a gate.
 
-    Raises `TypeError` for anything else: no session runs on a gate that nobody would ask.
+    Raises `TypeError` for anything else: no session runs on a gate that would never be asked.
     """
     if callable(getattr(gate, "decide", None)) and callable(getattr(gate, "settle", None)):
         return cast("CallGate", gate)
@@ -128,13 +128,13 @@ class Decider:
 
     @property
     def keeps_record(self) -> bool:
-        """Whether the gate's decisions are recorded, with the arguments that they let run (A-45)."""
+        """Tell whether the gate's decisions are recorded, with the arguments that they let run (A-45)."""
         return isinstance(self._gate, KeepsRecord) and self._gate.keeps_record
 
     async def decide(
         self, event: ToolCallEvent, tool: Tool, why_interrupted: Callable[[], str]
     ) -> Decision:
-        """Whether and with which arguments the call of `tool` runs.
+        """Decide whether the call of `tool` runs, and with which arguments.
 
         When cancelled, `why_interrupted` gives the text of a call that the gate had allowed. Raises what
         a hook, a listener or the gate's `settle` raises; a gate that raises while deciding denies.
@@ -193,7 +193,7 @@ class Decider:
         return Override(args=call.args)
 
     async def _choose(self, event: ToolCallEvent, tool: Tool) -> Decision:
-        """What hooks and then listeners say of a call that the gate allows.
+        """Decision of hooks and then listeners about a call that the gate allows.
 
         Of a subagent's call the hooks of the agents above are asked first, level by level: they may deny
         it or change its arguments, and leave all else to those below. Listeners are asked where the
@@ -255,7 +255,7 @@ class Decider:
 
 
 def _note(decision: GateDecision, args: Mapping[str, JsonValue]) -> str | None:
-    """What a person has changed in a call that came with `args`; nobody else's change is told."""
+    """Notice of a person's changes to a call that came with `args`; changes by others have none."""
     if not decision.approvals:
         return None
     try:

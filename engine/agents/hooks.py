@@ -1,19 +1,19 @@
-"""Hooks: an agent author's own say before and after calls, of tools and of the model.
+"""Hooks: callables of an agent's author, run before and after calls of tools and of the model.
 
 Listeners watch; hooks take part. An agent may have several `Hooks`; they are asked in their order, each
 awaited before the next. A hook that raises, or answers what it may not, ends the run as a listener that
-raises does (A-32): nothing goes on that a hook should have seen and did not.
+raises does (A-32): nothing continues that a hook should have seen and did not.
 
 An agent's hooks around tool calls hold for its subagents' calls too, and come before the subagent's own:
 the gate decides first, then the outermost agent's hooks, then those of each agent below, then listeners.
-A denial is final, whoever gives it; other arguments are what the next one is asked about, and the gate
-again. Of a result each sees what the ones outside have left of it. A hook that raises ends the run that
-made the call.
+A denial by any of them is final; changed arguments are what the next one is asked about, and the gate
+again. Each sees a result as the outer ones have left it. A hook that raises ends the run that made the
+call.
 
-What a subagent's model is sent passes `before_model_call` of the agents above as well, from the inside
-out: the outermost has the last word about what leaves. Of their answers only the messages count there, as
-system prompt and tools are chosen for an agent, and what a subagent may call is for `before_tool_call` to
-say. `before_stop` is asked about its own agent's turns alone: it withholds nothing, and the end of a
+The request to a subagent's model passes `before_model_call` of the agents above as well, from the inside
+out: the outermost decides last what leaves. Of their answers only the messages count there, as system
+prompt and tools are chosen for an agent, and `before_tool_call` decides what a subagent may call.
+`before_stop` is asked about its own agent's turns alone: it withholds nothing, and the end of a
 subagent's task is not the end of the parent's turn.
 """
 
@@ -53,11 +53,11 @@ class FinishedCall:
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """How a model call shall differ: another system prompt, some of the tools by name, other messages.
+    """Changes to a model call: another system prompt, some of the tools by name, other messages.
 
-    `None` leaves each as it is. Messages may be left out, added or worded anew, but results stay with
-    their calls: directly after an assistant's message comes one result for each of its calls, and no
-    result comes anywhere else. There is at least one message.
+    `None` leaves each as it is. Messages may be left out, added or reworded, but results stay with their
+    calls: directly after an assistant's message comes one result for each of its calls, and no result
+    comes anywhere else. There is at least one message.
     """
 
     system_prompt: str | None = None
@@ -70,7 +70,7 @@ Hook: TypeAlias = Callable[..., object]
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What is asked, each a function or async function, of one argument:
+    """Hooks of an agent, each a function or async function of one argument:
 
     `before_tool_call(ToolCallEvent)` answers like a `tool_call` listener and comes before those, after
     the gate: what the gate blocks it never sees, and what it overrides the gate sees again. The first
@@ -86,7 +86,7 @@ class Hooks:
     only `messages` means something.
 
     `before_stop(text)` may give text to go on with, as if a person had queued it; `text` is the reply
-    that would end the run. It is not asked when somebody has sent a message or the steps are used up.
+    that would end the run. It is not asked when a message has been sent or the steps are used up.
     """
 
     before_tool_call: Hook | None = None
@@ -109,7 +109,7 @@ class HookChain:
                 raise TypeError(f"hooks are Hooks, not {type(each).__name__}")
 
     def __bool__(self) -> bool:
-        """Whether there are any, at any level."""
+        """Tell whether there are any, at any level."""
         return any(level.own for level in self.levels)
 
     @property
@@ -139,7 +139,7 @@ class HookChain:
         return None
 
     async def after_tool_call(self, call: FinishedCall) -> ToolOutput:
-        """What the model shall read; each hook, of all levels, sees what the one before made of it."""
+        """Output for the model; each hook, of all levels, sees what the one before made of it."""
         for hook in [each.after_tool_call for level in self.levels for each in level.own]:
             match await _ask(hook, lambda call=call: copy.deepcopy(call)):
                 case None:
@@ -171,7 +171,7 @@ class HookChain:
         return request
 
     async def before_stop(self, text: str) -> str | None:
-        """Text to go on with; the first of this level that has some."""
+        """Text to continue with: of this level, the first that a hook gives."""
         for hook in [each.before_stop for each in self._hooks]:
             match await _ask(hook, lambda: text):
                 case None | "":

@@ -42,7 +42,7 @@ class ProposedCall(Frozen):
 
 
 class UserMessage(Frozen):
-    """What a person said; `by` is who."""
+    """Message of a person; `by` is their name."""
 
     role: Literal["user"] = "user"
     text: Text
@@ -50,7 +50,7 @@ class UserMessage(Frozen):
 
 
 class AssistantMessage(Frozen):
-    """What the model said, and the calls it wants made."""
+    """Reply of the model, with the calls it proposes."""
 
     role: Literal["assistant"] = "assistant"
     text: Text = ""
@@ -58,7 +58,7 @@ class AssistantMessage(Frozen):
 
 
 class ToolMessage(Frozen):
-    """How one call ended.
+    """Result of one call.
 
     `ran` is for the record, not for the model: the arguments that ran, where they are not those it wrote
     and the store has no record of the decision that let them run (A-45).
@@ -73,7 +73,7 @@ class ToolMessage(Frozen):
 
 
 class SummaryMessage(Frozen):
-    """What the model is told in place of everything before it but the last `kept` messages.
+    """Summary that replaces, for the model, everything before it but the last `kept` messages.
 
     Those are counted without summaries, so they may reach back beyond an earlier one. `by` is who wanted
     it. See `prompt_of` for what the model is sent.

@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from .session.subagents import Children
 
 
-# Tools that are async generators: what they yield is told as they run, the last of it is the result.
+# Tools that are async generators: each value is reported as they yield it, the last is the result.
 
 
 Progress: TypeAlias = Callable[[str], None]
 
 
 async def outcome(running: object, progress: Progress, final: type | tuple[type, ...] = ()) -> object:
-    """What a tool's call comes to: an awaitable's value, or what an async generator yielded last.
+    """Result of a running tool: an awaitable's value, or the last one that an async generator yielded.
 
-    Each text that is yielded goes to `progress` at once. A value of a `final` type is the result
-    whatever text comes after it. The generator is closed however this ends, so that being cancelled
-    leaves nothing of it running.
+    Each text that is yielded goes to `progress` at once. A value of a `final` type is the result whatever
+    text comes after it. The generator is closed however this ends, so that being cancelled leaves nothing
+    of it running.
     """
     if not inspect.isasyncgen(running):
         return await cast("Awaitable[object]", running)
@@ -51,10 +51,10 @@ async def outcome(running: object, progress: Progress, final: type | tuple[type,
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """A tool's text for the model, and `metadata` for whoever watches.
+    """A tool's text for the model, and `metadata` for listeners.
 
-    `is_error` marks a failure that the tool reports instead of raising it, `is_json` a text that was
-    made of another value.
+    `is_error` marks a failure that the tool reports instead of raising it, `is_json` a text that was made
+    of another value.
     """
 
     text: str
@@ -64,7 +64,7 @@ class ToolOutput:
 
     @property
     def failed(self) -> bool:
-        """Whether the nets count the call as failed: an error, or a command's non-zero exit code.
+        """Tell whether the nets count the call as failed: an error, or a command's non-zero exit code.
 
         The model reads the latter as a plain result (A-122), but a failed test must not unlock a deploy.
         """
@@ -73,7 +73,7 @@ class ToolOutput:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a running tool works with.
+    """Runtime, signals and conversation for a running tool.
 
     Files and commands go through `runtime`. `progress` shows text while the tool runs. `abort` is the
     run's signal; the tool's task is cancelled with it, so most tools need not look. `said` gives the
@@ -90,7 +90,7 @@ class ToolContext:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """What was said so far, the calls of this step last. Copied when asked for, and only then."""
+        """Conversation so far, the calls of this step last; copied at each access."""
         return tuple(message.model_copy(deep=True) for message in self.said())
 
 
@@ -99,8 +99,8 @@ class Tool(Protocol):
 
     More is used where it exists: `validate(args)`, which raises `ToolInputError`; `needs_approval`, a
     bool or a function of the arguments, which listeners are shown as a hint; `preview_of(args, runtime)`,
-    which tells whoever decides what the call would change; and `label`, a name for people. `execute` may
-    be an async generator: see `tool`.
+    which shows operators what the call would change; and `label`, a name for people. `execute` may be an
+    async generator: see `tool`.
     """
 
     @property
@@ -125,8 +125,8 @@ M = TypeVar("M", bound=BaseModel)
 class ModelTool:
     """A tool whose input is a pydantic model; made by `tool` and `define_tool`.
 
-    `preview` says what a call would change, for whoever decides about it; it changes nothing itself.
-    `label` is the tool's name for people, where that is not its name.
+    `preview` shows the operator who decides what a call would change; it changes nothing itself. `label`
+    is the tool's name for people, where that is not its name.
     """
 
     name: str
@@ -157,7 +157,7 @@ class ModelTool:
         return as_output(await outcome(self.run(self._parse(args), ctx), ctx.progress, ToolOutput))
 
     async def preview_of(self, args: Mapping[str, JsonValue], runtime: Runtime) -> str | None:
-        """What a call would change, or `None` where the tool cannot say. Raises what `preview` raises."""
+        """Change that a call would make, or `None` if unknown. Raises what `preview` raises."""
         return None if self.preview is None else await self.preview(self._parse(args), runtime)
 
     def _parse(self, args: Mapping[str, JsonValue]) -> BaseModel:
@@ -210,7 +210,7 @@ def tool(
     """Make a tool of a function: name and description are its own, parameters its annotations.
 
     A parameter named `ctx` or annotated `ToolContext` gets the context. Unknown arguments are refused. A
-    plain `def` runs in a thread. An async generator tells each text it yields while it runs; what it
+    plain `def` runs in a thread. An async generator reports each text it yields while it runs; what it
     yields last is its result, or the last `ToolOutput` it yields. Raises `TypeError` for a parameter that
     a JSON object cannot name, for an annotation that cannot be found, and for a generator that is not
     async.
@@ -259,7 +259,7 @@ def _input_model(tool_name: str, fn: Callable[..., object]) -> tuple[type[BaseMo
 
 
 def as_output(value: object) -> ToolOutput:
-    """What a tool returned, as its output; anything but text becomes JSON.
+    """A tool's return value as its output; anything but text becomes JSON.
 
     Raises pydantic's `ValidationError` for metadata that JSON cannot hold.
     """
@@ -290,7 +290,7 @@ def _check_args(tool: Tool, args: Mapping[str, JsonValue]) -> None:
 
 
 def input_problem(tool: Tool, args: Mapping[str, JsonValue]) -> str | None:
-    """Why `args` do not fit `tool`, or `None`. A check that breaks is a problem too."""
+    """Reason why `args` do not fit `tool`, or `None`. A check that breaks is a problem too."""
     try:
         _check_args(tool, args)
     except ToolInputError as error:

@@ -19,10 +19,10 @@ ABORTED_CALL = "Aborted"
 
 
 class AbortSignal:
-    """Tells a run, its model and its tools to stop. Belongs to one event loop.
+    """Signal that stops a run, its model and its tools. Belongs to one event loop.
 
-    `reason` is what the person who aborted said; `call_text` is what the model reads as the result of
-    calls that were not started (A-96).
+    `reason` is that of the person who aborted; `call_text` is what the model reads as the result of calls
+    that were not started (A-96).
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class AbortSignal:
 
 
 async def unless_aborted(signal: AbortSignal, work: Coroutine[object, object, T]) -> T | None:
-    """What `work` returns, or `None` when an abort came first and stopped it. Raises what it raises."""
+    """Result of `work`, or `None` when an abort came first and stopped it. Raises what it raises."""
     task = asyncio.ensure_future(work)
     forget = signal.on_abort(task.cancel)
     try:
@@ -84,7 +84,7 @@ def _nothing() -> None:
     pass
 
 
-# Reading a model's stream so that an abort can stop it between any two chunks.
+# Streams of a model's reply that an abort can stop between any two chunks.
 
 
 async def stream_chunks(

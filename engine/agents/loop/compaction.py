@@ -1,4 +1,4 @@
-"""Compaction: a long conversation goes on with a summary in place of its beginning.
+"""Compaction: a summary replaces the beginning of a long conversation.
 
 Pure. The store keeps every message, and a summary is one more of them; what the model is sent follows
 from the stored messages alone, so a session that is resumed sends what the live one would have.
@@ -50,14 +50,14 @@ Leave a heading out where there is nothing. Reply with the summary alone."""
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a compaction would do: sum up `earlier`, where an earlier summary comes first; keep `kept`."""
+    """Plan of a compaction: sum up `earlier`, where an earlier summary comes first; keep `kept`."""
 
     earlier: tuple[Message, ...]
     kept: int
 
 
 def prompt_of(messages: Sequence[Message]) -> list[Message]:
-    """What the model is sent of a conversation: the latest summary, what it keeps, and all after it.
+    """Messages of a conversation for the model: the latest summary, what it keeps, and all after it.
 
     The summary is sent as a user's message. Without one, everything is sent.
     """
@@ -90,7 +90,7 @@ def plan(messages: Sequence[Message], keep_last: int = KEEP_LAST) -> Plan | None
 
 
 def summary_request(planned: Plan, instructions: str | None, session_id: str) -> ModelRequest:
-    """What the model is asked, without any tool. `instructions` are the operator's, if there are any."""
+    """Request for a summary, without any tool. `instructions` are the operator's, if there are any."""
     lines = "\n".join(_quoted(message) for message in planned.earlier)
     parts = [WANTED]
     if instructions:

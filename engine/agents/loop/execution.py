@@ -30,7 +30,7 @@ class ApprovedCall:
     """A call that may run, with the arguments that were approved.
 
     `steps` are what the gate moved for it. `started` is false once it is certain that its tool never did
-    and never will. `note` is what the model is told about the arguments.
+    and never will. `note` is text for the model about the arguments.
     """
 
     call_id: str

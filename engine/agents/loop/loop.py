@@ -55,16 +55,16 @@ MALFORMED_SHOWN = 200
 
 @dataclass(slots=True)
 class LoopConfig:
-    """What a run works with.
+    """Model, tools, limits and callbacks of a run.
 
     Another model, system prompt or table of tools counts from the next model call on; `offered` are the
     tools of the step under way.
 
     `max_steps` counts model calls (A-62). `settle` is awaited as soon as an approved call has ended and
-    before anybody sees its result; the first error it raises ends the run after the step's results.
-    `after_call` then says what the model reads of it. `before_model` is awaited before each model call
-    and gives the request to send; `before_stop` before a run ends, and may give text to go on with.
-    `spending` is asked before each model call, and counts what it cost.
+    before its result is shown; the first error it raises ends the run after the step's results.
+    `after_call` then gives the output that the model reads. `before_model` is awaited before each model
+    call and gives the request to send; `before_stop` before a run ends, and may give text to continue
+    with. `spending` is asked before each model call, and counts what it cost.
     """
 
     model: Model
@@ -95,8 +95,8 @@ async def loop(
 
     After a `ToolCallEvent`, `asend` a decision; what is sent after any other event is ignored, and
     iterating approves everything (A-52). `messages` is not changed. Raises what the model raises, and
-    `CostLimitError` in place of a model call that would go beyond a limit: what people have sent by then
-    has joined the conversation, for whoever goes on (A-63).
+    `CostLimitError` in place of a model call that would go beyond a limit: messages sent by then have
+    joined the conversation, for the next run (A-63).
 
     With `undecided`, calls that the last model's message left open, it begins by deciding and running
     these, among the tools in `config.offered`, as if the step had never been interrupted.
@@ -242,7 +242,7 @@ def _first(history: Sequence[Message], count: int) -> Sequence[Message]:
 
 
 def model_request(config: LoopConfig, history: Sequence[Message]) -> ModelRequest:
-    """What the model is sent after `history`, before hooks have their say."""
+    """Model request after `history`, before hooks change it."""
     return ModelRequest(
         messages=tuple(prompt_of(history)),
         system_prompt=config.system_prompt,
@@ -288,7 +288,7 @@ def _apply(decision: object, slot: Slot, tool: Tool) -> None:
 
 
 def _with_own_ids(calls: Sequence[ProposedCall], history: Sequence[Message]) -> tuple[ProposedCall, ...]:
-    """The calls with ids that this conversation has not seen; some servers number each reply anew."""
+    """The calls with ids that this conversation has not seen; some servers repeat ids in each reply."""
     used = {
         call.call_id
         for message in history

@@ -1,4 +1,4 @@
-"""A step that another process left amid its calls: those that go on run to their end, others are told."""
+"""Resumption of a step that another process left amid its calls: all get results, some run on first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Unfinished: TypeAlias = ApprovedCall | ToolMessage
 
 
 def at_rest(messages: Sequence[Message]) -> str | None:
-    """Why a conversation calls for no more words of the model, `None` when it does."""
+    """Reason why a conversation needs no further reply of the model; `None` when it does."""
     last = next((m for m in reversed(messages) if not isinstance(m, SummaryMessage)), None)
     if last is None:
         return "nobody has said anything"
@@ -31,9 +31,9 @@ def at_rest(messages: Sequence[Message]) -> str | None:
 async def finish(
     unfinished: Sequence[Unfinished], config: LoopConfig, signal: AbortSignal, said: Sequence[Message]
 ) -> AsyncGenerator[LoopEvent, Decision]:
-    """Run what goes on side by side, then give every call's result in the order of `unfinished` (A-56).
+    """Run the calls that resume concurrently, then give all results in the order of `unfinished` (A-56).
 
-    Nothing is decided here: what goes on had been allowed. Raises what settling a call raised, after the
+    Nothing is decided here: what resumes had been allowed. Raises what settling a call raised, after the
     results.
     """
     slots = [_slot(each, config) for each in unfinished]

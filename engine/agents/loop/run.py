@@ -1,4 +1,4 @@
-"""One run of a session: drives the loop, stores before it tells, decides calls, ends in one way."""
+"""One run of a session: drives the loop, stores before it reports, decides calls, ends in one way."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ UNKNOWN_OUTCOME = "Outcome unknown: the session ended before a result was record
 
 
 class Run:
-    """From one user message, or from where the conversation stands, to the turn's end or an error.
+    """One run: from a user message, or from the conversation as it is, to the turn's end or an error.
 
     `failure` is what the run failed with. A failure stops the run as an abort does, but ends in an
-    `error` event; what happens after it is stored and told, and further errors are only logged. Once it
-    is `over`, only its last event is still being told: messages that come now are the next run's.
+    `error` event; what happens after it is stored and reported, and further errors are only logged. Once
+    it is `over`, only its last event is still being reported: messages that come now are the next run's.
 
     Calls that an earlier run left open are answered, as of unknown outcome; with `decide_open`, which
     says that none of them was ever decided, they are decided and run first; with `unfinished`, how each
-    of them goes on or has ended, that is what becomes of them, first of all.
+    of them resumes or has ended, that is what becomes of them, first of all.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Run:
             await self._tell_failure()
 
     async def settle(self, call: ApprovedCall, output: ToolOutput, seconds: float) -> str | None:
-        """Tell the gate how a call ended; a gate that cannot take it is what the run fails with."""
+        """Tell the gate how a call ended; a gate that cannot take it makes the run fail."""
         try:
             return await self._decider.settle(call, output, seconds)
         except Exception as error:
@@ -158,7 +158,7 @@ class Run:
             raise
 
     async def before_model(self, request: ModelRequest) -> ModelRequest:
-        """Tell that a model call begins, and let hooks have their say about it."""
+        """Report that a model call begins, and let hooks change its request."""
         self._steps += 1
         await self._emit(StepStart(number=self._steps))
         if self.signal.aborted or not self._hooks:
@@ -180,7 +180,7 @@ class Run:
         return {spec.name: tools[spec.name] for spec in (asked or request).tools}
 
     async def before_stop(self, text: str) -> str | None:
-        """What hooks would have the run go on with."""
+        """Text from hooks with which the run continues; `None` where there is none."""
         try:
             return await unless_aborted(self.signal, self._hooks.before_stop(text))
         except Exception as error:
@@ -204,7 +204,7 @@ class Run:
                     await self._handle(event)
 
     async def _handle(self, event: LoopEvent) -> None:
-        """Store what the event says, then tell everybody (A-11)."""
+        """Store what the event says, then report it (A-11)."""
         match event:
             case TextDelta():
                 self._partial += event.delta
@@ -315,7 +315,7 @@ class Run:
         self._conversation.undelivered.extend(texts)
 
     async def _tell_failure(self) -> bool:
-        """Tell what the run failed with, if it did; whether it did."""
+        """Report the run's failure, if there is one; returns whether there was."""
         if self.failure is None:
             return False
         self._undelivered += self._conversation.hand_back_waiting()
@@ -373,7 +373,7 @@ class Run:
 
 
 def loop_config(config: SessionConfig, conversation: Conversation, run: Run) -> LoopConfig:
-    """What a run of a session with this `config` works with."""
+    """Loop configuration of a run of a session with this `config`."""
     return LoopConfig(
         model=config.model,
         runtime=config.runtime,

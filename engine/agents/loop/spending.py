@@ -1,4 +1,4 @@
-"""What a session has cost, and the limit beyond which it makes no further model call."""
+"""Cost of a session, and the limit beyond which it makes no further model call."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _REMEDY = "Choose a model with a known price, or leave max_cost out; max_steps b
 
 
 class Spending:
-    """The cost of a session in US dollars, its subagents' included, and the most it may be.
+    """The cost of a session in US dollars, its subagents' included, and its limit.
 
     `spent` is what its record says at the beginning, `above` the meter of the session that started this
     one: what is spent here counts there too, and no model is called beyond the limit of either. A limit
-    may be raised. It is checked before a model call, so the call that reaches it is paid in full; a reply
-    that breaks off costs what the provider never told.
+    may be raised. It is checked before a model call, so the call that reaches it is paid in full; the
+    cost of a reply that breaks off is not reported by the provider.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Spending:
 
     @property
     def limited(self) -> bool:
-        """Whether there is a limit, here or above."""
+        """Tell whether there is a limit, here or above."""
         return self.limit is not None or (self._above is not None and self._above.limited)
 
     def check_raise(self, limit: float) -> None:
@@ -54,13 +54,13 @@ class Spending:
             self._above.add(model, finish)
 
     async def problem(self, model: Model) -> CostLimitError | None:
-        """Why `model` may not be called now, if it may not: the limit, or that it could not be kept."""
+        """Error that keeps `model` from being called now, if any: the limit, or an unknown price."""
         if not self.limited:
             return None
         return self._reached() or await self.unknown_price(model)
 
     async def unknown_price(self, model: Model) -> CostLimitError | None:
-        """That no limit could be kept because nobody knows the price of `model`, if that is so."""
+        """Error that no limit could be kept because the price of `model` is unknown, if so."""
         if not self.limited or self._checked is model:
             return None
         # A price list may have to be imported first; whoever paints meanwhile goes on painting.
@@ -87,7 +87,7 @@ class Spending:
 
 
 def unpriced(model: Model) -> str | None:
-    """Why nobody will know what replies of `model` cost, if that is so. May take seconds."""
+    """Reason why the cost of replies of `model` is unknown, if it is. May take seconds."""
     if not isinstance(model, PricedModel):
         return f"{model.name} does not say whether its replies have a price (check_price)"
     try:
@@ -104,11 +104,11 @@ def check_limit(max_cost: float | None) -> None:
 
 
 def not_kept(why: str) -> str:
-    """The sentence for a limit that nobody could watch over."""
+    """The sentence for a limit that could not be kept."""
     return f"max_cost cannot be kept: {why}. {_REMEDY}"
 
 
 def _dollars(amount: float) -> str:
-    """Enough digits to tell what was spent from what may be."""
+    """Enough digits to distinguish what was spent from the limit."""
     digits = 2 if amount >= 1 or amount == round(amount, 2) else 4 if amount >= 0.01 else 6
     return f"${amount:.{digits}f}"

@@ -1,4 +1,4 @@
-"""What the loop needs of a model, whoever provides it."""
+"""Interface of models for the loop, whatever their provider."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..messages import Message, ProposedCall
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as the model is told of it; `parameters` is a JSON Schema."""
+    """A tool as the model sees it; `parameters` is a JSON Schema."""
 
     name: str
     description: str
@@ -49,7 +49,7 @@ class TextChunk:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningChunk:
-    """A fragment of what the model thinks before it answers; told, and never part of the conversation."""
+    """A fragment of the model's reasoning before its reply; streamed, never part of the conversation."""
 
     text: str
 
@@ -58,8 +58,8 @@ class ReasoningChunk:
 class InputChunk:
     """A fragment of a tool call's arguments as they are written; the whole call is a `CallChunk` later.
 
-    `index` counts the calls of the reply from 0. The first of a call may be empty: it begins then. Told,
-    and never part of the conversation.
+    `index` counts the calls of the reply from 0. The first of a call may be empty: it begins then.
+    Streamed, and never part of the conversation.
     """
 
     index: int
@@ -78,7 +78,7 @@ class CallChunk:
 class Finish:
     """The end of the reply; always the last chunk.
 
-    `priced` is false when nobody knows what the reply cost: no session with a limit goes on after that.
+    `priced` is false when the cost of the reply is unknown: no session with a limit continues after that.
     """
 
     reason: FinishReason = "stop"

@@ -69,14 +69,14 @@ class LitellmModel:
         return self._name
 
     def check_environment(self) -> None:
-        """Whether everything a call needs is there. Calls nobody; rare providers make it import litellm.
+        """Check that everything a call needs is there, without a request; some providers import litellm.
 
         Raises `ModelError` naming the environment variable to set.
         """
         self._key()
 
     def check_price(self) -> None:
-        """Whether litellm's list has a price for the model; imports litellm, which takes seconds.
+        """Check that litellm's list has a price for the model; imports litellm, which takes seconds.
 
         Raises `ModelError` when it has none, or says 0: that is what it says of models it knows no price
         of, too.
@@ -168,7 +168,7 @@ def as_model(model: str | Model) -> Model:
 
 
 def _provider_ended(response: object) -> bool:
-    """Whether the provider said that the reply has ended; litellm says so of any that just stops."""
+    """Tell whether the provider ended the reply; litellm says so of any that just stops."""
     own = [
         name
         for name in ("received_finish_reason", "intermittent_finish_reason")
@@ -178,7 +178,7 @@ def _provider_ended(response: object) -> bool:
 
 
 def _cost(litellm: ModuleType, model: str, usage: object) -> float:
-    """What a reply cost in US dollars by litellm's price list; 0 when nobody knows."""
+    """Cost of a reply in US dollars by litellm's price list; 0 when it is unknown."""
     if usage is None:
         return 0.0
     try:

@@ -102,7 +102,7 @@ def _cloud(scheme: str, rest: str) -> ModelTarget:
 
 
 def _genai(rest: str) -> ModelTarget:
-    """By the model's name. A name that nobody is known by is refused: a conversation goes to no guess."""
+    """By the model's name. An unknown name is refused: a conversation goes to no guess."""
     model = rest.removeprefix("/")
     if not model:
         raise InvalidModelUrlError("'genai://': missing model")

@@ -140,7 +140,7 @@ class ReplyReader:
 
     @property
     def complete(self) -> bool:
-        """Whether the provider said that the reply has ended."""
+        """Tell whether the provider said that the reply has ended."""
         return self._reason is not None
 
     def read(self, part: ReplyPart) -> Iterator[TextChunk | ReasoningChunk | InputChunk]:

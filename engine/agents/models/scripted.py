@@ -1,4 +1,4 @@
-"""A model that says what it is told to: for tests, demos and dry runs.
+"""A model with scripted replies: for tests, demos and dry runs.
 
 `ScriptedModel([T("Hel", "lo"), C(bash={"command": "echo hi"}), ERR("boom")])` gives one reply per call. A
 function in place of the list looks at the conversation and chooses the reply.

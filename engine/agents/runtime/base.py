@@ -1,4 +1,4 @@
-"""What tools reach the world through."""
+"""Interface of runtimes, which run commands and keep files for tools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..loop.abort import AbortSignal
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """How a command ended.
+    """Result of a command.
 
     `exit_code` is 128 plus the number of `signal` when one killed the command (A-100). `truncated` says
     that output was left out (A-102).

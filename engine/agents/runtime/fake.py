@@ -134,7 +134,7 @@ class _Killed(BaseException):
 
 
 async def _play(script: Reply | Script, call: FakeCall, output: Output) -> ExecResult:
-    """What the script's reply amounts to."""
+    """Result of a script's reply, with its output fed to `output`."""
     try:
         reply = script(call) if callable(script) else script
         if inspect.isawaitable(reply):

@@ -2,8 +2,8 @@
 
 Agents' tests, demonstrations and untrusted snippets need no process, no disk and no network this way. The
 interpreter is Python: what it does in one step that never comes back to Python, such as matching a
-catastrophic regular expression, holds up the whole program, and it can use up the program's memory.
-Where commands come from somebody hostile, use `SandboxRuntime`.
+catastrophic regular expression, holds up the whole program, and it can use up the program's memory. For
+commands that may be hostile, use `SandboxRuntime`.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ ASK_AGAIN_SECONDS = 0.02
 class JustBashRuntime:
     """Runs commands with just-bash; they share files in memory and nothing else (A-108).
 
-    Each command is a shell of its own in a thread of its own, so the program goes on meanwhile. It has no
+    Each command is a shell of its own in a thread of its own, so the program is not held up. It has no
     standard input, no network and no processes: what it puts into the background runs in line, and no
     signal ends it. Output is text and comes in one piece at the end. Loops end by just-bash's own limits,
     which is an `AgentRuntimeError`. A command that is stopped by its timeout or an abort can change no
     file from then on; its thread is ended, or, if it is deep in one step, left to end by itself.
 
-    `files` maps paths to texts; relative ones start at `cwd`, which always exists.
-    Raises `AgentRuntimeError` where the just-bash package is not installed.
+    `files` maps paths to texts; relative ones start at `cwd`, which always exists. Raises
+    `AgentRuntimeError` where the just-bash package is not installed.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class _Interpretation:
         self._said: asyncio.Future[just_bash.ExecResult] = self._ours.create_future()
 
     async def result(self) -> just_bash.ExecResult:
-        """What the interpreter says at its end. Cancelling this ends it."""
+        """Result of the interpreter at its end. Cancelling this ends it."""
         self._thread.start()
         try:
             return await self._said
@@ -241,7 +241,7 @@ def _at_once(work: Coroutine[object, object, T]) -> T:
 
 
 def _package() -> tuple[type[just_bash.Bash], type[just_bash.InMemoryFs]]:
-    """What is used of the just-bash package. Raises `AgentRuntimeError` where it is missing."""
+    """Classes of the just-bash package. Raises `AgentRuntimeError` where it is missing."""
     try:
         from just_bash import Bash, InMemoryFs
 
@@ -256,7 +256,7 @@ def _package() -> tuple[type[just_bash.Bash], type[just_bash.InMemoryFs]]:
 
 
 class _Nested(Protocol):
-    """What is used of nest-asyncio."""
+    """Part of nest-asyncio that is used."""
 
     apply: Callable[..., object]
 

@@ -1,4 +1,4 @@
-"""What a command said, as far as it is kept."""
+"""Output of a command, kept up to a limit."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Commands and files behind bubblewrap: the machine's programs, the working directory, and nothing else.
 
 A command sees `/usr` and a few files of `/etc` to read, its working directory to write, an empty `/tmp`
-and home of its own, its own processes, and no network. What it may reach besides is named by whoever
-makes the runtime. Everything it has started dies with it.
+and home of its own, its own processes, and no network. Anything else it may reach is named where the
+runtime is made. Everything it has started dies with it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FILE_SECONDS = 60.0
 HOME = "/tmp/home"
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8", "HOME": HOME}
 
-# What programs need to start, and what a person's name or a time zone is; no secret is among them.
+# Files that programs need to start, and for users' names and time zones; no secret is among them.
 _OWN = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = (
     "/etc/alternatives",
@@ -64,8 +64,8 @@ _ETC_FOR_NETWORK = (
     "/etc/ssl/openssl.cnf",
 )
 
-# What is the whole machine's, in a /proc of its own, too: whoever is root out here owns these files, and
-# can write them inside without any capability. bubblewrap itself covers what is a writable directory.
+# Files of the whole machine, in a /proc of its own, too: root outside owns them and could write them
+# inside without any capability. bubblewrap itself covers writable directories.
 _PROC_READ_ONLY = (
     "acpi",
     "bus",
@@ -97,7 +97,7 @@ _PROC_HIDDEN = (
     "vmallocinfo",
 )
 
-# Besides the places nothing is kept after a command; a file is not put where it would be lost.
+# Outside the mounts nothing is kept after a command; a file is not put where it would be lost.
 _KEPT = ("--remount-ro", "/dev")
 # Each script first writes how far it came, to standard input, which every shell can write to: nothing
 # when bubblewrap itself failed, else a letter. A command gets an empty standard input instead (A-109).
@@ -225,7 +225,7 @@ class SandboxRuntime:
     def _launch(
         self, mounts: Sequence[str], script: Sequence[str], pass_fds: tuple[int, ...] = ()
     ) -> Generator[_Inside]:
-        """What starts a shell inside, with `mounts` besides what every command sees."""
+        """Launch of a shell inside, with `mounts` in addition to what every command sees."""
         if not self._cwd.is_dir():
             raise AgentRuntimeError(f"Working directory does not exist: {self._cwd}")
         argv = [self._program, *self._isolation(), *self._system(), *mounts]

@@ -48,7 +48,7 @@ def _innermost(path: Path, places: Iterable[Mount]) -> Mount | None:
 
 
 def _is_part(place: Mount, around: Mount) -> bool:
-    """Whether the writable place `around` brings `place` along."""
+    """Tell whether `place` comes with the writable place `around`."""
     if place.path == around.path:
         return True
     inside = place.path.resolve().is_relative_to(around.path.resolve())

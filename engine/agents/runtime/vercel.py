@@ -162,7 +162,7 @@ class VercelSandboxRuntime:
         await self.aclose()
 
     async def _sandbox(self) -> Sandbox:
-        """The sandbox, made once whoever waits for it: one that nobody knew could not be stopped."""
+        """The sandbox, made once even if a caller is cancelled: an unknown one could not be stopped."""
         if self._is_closed:
             raise AgentRuntimeError("The sandbox was stopped: make another runtime")
         if self._making is None or _has_failed(self._making):
@@ -190,7 +190,7 @@ class VercelSandboxRuntime:
 
 
 class _Sink(io.TextIOBase):
-    """Where the package writes one stream of a command."""
+    """Sink into which the package writes one stream of a command."""
 
     def __init__(self, name: Literal["stdout", "stderr"], output: Output) -> None:
         self._name: Literal["stdout", "stderr"] = name
@@ -278,13 +278,13 @@ class _Command:
 
 
 def _has_failed(task: asyncio.Task[T]) -> bool:
-    """Whether a task that has ended did so without a result."""
+    """Tell whether a task has ended without a result."""
     return task.done() and (task.cancelled() or task.exception() is not None)
 
 
 @contextlib.contextmanager
 def _refusals(what: str) -> Generator[None]:
-    """What the package raises, as an `AgentRuntimeError`."""
+    """Raise errors of the package as `AgentRuntimeError`."""
     try:
         yield
     except AgentRuntimeError:

@@ -1,4 +1,4 @@
-"""Compacting a session: the model sums up, the summary is stored, then told."""
+"""Compacting a session: the model sums up, the summary is stored, then reported."""
 
 from __future__ import annotations
 
@@ -51,9 +51,8 @@ class Compaction:
     """One compaction of a session, which a session handles like a run: it is busy meanwhile.
 
     Its request passes the `before_model_call` hooks and counts as any other model call does. Until the
-    summary is stored nothing has changed. `failure` is always `None`: what goes wrong is told
-    by `outcome` to whom asked for the compaction, or where nobody did by an event, and the session goes
-    on.
+    summary is stored nothing has changed. `failure` is always `None`: an error is reported by `outcome`
+    to the caller who asked for the compaction, else by an event, and the session continues.
     """
 
     in_hand: tuple[str, ...] = ()
@@ -103,7 +102,7 @@ class Compaction:
         return ()
 
     async def drive(self) -> None:
-        """Sum up, store, tell. Raises nothing: see `outcome`."""
+        """Sum up, store, report. Raises nothing: see `outcome`."""
         conversation = self._conversation
         try:
             if conversation.told == "idle":
@@ -134,7 +133,7 @@ class Compaction:
         await self._conversation.tell_rest(self._tell, undelivered)
 
     async def _sum_up(self) -> SummaryMessage | None:
-        """What the model makes of it; `None` when it was aborted. Raises what model and hooks raise."""
+        """The model's summary; `None` when it was aborted. Raises what model and hooks raise."""
         conversation, config, model = self._conversation, self._config, self._config.model
         problem = None if config.spending is None else await config.spending.problem(model)
         if problem is not None:

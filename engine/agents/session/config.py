@@ -1,4 +1,4 @@
-"""What a session runs on."""
+"""Settings that a session runs on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the runs of one session share: what was said, what waits to be said, who listens."""
+"""State that the runs of one session share: messages, inbox, listeners."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .listeners import Listeners
 
 @dataclass(slots=True)
 class Conversation:
-    """What the runs of a session share. `messages` is what the store holds, in its order (A-77).
+    """State that the runs of a session share. `messages` is what the store holds, in its order (A-77).
 
-    `undelivered` is what people said that was neither stored nor waits any more, each text once. `told`
-    is the status that listeners heard last, `prompted` how many tokens the last model call was sent.
+    `undelivered` are messages of people that were not stored and wait no more, each text once. `told` is
+    the status that listeners heard last, `prompted` how many tokens the last model call was sent.
     """
 
     id: str
@@ -33,7 +33,7 @@ class Conversation:
     undelivered: list[str] = field(default_factory=list[str])
 
     def hand_back_waiting(self) -> tuple[str, ...]:
-        """Take every message out of the inbox that nobody will answer; their texts."""
+        """Take every message out of the inbox that will get no answer; returns their texts."""
         texts = self.inbox.clear()
         self.undelivered.extend(texts)
         return texts
@@ -41,9 +41,9 @@ class Conversation:
     async def tell_rest(
         self, emit: Callable[[Event], Awaitable[None]], undelivered: tuple[str, ...] = ()
     ) -> None:
-        """Tell that the session rests, unless what was sent meanwhile goes on at once.
+        """Report that the session rests, unless messages sent meanwhile begin a run at once.
 
-        `undelivered` has been handed back already and is told in any case.
+        `undelivered` has been handed back already and is reported in any case.
         """
         while undelivered or self.closed or not self.inbox:
             if self.closed:

@@ -13,7 +13,7 @@ FollowUp: TypeAlias = Literal["one", "all"]
 
 
 def as_messages(text: str | UserMessage | Sequence[str], by: str | None) -> list[UserMessage]:
-    """What somebody sends as messages, in its order; never none. Raises `ValueError` for nothing."""
+    """Messages of one sender, in their order; at least one. Raises `ValueError` for nothing."""
     match text:
         case UserMessage():
             return [text]
@@ -37,12 +37,12 @@ class Inbox:
 
     @property
     def messages(self) -> tuple[UserMessage, ...]:
-        """What waits, steering first: the very objects that were put."""
+        """Waiting messages, steering first: the very objects that were put."""
         return (*self.steering, *self.follow_ups)
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What waits, steering first."""
+        """Texts of the waiting messages, steering first."""
         return tuple(message.text for message in self.messages)
 
     def put(self, message: UserMessage, mode: SendMode) -> None:

@@ -1,4 +1,4 @@
-"""Who hears a session's events: observers of everything, listeners of one kind, streams for UIs."""
+"""Listeners of a session's events: observers of everything, listeners of one kind, streams for UIs."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ def _joined(last: Event, event: Event) -> list[Event]:
 class Listeners:
     """Calls listeners in the order they were registered, each awaited before the next (A-30).
 
-    Everybody gets an event of their own where it could be changed: nothing a listener does to it reaches
-    the conversation (A-47). What they raise ends the run (A-32); `KeyboardInterrupt`, `SystemExit` and
-    the like do so first, and then go on: see `leave`.
+    Each gets an event of its own where it could be changed: nothing a listener does to it reaches the
+    conversation (A-47). An error that one raises ends the run (A-32); `KeyboardInterrupt`, `SystemExit`
+    and the like do so first, and are then raised: see `leave`.
     """
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class Listeners:
             stream.close()
 
     async def emit(self, event: Event) -> None:
-        """Tell everybody; of a `tool_call` only streams and observers, `decide` asks its listeners.
+        """Call all listeners; for a `tool_call` only streams and observers, `decide` asks its listeners.
 
         Raises what a listener raises; later ones are then not called.
         """
@@ -157,7 +157,7 @@ class Listeners:
         return None
 
     async def _call(self, fn: Listener, event: Event) -> object:
-        """What `fn` answers. What it raises is an error like any other, so that the run ends in order."""
+        """Answer of `fn`. All that it raises becomes an ordinary error, so that the run ends in order."""
         try:
             result = fn(_own(event))
             return await result if inspect.isawaitable(result) else result

@@ -52,7 +52,7 @@ class Session(SessionSettings):
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """What was said so far, as copies."""
+        """Conversation so far, as copies."""
         return tuple(message.model_copy(deep=True) for message in self._conversation.messages)
 
     @property
@@ -67,7 +67,7 @@ class Session(SessionSettings):
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """What was sent and no run has stored yet, in the order it will be."""
+        """Messages that were sent and no run has stored yet, in the order they will be."""
         in_hand = () if self._run is None else self._run.in_hand
         return (*in_hand, *self._conversation.inbox.texts)
 
@@ -80,9 +80,9 @@ class Session(SessionSettings):
 
     @property
     def undelivered(self) -> tuple[str, ...]:
-        """What was sent and handed back instead of stored, each message once (A-63).
+        """Messages that were sent and handed back instead of stored, each once (A-63).
 
-        An event's `undelivered` says so too, unless the run was stopped too hard to tell anybody.
+        An event's `undelivered` has them too, unless the run was stopped too hard for an event.
         """
         return tuple(self._conversation.undelivered)
 
@@ -140,15 +140,15 @@ class Session(SessionSettings):
         decide_open: bool = False,
         unfinished: Sequence[Unfinished] = (),
     ) -> None:
-        """Run again on what was said so far, without a new message; returns at once.
+        """Run again on the conversation as it is, without a new message; returns at once.
 
-        For a conversation whose last word is a person's or a tool's: after an abort or an error, after
+        For a conversation whose last message is a person's or a tool's: after an abort or an error, after
         the steps were used up, or resumed; and for any in which restored messages wait. Calls that are
         still open get an unknown outcome; with `decide_open`, which says that none of them was ever
         decided, they are decided now, each by gate, hooks and listeners as if it had just been proposed.
         With `unfinished`, which says of each of them, in their order, how it has ended or with what
-        arguments it goes on, those that go on run on, without being decided again. Raises
-        `SessionClosedError`, and `AgentError` when the session is busy or has nothing to go on with.
+        arguments it resumes, those that resume run on, without being decided again. Raises
+        `SessionClosedError`, and `AgentError` when the session is busy or has nothing to continue with.
         """
         self._check_resting("what is sent to it now goes on by itself")
         first: UserMessage | None = None
@@ -218,13 +218,13 @@ class Session(SessionSettings):
 
     @property
     def stopped_because(self) -> str | None:
-        """What was said when the run under way was stopped; `None` where it goes on, or none is."""
+        """Reason given when the run under way was stopped; `None` where it was not, or there is none."""
         run = self._run
         return run.signal.reason if run is not None and run.signal.aborted else None
 
     @property
     def steered_by(self) -> str | None:
-        """Who said what comes before all else that the agent does, "" for nobody known; else `None`."""
+        """Sender of the first message that steers, "" for an unknown one; `None` without a message."""
         waiting = self._conversation.inbox.steering
         return (waiting[0].by or "") if waiting else None
 
@@ -243,7 +243,7 @@ class Session(SessionSettings):
         """Abort, wait for the end, and end every event stream. Nothing can be sent afterwards.
 
         A run that does not stop within ten seconds of being asked is cancelled. Messages that wait, also
-        those sent while the last event is told, are handed back: see `undelivered`.
+        those sent while the last event is reported, are handed back: see `undelivered`.
         """
         self._conversation.closed = True
         if self._run is not None:
@@ -297,7 +297,7 @@ class Session(SessionSettings):
             raise
 
     async def _supervise(self, run: Run) -> None:
-        """Attend to `run`, or settle when whoever should have done so never did."""
+        """Attend to `run`, or settle when its task never started."""
         cancelled = False
         try:
             await _pause()
@@ -361,7 +361,7 @@ class Session(SessionSettings):
     def _settle(
         self, run: Run | Compaction, failure: BaseException | None, *, go_on: bool = True
     ) -> None:
-        """The run has ended: release those who wait, or go on with what was sent meanwhile (A-82)."""
+        """The run has ended: release its waiters, or begin a run with what was sent meanwhile (A-82)."""
         conversation = self._conversation
         conversation.undelivered.extend(run.let_go())
         self._run = self._driving = None

@@ -1,4 +1,4 @@
-"""What a session runs on, and how that is changed while it lives."""
+"""Settings of a session, and changes to them while it lives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .config import SessionConfig
 from .conversation import Conversation
 from .listeners import EventStream, Listener, Listeners
 
-# How others hear what a session reports.
+# Registration of listeners.
 
 
 class Listening:
@@ -107,11 +107,11 @@ class SessionSettings(Listening):
 
     @property
     def max_cost(self) -> float | None:
-        """What it may cost in US dollars, `None` without a limit; `raise_limit` changes it."""
+        """Cost limit in US dollars, `None` without one; `raise_limit` changes it."""
         return None if self._config.spending is None else self._config.spending.limit
 
     def raise_limit(self, max_cost: float) -> None:
-        """Let it cost more from the next model call on; one that has stopped at its limit may go on.
+        """Let it cost more from the next model call on; one that has stopped at its limit may continue.
 
         A limit of the session that started it still holds. Raises as `check_raise`.
         """
@@ -120,7 +120,7 @@ class SessionSettings(Listening):
             self._config.spending.limit = max_cost
 
     def check_raise(self, max_cost: float) -> None:
-        """Raises `ValueError` for what is no higher limit, or with which it could not go on either."""
+        """Raise `ValueError` for a limit that is no higher, or under which it could not continue."""
         if self._config.spending is None or self._config.spending.limit is None:
             raise ValueError(f"Session '{self.id}' has no cost limit to raise")
         self._config.spending.check_raise(max_cost)

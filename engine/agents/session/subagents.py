@@ -72,10 +72,10 @@ class ChildGate:
 
 
 class OwnChildren:
-    """Children of a session that nobody hosts: in its store, under ids that begin with its own.
+    """Children of a session without a host: in its store, under ids that begin with its own.
 
-    Their tools work in the parent's runtime, whatever their agent's is: nobody leaves a sandbox by
-    delegating.
+    Their tools work in the parent's runtime, whatever their agent's is: delegating must not lead out of a
+    sandbox.
     """
 
     def __init__(
@@ -96,7 +96,11 @@ class OwnChildren:
 
     @asynccontextmanager
     async def open(self, agent: Agent, call_id: str) -> AsyncGenerator[Session, None]:
-        """See `Children.open`."""
+        """A session of `agent` for the call `call_id`, its calls decided by the parent's gate.
+
+        It is closed at the end. One that an earlier process began for this call is resumed: it works
+        already, or has ended with its last reply. Entering raises `ToolError` where there can be none.
+        """
         check_depth(agent, self._depth)
         child = f"{self._parent}/{agent.name}-{uuid4().hex[:6]}"
         gate = None if self._gate is None else ChildGate(self._gate, child)
@@ -120,7 +124,7 @@ def check_depth(agent: Agent, depth: int) -> None:
 
 
 class TaskInput(BaseModel):
-    """What a subagent is to do."""
+    """Task for a subagent."""
 
     model_config = ConfigDict(extra="forbid")
 

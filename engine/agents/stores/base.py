@@ -1,4 +1,4 @@
-"""Where conversations are kept."""
+"""Stores of conversations."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ class SessionStore(Protocol):
         ...
 
     async def exists(self, session_id: str) -> bool:
-        """Whether anything was ever appended under this id."""
+        """Tell whether anything was ever appended under this id."""
         ...
 
 
 @runtime_checkable
 class BranchingStore(Protocol):
-    """A store whose sessions can go on after any of their messages, not only after the last."""
+    """A store whose sessions can continue after any of their messages, not only after the last."""
 
     async def branch(self, session_id: str, leaf_id: str) -> SessionStore:
-        """A store for which the session ends with the entry `leaf_id`, and goes on after it."""
+        """A store for which the session ends with the entry `leaf_id`, and continues after it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """A stored conversation in a line. `first_text` is what a person said first, empty if nobody did."""
+    """A stored conversation in a line. `first_text` is the first message of a person, or empty."""
 
     id: str
     first_text: str
@@ -56,7 +56,7 @@ StoredSessions: TypeAlias = list[StoredSession]
 
 
 def first_text(messages: Sequence[Message]) -> str:
-    """What a person said first; empty if nobody did."""
+    """First message of a person; empty if there is none."""
     return next((message.text for message in messages if isinstance(message, UserMessage)), "")
 
 
@@ -94,7 +94,7 @@ class InMemorySessionStore:
         return session_id in self._sessions
 
     async def list(self) -> StoredSessions:
-        """What is kept, the latest changed first."""
+        """Stored sessions, the latest changed first."""
         latest = sorted(self._sessions.items(), key=lambda item: item[1].turn, reverse=True)
         return [
             StoredSession(session_id, first_text(kept.messages), len(kept.messages), kept.updated)

@@ -156,7 +156,7 @@ def _lines(content: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _why(error: ValueError | RecursionError) -> str:
-    """What is wrong with a line, without quoting it: it may hold what nobody should read in a log."""
+    """Problem of a line, without quoting it: its text must not get into a log."""
     match error:
         case ValidationError():
             [first, *_] = error.errors(include_input=False, include_url=False)
@@ -186,7 +186,7 @@ def _write(handle: int, data: bytes) -> None:
         view = view[os.write(handle, view) :]
 
 
-# Conversations kept as files, one a session, which people can read, search and copy.
+# Store of conversations in files, one a session, which people can read, search and copy.
 
 
 T = TypeVar("T")
@@ -207,8 +207,8 @@ class JsonlSessionStore:
     A message is durable when `append` returns. Messages of a session are written one at a time, in the
     order they were given, also by several processes. `clock` gives an aware datetime.
 
-    A store goes on where it wrote last, or else after the last message in the file. `branch` gives one
-    that goes on elsewhere: both go their own way in the same file.
+    A store continues where it wrote last, or else after the last message in the file. `branch` gives one
+    that continues after another entry: both write their own branch to the same file.
     """
 
     def __init__(self, folder: Path | str, *, clock: Clock = utc_now) -> None:
@@ -219,9 +219,10 @@ class JsonlSessionStore:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def load(self, session_id: str) -> Messages:
-        """The branch it goes on with, oldest message first; none for an unknown id (A-9).
+        """Current branch, oldest message first; empty for an unknown id (A-9).
 
-        What is no entry is left out, with a warning in the log. Raises `SessionIdError` and `OSError`.
+        Lines that are no entries are left out, with a warning in the log. Raises `SessionIdError` and
+        `OSError`.
         """
         return [entry.message for entry in await self._branch(session_id)]
 
@@ -247,11 +248,11 @@ class JsonlSessionStore:
             self._leaves[session_id] = entry.id
 
     async def exists(self, session_id: str) -> bool:
-        """Whether its file holds a message. Raises as `load`."""
+        """Tell whether its file holds a message. Raises as `load`."""
         return bool(await self.entries(session_id))
 
     async def list(self) -> StoredSessions:
-        """What is kept, the latest changed first; of each session the branch that `load` gives.
+        """Stored sessions, the latest changed first; of each the branch that `load` gives.
 
         Files that are none of its own or cannot be read are left out, with a warning in the log.
         """
@@ -263,10 +264,10 @@ class JsonlSessionStore:
         return await asyncio.to_thread(read_entries, self._path(session_id))
 
     async def branch(self, session_id: str, leaf_id: str) -> JsonlSessionStore:
-        """A store of the same files for which the session goes on after the entry `leaf_id`.
+        """A store of the same files for which the session continues after the entry `leaf_id`.
 
-        What followed stays, on a branch of its own. Raises `SessionNotFoundError`,
-        `EntryNotFoundError`, and as `load`.
+        What followed stays, on a branch of its own. Raises `SessionNotFoundError`, `EntryNotFoundError`,
+        and as `load`.
         """
         entries = await self.entries(session_id)
         if not entries:
@@ -326,7 +327,8 @@ class JsonlSessionStore:
 def file_name(session_id: str) -> str:
     """The name of a session's file: its id, with `%2F` for the `/` before a subagent's part.
 
-    Raises `SessionIdError` for an id that as a path would lead elsewhere, or that no file's name holds.
+    Raises `SessionIdError` for an id that as a path would lead out of the folder, or is too long for a
+    file's name.
     """
     if (problem := _problem(session_id)) is not None:
         raise SessionIdError(

@@ -33,9 +33,9 @@ class BashInput(BaseModel):
 
 
 def create_bash_tool(*, command_prefix: str = "") -> ModelTool:
-    """The tool with something of its author's before every command, such as `source .venv/bin/activate`.
+    """The tool with a text of its author's before every command, such as `source .venv/bin/activate`.
 
-    It stands on lines of its own; the gate judges what the model wrote.
+    It is on lines of its own; the gate decides on what the model wrote.
     """
 
     async def run(given: BashInput, ctx: ToolContext) -> ToolOutput:

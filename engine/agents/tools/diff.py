@@ -28,7 +28,7 @@ CONTEXT = 3
 
 
 def unified_diff(path: str, before: str | None, after: str) -> str:
-    """How `before` becomes `after`; `None` is a file that does not exist yet.
+    """Diff from `before` to `after`; `None` is a file that does not exist yet.
 
     Carriage returns at the ends of lines are left out, for they would not be seen. Longer diffs than
     `MAX_BYTES` are cut, with a notice.
@@ -105,9 +105,9 @@ def _moved(line: str, by: int) -> str:
     return f"@@ {moved(old)} {moved(new)} @@"
 
 
-# Previews of calls, found out before anybody has decided about the call.
+# Previews of calls, made before the call is decided.
 #
-# A tool may say it itself. Of any other that is given a file's path and its whole content, the
+# A tool may give its own. Of any other that is given a file's path and its whole content, the
 # content is compared with what the file holds in the session's runtime.
 
 
@@ -126,7 +126,7 @@ log = logging.getLogger(__name__)
 
 
 async def preview_of(tool: Tool, args: Mapping[str, JsonValue], runtime: Runtime) -> str | None:
-    """What a call would change, in at most 64 KB of text, within a second.
+    """Change that a call would make, in at most 64 KB of text, found within a second.
 
     `None` when the tool has no preview, has nothing to say, fails or takes longer: a dialog never waits
     for it and never breaks with it. Only cancelling is passed on.
@@ -171,13 +171,13 @@ class Previews:
     runtime: Runtime
 
     async def preview(self, name: str, args: Mapping[str, JsonValue]) -> str | None:
-        """The change that a call of `name` would make, in at most 64 KB; `None` where nobody can say."""
+        """The change that a call of `name` would make, in at most 64 KB; `None` where it is unknown."""
         tool = next((each for each in self.tools if each.name == name), None)
         said = None if tool is None else await preview_of(tool, args, self.runtime)
         return said if said is not None else await written_preview(name, args, self.runtime)
 
     async def version(self, args: Mapping[str, JsonValue]) -> str | None:
-        """A digest of the state of the file that an input names; `None` where nobody can say."""
+        """A digest of the state of the file that an input names; `None` where it is unknown."""
         path = _text(args, PATHS)
         return None if path is None else await _in_time(digest_of(Target(self.runtime, path)), path)
 

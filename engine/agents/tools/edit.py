@@ -17,7 +17,7 @@ from .write import refuse_half_characters
 
 
 class EditInput(BaseModel):
-    """Which file, and what is replaced by what."""
+    """File, and the text to replace in it."""
 
     model_config = ConfigDict(extra="forbid")
 

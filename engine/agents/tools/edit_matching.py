@@ -39,13 +39,13 @@ class _Match:
 
 
 def edit(text: str, old: str, new: str, *, replace_all: bool, path: str) -> Edited:
-    """`text` with `new` where `old` stands.
+    """`text` with `new` in place of `old`.
 
-    Line endings match each other, and what is put in gets the ones that the text has. Where `old` does
-    not stand exactly so, whole lines are compared: first without the whitespace at their ends, then
-    without their common indentation, then without any whitespace around them. What is put in for them
-    is indented like what it replaces. Raises `ToolError` saying what to do when there is no place, or
-    more than one without `replace_all`.
+    Line endings match each other, and what is put in gets the ones that the text has. Where `old` is not
+    in the text exactly, whole lines are compared: first without the whitespace at their ends, then
+    without their common indentation, then without any whitespace around them. What is put in for them is
+    indented like what it replaces. Raises `ToolError` saying what to do when there is no place, or more
+    than one without `replace_all`.
     """
     windows = _windows_lines(text)
     plain, old, new = text.replace("\r\n", "\n"), old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
@@ -75,7 +75,7 @@ def edit(text: str, old: str, new: str, *, replace_all: bool, path: str) -> Edit
 
 
 def _windows_lines(text: str) -> bool:
-    """Whether most of the text's lines end in CRLF."""
+    """Tell whether most of the text's lines end in CRLF."""
     return text.count("\r\n") * 2 > text.count("\n")
 
 

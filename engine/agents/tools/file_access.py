@@ -1,9 +1,9 @@
-"""Looking at files through a runtime, however strange they are.
+"""File access through a runtime, safe for files of any kind and size.
 
-What an agent names may be a device without end, a pipe that nobody writes to or a file of a gigabyte.
-`Runtime.read_file` would load or wait for all of it, so the runtime's shell looks first and gives back
-no more than was asked for, in base64, for output is decoded text and a file is bytes. A runtime whose
-shell cannot do that is asked for the file.
+A path of an agent's may name a device without end, a pipe without a writer or a file of a gigabyte.
+`Runtime.read_file` would load or wait for all of it, so the runtime's shell looks first and gives back no
+more than was asked for, in base64, for output is decoded text and a file is bytes. A runtime whose shell
+cannot do that is asked for the file.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Target:
 
 
 async def kind_of(target: Target) -> str:
-    """What is at the path: file, directory, special (a device or a pipe), unreadable or missing.
+    """Kind of the path: file, directory, special (a device or a pipe), unreadable or missing.
 
     A runtime whose shell does not say has "unknown".
     """

@@ -20,7 +20,7 @@ _NO_DIRECTORY = 3
 
 
 class GlobInput(BaseModel):
-    """Which paths, and where."""
+    """Pattern of paths, and the directory to search."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -17,7 +17,7 @@ _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
 def alternatives(pattern: str) -> list[str]:
-    """The patterns without braces that one with braces stands for.
+    """Expand braces: the patterns without braces that one with braces matches.
 
     Raises `ToolError` for more than `MAX_ALTERNATIVES`.
     """
@@ -48,12 +48,12 @@ def components(pattern: str) -> list[str]:
 
 
 def is_plain(component: str) -> bool:
-    """Whether a component stands for one name only."""
+    """Tell whether a component matches one name only."""
     return not any(wildcard in component for wildcard in "*?[")
 
 
 def matches(names: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether a path, as its names, is one that the pattern, as its components, stands for."""
+    """Tell whether a path, as its names, matches the pattern, as its components."""
     name = part = 0
     resume: tuple[int, int] | None = None
     while name < len(names):
@@ -72,7 +72,7 @@ def matches(names: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def as_find_path(pattern: Sequence[str]) -> str:
-    """A pattern for find's `-path`, whose `*` also stands for slashes: fits what `matches` and more."""
+    """A pattern for find's `-path`, whose `*` also matches slashes: fits what `matches` and more."""
     text = "."
     slash = True
     for part in pattern:

@@ -21,7 +21,7 @@ _BELOW_HERE = re.compile(r"^(?:\./)+")
 
 
 class GrepInput(BaseModel):
-    """What to look for, and where."""
+    """Regular expression, and the files to search."""
 
     model_config = ConfigDict(extra="forbid")
 

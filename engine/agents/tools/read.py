@@ -16,7 +16,7 @@ MAX_LINE_NUMBER = 2**31
 
 
 class ReadInput(BaseModel):
-    """Which file and, if wanted, which lines."""
+    """File to read and, if wanted, its lines."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -58,7 +58,7 @@ async def _run(given: ReadInput, ctx: ToolContext) -> ToolOutput:
 
 
 def _shown(data: bytes, first: int, limit: int | None) -> tuple[bytes, int, str]:
-    """What of `data` is shown, how many lines that is, and the notice that says how to go on."""
+    """Part of `data` that is shown, its number of lines, and the notice that says how to read on."""
     kept = data
     if len(data) > MAX_BYTES:
         kept = data[: data.rfind(b"\n", 0, MAX_BYTES) + 1]

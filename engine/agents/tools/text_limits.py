@@ -41,7 +41,7 @@ def kilobytes(size: int) -> str:
     return f"{size / 1024:.1f}KB"
 
 
-# Text that an agent wrote, as words of a shell command that are only text.
+# Quoting of text that an agent wrote for a shell command.
 
 
 def quote(text: str, what: str = "argument") -> str:

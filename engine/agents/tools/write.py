@@ -14,7 +14,7 @@ from .file_access import NoSuchFileError, Target, kind_of, lock_of, read_whole, 
 
 
 class WriteInput(BaseModel):
-    """Which file, and what will be in it."""
+    """File to write, and its content."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,4 +1,4 @@
-"""What commands get of this program's environment."""
+"""Environment of commands: this program's, without secrets."""
 
 from __future__ import annotations
 

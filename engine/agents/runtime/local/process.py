@@ -39,9 +39,12 @@ LAST_WORDS_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What to start and where. `env` of `None` is this process's own; `stdin` is a file descriptor, and
-    empty when there is none (A-109); `pass_fds` are kept open. Without `has_supervisor` only the process
-    group is killed at the end."""
+    """Command line, directory and environment of a process to start.
+
+    `env` of `None` is this process's own; `stdin` is a file descriptor, and empty when there is none
+    (A-109); `pass_fds` are kept open. Without `has_supervisor` only the process group is killed at the
+    end.
+    """
 
     argv: Sequence[str]
     directory: Path
@@ -155,7 +158,7 @@ class _Process:
         return write
 
     def _watch(self, loop: asyncio.AbstractEventLoop, process: subprocess.Popen[bytes]) -> None:
-        """In a thread: report the exit, then reap once nobody needs the process group any more."""
+        """In a thread: report the exit, then reap once the process group is needed no more."""
         code = self._code(process) if hasattr(os, "waitid") else process.wait()
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(self._on_exit, code)
@@ -185,7 +188,7 @@ class _Process:
             self._exited.set_result(code)
 
     def _on_silence(self, _: asyncio.Future[None]) -> None:
-        """When both streams have ended, what is left behind has no last words to be waited for."""
+        """Take away the grace once both streams have ended: what is left behind has no more output."""
         is_silent = self._out.closed.done() and self._err.closed.done()
         if is_silent and self._pid is not None and self._launch.has_supervisor:
             end_grace(self._pid)
@@ -218,7 +221,7 @@ class _Process:
     async def clean_up(self) -> None:
         """Kill what is left, close the pipes and wait for the end.
 
-        A supervisor that still kills those who start others faster goes on with it by itself.
+        A supervisor that still kills processes which start others faster continues by itself.
         """
         self.stop()
         for pipe in self._pipes:

@@ -55,7 +55,7 @@ def main(parent: int, grace: float, argv: list[str]) -> None:
 
 
 def _adopt_orphans(kernel: ctypes.CDLL, parent: int) -> None:
-    """Become the parent of every orphan below this process, and be told to kill when `parent` ends."""
+    """Become the parent of every orphan below this process, with a signal to kill when `parent` ends."""
     kernel.prctl(PR_SET_PDEATHSIG, int(signal.SIGUSR2), 0, 0, 0)
     if os.getppid() != parent:
         os._exit(128 + signal.SIGKILL)
@@ -83,9 +83,9 @@ def _end_as(kernel: ctypes.CDLL, wait_status: int) -> "NoReturn":
 
 
 class _Watch:
-    """What is known of a command and those below it; for the outer process the inner one is its command.
+    """State of a command and the processes below it; for the outer process the inner one is its command.
 
-    Nobody but a hostile command stops the inner process, so that this ends it.
+    Only a hostile command stops the inner process, so that this ends it.
     """
 
     def __init__(self, command: int, grace: float, *, is_outer: bool = False) -> None:
@@ -206,7 +206,7 @@ class _Process:
 
 
 def descendants(pid: int) -> set[int]:
-    """The processes below `pid` that run, as far as one look at all processes tells."""
+    """Running processes below `pid`, as far as one look at all processes shows."""
     return _below({pid}, _processes())
 
 

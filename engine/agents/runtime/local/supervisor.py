@@ -35,11 +35,10 @@ _PROGRAM = (
 
 
 def supervise(argv: Sequence[str], grace: float = 0.0) -> list[str]:
-    """What this process is to start, in a session of its own, so that `end_all` ends `argv` and all that
-    it starts.
+    """Command line that runs `argv` supervised, so that `end_all` ends it and all that it starts.
 
-    What `argv` leaves behind is killed `grace` seconds after it ended. A program that cannot be started
-    ends with 127 and says why on standard error.
+    This process is to start it in a session of its own. What `argv` leaves behind is killed `grace`
+    seconds after it ended. A program that cannot be started ends with 127 and says why on standard error.
     """
     if not IS_POSSIBLE:
         return list(argv)
@@ -70,14 +69,14 @@ def terminate(pid: int) -> None:
 
 
 def end_grace(pid: int) -> None:
-    """What the supervised command leaves behind is killed at its end: nobody hears it any more."""
+    """Have what the supervised command leaves behind killed at its end: its output is read no more."""
     if IS_POSSIBLE:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGUSR1)
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether the supervisor that runs as process `pid` is stopped; nobody but its command does that."""
+    """Tell whether the supervisor that runs as process `pid` is stopped, which only its command does."""
     if not IS_POSSIBLE:
         return False
     with contextlib.suppress(ChildProcessError):

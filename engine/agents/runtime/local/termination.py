@@ -1,4 +1,4 @@
-"""How a call ends that does not end by itself: by its timeout or by an abort."""
+"""End of a call that does not end by itself: by its timeout or by an abort."""
 
 from __future__ import annotations
 

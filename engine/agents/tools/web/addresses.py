@@ -12,14 +12,14 @@ from ...errors import ToolError
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-# What counts as public, for some versions of Python: clouds' own services, and the IETF's own addresses,
-# among them the metadata service of another cloud.
+# Addresses that some versions of Python take for public: clouds' own services, and the IETF's own
+# addresses, among them the metadata service of another cloud.
 _METADATA = frozenset({ipaddress.ip_address("168.63.129.16")})
 _PROTOCOLS = ipaddress.ip_network("192.0.0.0/24")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
 
-# A name that nobody answers for holds its thread for long, and none of those that all else shares.
+# A name without an answer holds its thread for long: these threads are not those that all else shares.
 _lookups = ThreadPoolExecutor(8, "lookup")
 
 
@@ -49,7 +49,7 @@ def _look_up(host: str, port: int) -> list[tuple[object, object, object, str, tu
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is on the public internet, and so is every one that is wrapped in it."""
+    """Tell whether an address, and every one wrapped in it, is on the public internet."""
     if isinstance(address, ipaddress.IPv6Address):
         teredo = address.teredo
         wrapped = [address.ipv4_mapped, address.sixtofour, *(teredo or ())]

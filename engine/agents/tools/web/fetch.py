@@ -33,7 +33,7 @@ CheckUrl: TypeAlias = Callable[[str], "Awaitable[None] | None"]
 
 
 class WebFetchInput(BaseModel):
-    """What to request."""
+    """HTTP request."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -54,7 +54,7 @@ def create_web_fetch_tool(
     """The tool with limits of its own.
 
     `check_url` sees every URL before it is requested, redirects included, and refuses one by raising.
-    `timeout` is in seconds for everything together. Without `follow_redirects` the model is told where a
+    `timeout` is in seconds for everything together. Without `follow_redirects` the model reads where a
     redirect leads and has to call again, so that a gate sees every URL that is requested. With `private`
     requests may go to this machine and its network, too, not only to the public internet (A-127).
     """
@@ -73,7 +73,7 @@ def create_web_fetch_tool(
 
 @dataclass(frozen=True, slots=True)
 class _Terms:
-    """What a tool may do."""
+    """Limits of a tool's requests."""
 
     check_url: CheckUrl | None
     max_bytes: int
@@ -150,7 +150,7 @@ def _redirected(
 
 
 def _elsewhere(response: httpx.Response, location: str) -> ToolOutput:
-    """A redirect as the model is told of it."""
+    """A redirect as the model reads it."""
     url = response.request.url.join(location)
     return ToolOutput(
         f"Status: {_status(response)}\nLocation: {url}\n\n"

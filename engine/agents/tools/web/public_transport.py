@@ -14,10 +14,10 @@ CONNECT_SECONDS: Final = 5.0
 
 
 class PublicTransport(httpx.AsyncBaseTransport):
-    """Connects to the very addresses that were checked: what a name means is asked once (A-127).
+    """Connects to the very addresses that were checked: a name is resolved once (A-127).
 
-    A proxy that the environment names is used, for names whose addresses were checked here; it asks for
-    them again, and what it may reach is up to whoever runs it. Raises `ToolError` for other addresses.
+    A proxy that the environment names is used, for names whose addresses were checked here; it resolves
+    them again, and its operator decides what it may reach. Raises `ToolError` for other addresses.
     """
 
     def __init__(self) -> None:

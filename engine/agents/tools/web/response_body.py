@@ -1,6 +1,6 @@
 """The beginning of a response's body, decoded no further than it is wanted.
 
-A few kilobytes can stand for gigabytes; httpx decodes each piece that comes in whole.
+A few kilobytes can decode to gigabytes; httpx decodes each piece that comes in whole.
 """
 
 from __future__ import annotations
