@@ -1,7 +1,7 @@
 """Several requests decided together: a table of what differs, read to its end, and two keys.
 
 Every request is decided for itself, bound by its digest to what the table showed of it. One that changes,
-goes, or is answered by somebody else is struck out and left alone.
+is withdrawn, or is answered by another operator is struck out and left alone.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class BatchScreen(GuardedKeys[None]):
     # What it shows
 
     def _arrange(self) -> None:
-        """Show the table as it stands."""
+        """Show the table in its current state."""
         now, width = self._clock(), min(WIDEST, self.app.size.width) - FRAME
         stamp = (
             int(now.timestamp()),
@@ -193,7 +193,7 @@ class BatchScreen(GuardedKeys[None]):
 
     @on(HubMoved)
     async def follow(self, moved: HubMoved) -> None:
-        """Strike out what somebody else decides, what goes and what changes; keys sleep again then."""
+        """Strike out requests that others decided, that ended or that changed; keys are inert then."""
         if not any(changes_queue(event) for event in moved.events):
             return
         ends: dict[str, str] = {}
@@ -341,7 +341,7 @@ class BatchScreen(GuardedKeys[None]):
 
 
 def _result(outcome: Outcome) -> str:
-    """The hub's sentence as it stands among others."""
+    """The hub's message, worded for a row among others."""
     if not outcome.ok and ("look again" in outcome.message or "has changed" in outcome.message):
         return "changed: look again"
     return _in_a_row(outcome.message)

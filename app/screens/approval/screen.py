@@ -1,7 +1,7 @@
 """The approval dialog: one request, its whole input, and keys that decide.
 
 It only ever sends a decision by id and digest; the gate waits on the hub, not on this screen. Closing it
-decides nothing, and keys sleep until the request has been on screen long enough to be read.
+decides nothing, and keys are inert until the request has been on screen long enough to be read.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
     ) -> None:
         """Take another request, before the screen is pushed again; `speaker` made the call.
 
-        One dialog serves all: making the widgets anew takes longer than everything else between a
+        One dialog serves all: building the widgets again takes longer than everything else between a
         request and its paint.
         """
         self._reset()
@@ -163,7 +163,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
 
     @on(HubMoved)
     async def follow(self, moved: HubMoved) -> None:
-        """Somebody else may decide, or nobody may need to any more; others may come to wait."""
+        """Take in events: the request may be decided or withdrawn by others, and the queue may change."""
         news = news_of(
             moved.events,
             self.request,
@@ -202,7 +202,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             return {}, {}
 
     def _renew(self, before: ApprovalState, now: ApprovalState) -> None:
-        """Something new is under the operator's eyes: keys sleep, and what it is is said."""
+        """Say what is new about the request, and make keys inert."""
         if now.id != before.id:
             self._over = self.deciding = False
             self._meanwhile = None
@@ -406,7 +406,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
     def show_answer(self, message: Answered) -> None:
         """Close when it took effect; otherwise say why not, and stay.
 
-        What somebody else has ended is over here too, whether or not the hub has said so by an event.
+        A request that has been ended by others is over here too, with or without an event of the hub.
         """
         if message.request != self.request.id:
             return

@@ -1,6 +1,6 @@
 """A question before something that cannot be taken back. Nothing is chosen until a key says so.
 
-The key that says yes sleeps until the question has been on screen long enough to be read.
+The key that says yes is inert until the question has been on screen long enough to be read.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class Confirm(Panel[bool]):
         self.query_one(".frame").styles.max_width = min(WIDEST, self.app.size.width)
 
     def on_screen_resume(self) -> None:
-        """Whatever brings the question into view starts the wait anew."""
+        """Restart the wait whenever the question comes into view."""
         self.fall_asleep()
 
     def fall_asleep(self) -> None:
-        """Start the wait anew."""
+        """Restart the wait."""
         self._shown_at = None
         self.call_after_refresh(self._mark_shown)
 

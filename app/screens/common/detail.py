@@ -37,9 +37,9 @@ Explain: TypeAlias = Callable[[], Awaitable[ExplanationView]]
 
 
 class Detail(Panel[None]):
-    """Shows blocks to read and scroll; below them, once it is there, what the nets have to say.
+    """Panel of blocks to read and scroll; below them, once it is there, the explanation by the nets.
 
-    `explain` asks how things stand now, `then` how they stood when a call was decided.
+    `explain` gives that of the current markings, `then` that at the moment of a call's decision.
     """
 
     HINTS: ClassVar[tuple[tuple[str, str], ...]] = (("panel.close", "close"),)
@@ -198,7 +198,7 @@ def section(word: str, *, first: bool = False) -> Block:
 
 
 def fact(label: str, value: str, style: str) -> Block:
-    """A label and, beside it, what it says, folded."""
+    """A label and, to its right, its text, folded."""
 
     def styled(index: int, row: str) -> Content:
         return Content.assemble((f"{'' if index else label:<12}  ", "$foreground 60%"), (row, style))

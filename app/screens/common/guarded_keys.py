@@ -32,7 +32,7 @@ class FallsAsleep(Protocol):
     """A screen with keys that wait until it can have been read."""
 
     def fall_asleep(self) -> None:
-        """Let them wait anew."""
+        """Restart the wait of its keys."""
 
 
 @runtime_checkable
@@ -70,11 +70,11 @@ class GuardedKeys(Panel[Answer]):
         self.set_interval(0.1, self.tick)
 
     def on_screen_resume(self) -> None:
-        """Whatever brings the panel into view starts the wait anew."""
+        """Restart the wait whenever the panel comes into view."""
         self.fall_asleep()
 
     def fall_asleep(self) -> None:
-        """Something new is shown: keys sleep, and one that was just pressed was about something else."""
+        """Make keys inert, as something new is shown; a key just pressed was about something else."""
         self._stop_coming()
         self._shown_at = None
         self.call_after_refresh(self._mark_shown)
@@ -84,7 +84,7 @@ class GuardedKeys(Panel[Answer]):
         self.tick()
 
     def sleeps_for(self) -> float:
-        """Seconds until keys that decide wake; 0 when they are awake."""
+        """Seconds until deciding keys are active; 0 when they are."""
         if self._shown_at is None:
             return ASLEEP
         return max(0.0, ASLEEP - (self.monotonic() - self._shown_at))
@@ -95,7 +95,7 @@ class GuardedKeys(Panel[Answer]):
         return self.monotonic() < self._flash_until
 
     def sleep_note(self) -> Content | None:
-        """`keys wake in 0.3 s`, while they sleep."""
+        """`keys wake in 0.3 s`, while they are inert."""
         left = self.sleeps_for()
         style = "bold $text-error reverse" if self.flashes else "bold $text-warning"
         return Content.styled(f" keys wake in {left:.1f} s ", style) if left > 0 else None
@@ -113,7 +113,7 @@ class GuardedKeys(Panel[Answer]):
 
     def reads_on(self) -> bool:
         """Tell whether a key shows more now. One that comes too early does nothing, and delays nothing:
-        the wait begins anew only for keys that would decide."""
+        the wait restarts only for keys that would decide."""
         if self.sleeps_for() <= 0:
             return True
         self._flash_until = self.monotonic() + FLASH
@@ -121,7 +121,7 @@ class GuardedKeys(Panel[Answer]):
         return False
 
     def deliberately(self, decide: Callable[[], None]) -> None:
-        """Do it if keys are awake and no other key follows at once."""
+        """Run an action if keys are active and no other key follows at once."""
         if not self.awake() or self._coming is not None:
             return
         if self._moved_at is not None and self.monotonic() - self._moved_at < self.quiet:

@@ -21,14 +21,14 @@ from .detail import Detail, fact, section
 def net_picture(
     state: NetState, now: datetime | None = None, asking: Sequence[ApprovalState] = ()
 ) -> Detail:
-    """The panel with the picture of a net as it stands `now`, and how far its requests are."""
+    """The panel with the picture of a net in its marking at `now`, and the progress of its requests."""
     return Detail(f"Net: {state.key}", picture_blocks(aged_net(state, now), now=now, asking=asking))
 
 
 def picture_of(
     state: SessionState, key: str, now: datetime | None = None, read: ReadEvents | None = None
 ) -> Detail | None:
-    """The panel for what stands under `key` among a session's nets; `None` for what is not there.
+    """The panel for the net or flow under `key` among a session's nets; `None` if there is none.
 
     `read` gives the session's events, for what a flow holds; see `FlowPanel`.
     """

@@ -104,7 +104,7 @@ class FatigueScreen(SettledScreen[None], inherit_bindings=False):
     # Counting
 
     def action_reload(self) -> None:
-        """Count anew."""
+        """Count again."""
         self._turn += 1
         self._found, self._less, self._looking, self._problem = None, [], True, ""
         self.run_worker(self._count(self._turn), group="fatigue", exclusive=True, exit_on_error=False)

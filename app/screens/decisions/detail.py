@@ -92,9 +92,9 @@ async def show_decision(
     hub: HubApi | None = None,
     zone: tzinfo | None = None,
 ) -> None:
-    """Open the panel of a decision with what the nets said of the call.
+    """Open the panel of a decision with the explanation by the nets.
 
-    `sessions` has what led to it. For a live session of `hub` it is said, too, how things stand now.
+    `sessions` has the events that led to it. For a live session of `hub` the current one is shown, too.
     """
     explain: Explain | None = None
     of_call = decision.kind == "call"

@@ -1,7 +1,7 @@
 """The decisions screen: every decision of every session, newest first, filtered, grouped and opened.
 
-It keeps where the decisions stand and those on screen; everything else stays in the journal. Its feed
-asks the questions, and messages bring the answers.
+It keeps the positions of decisions and those on screen; everything else stays in the journal. Its feed
+queries the journal, and messages bring the answers.
 """
 
 from __future__ import annotations
@@ -314,7 +314,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
             self.notify("Its name cannot be typed.")
 
     def action_group(self) -> None:
-        """From the list to its groups by rule, by tool, and back."""
+        """Switch from the list to its groups by rule, by tool, and back."""
         self._group(GROUPS[(GROUPS.index(self._by) + 1) % len(GROUPS)])
 
     def _group(self, by: GroupBy | None) -> None:
@@ -336,7 +336,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
             self.notify("These have no rule to filter by.")
 
     def action_reload(self) -> None:
-        """Read everything again; times that are said from now are said anew."""
+        """Read everything again; relative times in the filter count from now."""
         self._counts = None
         if self._apply():
             self._start(self._feed.wanted)

@@ -1,4 +1,4 @@
-"""The backtest screen: recorded calls judged again under other rules, beside the screen."""
+"""The backtest screen: recorded calls judged again under other rules, in a worker."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def loosen_mode(state: SessionState) -> Loosen:
 
 
 class ProposedChange(Confirm):
-    """Asks whether to agree to what somebody proposed; `x` takes it back for all."""
+    """Panel that asks whether to agree to a proposed change; `x` takes it back for all."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "drop", "take back", id="proposed.drop", tooltip="Take back what is proposed"),

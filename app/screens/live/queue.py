@@ -64,7 +64,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
         return None if self.state is None else self.state.grants.get(current or "")
 
     def _show_queue(self, names: dict[str, str], now: datetime) -> None:
-        """Show what waits; keys sleep when another request has come under the cursor."""
+        """Show the queue; keys become inert when another request has come under the cursor."""
         waiting = self.query_one("#waiting", WaitingList)
         before = waiting.current
         if self._marked:

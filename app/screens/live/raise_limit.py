@@ -25,7 +25,7 @@ MUTED = "$foreground 60%"
 
 @runtime_checkable
 class RaisesLimits(Protocol):
-    """A hub that lets sessions cost more. One elsewhere may not."""
+    """A hub that can raise the cost limits of sessions. A remote one may not."""
 
     async def raise_limit(
         self, session_id: str, max_cost: float, *, by: str, reason: str | None = None
@@ -42,7 +42,7 @@ def has_limit(state: SessionState | None, hub: object) -> bool:
 
 
 def higher(text: str, state: SessionState) -> float:
-    """The limit that was typed. Raises `ValueError` unless the session could go on with it."""
+    """The limit that was typed. Raises `ValueError` unless the session could continue with it."""
     amount = parse_dollars(text.strip().removeprefix("$"))
     if state.max_cost is not None and amount <= state.max_cost:
         raise ValueError(f"more than {dollars(state.max_cost)}, which is the limit already")

@@ -58,7 +58,7 @@ class ByCommand(Panel[None]):
 
 
 async def tell_command(app: App[None], hub: HubApi, session_id: str) -> None:
-    """Show what goes on with a recorded session, or why that cannot be told."""
+    """Show the command that resumes a recorded session, or why there is none."""
     try:
         events = await hub.recorded(session_id)
     except Exception as error:
@@ -74,7 +74,7 @@ async def tell_command(app: App[None], hub: HubApi, session_id: str) -> None:
 
 
 def tell_imported(app: App[None], hub: HubApi, origin: Origin, at: int | None) -> None:
-    """Show what an imported session's record says of how it ran, and what goes on with it instead."""
+    """Show the recorded source of an imported session, and the command that resumes it instead."""
     if not goes_on(origin):
         problem = "\n".join(refusal(origin, at, None))
         app.post_message(ActionDone(Outcome(ok=False, message=problem)))

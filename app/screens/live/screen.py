@@ -60,9 +60,9 @@ from .switch_nets import SwitchNets
 def transcript_titles(
     state: SessionState, name: str, *, raises: str = "", one_line: bool = False
 ) -> tuple[Content, Content]:
-    """Above, the session with its state and mode; below, its model with what was used, that its loop
-    runs elsewhere, or where its flow stands. `raises` is the key that raises its cost limit, if one does.
-    With `one_line` there is nothing below: what it has cost stands above as well.
+    """Titles above and below: the session with its state and mode; its model with what was used, that it
+    is an external agent, or its flow's step. `raises` is the key that raises its cost limit, if one does.
+    With `one_line` there is nothing below, and its cost is above as well.
     """
     if one_line:
         above, below = transcript_titles(state, name, raises=raises)

@@ -107,7 +107,7 @@ class StartScreen(Panel[Begin | None]):
             self.focus_next()
 
     def action_start(self) -> None:
-        """Read the form beside the screen; importing and compiling take their time."""
+        """Read the form in a worker, as importing and compiling take their time."""
         if self._checking:
             return
         self._checking = True

@@ -172,7 +172,7 @@ class SwitchNets(Panel[None]):
 
     @on(HubMoved)
     async def moved(self) -> None:
-        """Boxes follow the session, whoever switches."""
+        """Update the boxes from the session, whoever switched its nets."""
         try:
             self._session = await self._hub.session(self._session.id)
         except LookupError as error:

@@ -242,11 +242,11 @@ class ReplayScreen(GrowingScreen, inherit_bindings=False):
         self.position += by
 
     def action_edge(self, which: int) -> None:
-        """To the first or the last event."""
+        """Go to the first or the last event."""
         self.position = 1 if which == 0 else len(self._recorded)
 
     def action_decision(self, direction: int) -> None:
-        """To the next or the previous block or approval."""
+        """Go to the next or the previous block or approval."""
         at = bisect_right if direction > 0 else bisect_left
         index = at(self._stops, self.position) - (direction < 0)
         there = self._stops[index] if 0 <= index < len(self._stops) else None
@@ -296,7 +296,7 @@ class ReplayScreen(GrowingScreen, inherit_bindings=False):
         self.query_one("#pending" if pane == "queues" else f"#{pane}").focus()
 
     def action_picture(self) -> None:
-        """The chosen net as a picture beside the transcript, or the event again."""
+        """Show the chosen net as a picture next to the transcript, or the event again."""
         self.pane = "details" if self.has_class("-pictured") else "picture"
 
     @on(BlockList.Moved, "#nets")

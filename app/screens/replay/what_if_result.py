@@ -270,7 +270,7 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
         self._describe()
 
     def action_next(self, step: int) -> None:
-        """To the next call that is judged differently, or the one before."""
+        """Go to the next call that is judged differently, or the one before."""
         calls = self.query_one(BlockList)
         here = int(calls.current) if calls.current is not None else 0
         different = [j.event for j in self._found if j.change != "same"]

@@ -1,4 +1,4 @@
-"""Recorded calls beside what other nets would have said of them, as lines for a person."""
+"""Lines that compare recorded calls with the decisions of other nets on them."""
 
 from __future__ import annotations
 

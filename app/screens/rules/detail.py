@@ -54,7 +54,7 @@ def _net_blocks(of: RuleNet) -> list[Block]:
 
 
 def _labelled(label: str, texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Several texts, of which the first stands beside the label."""
+    """Several texts, the first on the line of the label."""
     return [("" if number else label, text) for number, text in enumerate(texts)]
 
 

@@ -1,9 +1,9 @@
 """The form in which an operator fills in the answer that a request wants.
 
-It stands at the foot of the screen, so that what the answer is about can be read above it. It is open
-until its answer is taken: what does not fit is said beside the form, and nothing typed is lost. Only its
-one key sends. Escape goes back to the request, which keeps what was typed; `enter` and what is pasted go
-into the field.
+It is at the foot of the screen, so that what the answer is about can be read above it. It stays open
+until its answer is accepted: problems are shown at its fields, and nothing typed is lost. Only its one
+key sends. Escape goes back to the request, which keeps what was typed; `enter` and pasted text go into
+the field.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class AnswerForm(AboutRequest[None]):
         self.tick()
 
     def taken(self, outcome: Outcome) -> None:
-        """Close once the answer counts; else say why it does not, beside the fields that are meant."""
+        """Close once the answer is accepted; else show why it is not, at the fields concerned."""
         self._sending = False
         if outcome.ok:
             if self.is_current:

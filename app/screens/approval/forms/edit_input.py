@@ -1,7 +1,7 @@
 """The form in which an operator edits a call's input before approving it.
 
-It decides nothing: it goes on to what was changed, where a deliberate key approves. Escape goes back to
-the request, which keeps what was typed.
+It decides nothing: it leads to a review of the changes, where a deliberate key approves. Escape goes
+back to the request, which keeps what was typed.
 """
 
 from __future__ import annotations
