@@ -25,14 +25,14 @@ _NO_WAIT: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 def compile_rules(text: str | Sequence[str], *, file: str = "<rules>") -> RuleSet:
     """Compile rules; the items of a list are joined, one after the other, into one numbering.
 
-    Maps apply to all rules of the text, wherever they stand. Raises `RuleError`.
+    Maps apply to all rules of the text, before and behind them. Raises `RuleError`.
     """
     joined = text if isinstance(text, str) else "\n".join(text)
     return _compile({file: joined})
 
 
 def condition_of(text: str) -> Condition | None:
-    """What stands after `when` as a condition; `None` for a text that is none."""
+    """The condition in a text as it follows `when`; `None` for a text that is none."""
     # The parser comes with lark, as in `_compile`.
     from .parse.conditions import read_condition
 
@@ -55,7 +55,7 @@ def load_rules(*paths: str | os.PathLike[str]) -> RuleSet:
 
 
 def read_rules(*paths: str | os.PathLike[str]) -> dict[str, str]:
-    """The texts of rules files by the names that rules say where they stand, to be compiled elsewhere.
+    """The texts of rules files by the names that rules have for their files, to be compiled elsewhere.
 
     Raises `RuleError` for files that cannot be read, as `load_rules`.
     """
@@ -67,14 +67,14 @@ def read_rules(*paths: str | os.PathLike[str]) -> dict[str, str]:
 
 
 def compile_files(texts: Mapping[str, str | Problem]) -> RuleSet:
-    """Compile texts by file name as one set, as `load_rules` does with files; in place of a text stands
-    what kept it from being read. Raises `RuleError`.
+    """Compile texts by file name as one set, as `load_rules` does with files; in place of a text there
+    may be the problem that kept it from being read. Raises `RuleError`.
     """
     return _compile(texts)
 
 
 def shown_file(name: str) -> str:
-    """A file as rules say where they stand: by the path that was given, the library's without where it
+    """The name that rules have for their file: the path that was given, the library's without where it
     is installed."""
     path = Path(name)
     return f"library/{path.name}" if path.parent == LIBRARY else name

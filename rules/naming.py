@@ -54,7 +54,7 @@ _OTHER = "\ue000"
 
 @frozen
 class Effect:
-    """What made a call `name`: the piece of its input that first met a map, and where that map stands."""
+    """Name that a map gave a call: the piece of its input that first matched, and the map's source."""
 
     name: str
     text: str
@@ -63,13 +63,13 @@ class Effect:
 
 @frozen
 class Inspection:
-    """What is known of a call.
+    """Result of inspecting a call.
 
     `names` are all it goes by, the most specific first; `effects` say what made it each mapped name, in
     the same order. `uninspectable` is why it may do more than was found, `None` if all mapped fields
     were read to their ends; else the call is also `unclear` (G-64). `unnamed` are the simple commands
-    found in it that no map has a name for; `marked` are the places of the others, and of those whose
-    words are not all known, among all `commands`.
+    found in it that no map has a name for; `marked` are the positions of the others, and of those
+    whose words are not all known, among all `commands`.
     """
 
     names: tuple[str, ...]
@@ -104,12 +104,12 @@ def tools_named(rule: Rule) -> tuple[str, ...]:
 class CallNamer:
     """The `call_names` function of one set of rules: all names of a call, the most specific first.
 
-    Mapped names stand in the order their maps were written, then `tool.action`, then `unclear` for a call
+    Mapped names come in the order their maps were written, then `tool.action`, then `unclear` for a call
     that cannot be read to its end, then the tool's own name. A tool whose name folds to one that maps or
     dotted rules name, without being it, has the names of that one (G-66). One instance serves all nets of
     a set, so that a gate can ask it once for all of them. `renames` are the tools whose calls may have
     other names than their tool's own; `carriers` gives, for a name, the tools whose calls can have it
-    beside their own.
+    besides their own.
 
     Calls are `unclear` for `unclear_tools` only, or for all tools without it.
     """
@@ -133,7 +133,7 @@ class CallNamer:
 
     @property
     def needed(self) -> bool:
-        """Whether any call has another name than its tool's own."""
+        """Tell whether any call has another name than its tool's own."""
         return bool(self.renames)
 
     def __call__(self, call: ToolCall) -> tuple[str, ...]:
@@ -170,7 +170,7 @@ class CallNamer:
 
     @cached_property
     def maps_digest(self) -> str:
-        """What two sets of maps have in common only when they give every call the same names."""
+        """A digest that two sets of maps share only when they give every call the same names."""
         written = [
             (at, m.tool, m.field, m.pattern.text, m.name, m.shell)
             for fields in self._fields.values()
@@ -194,7 +194,7 @@ class CallNamer:
         return left
 
     def beside(self, call: ToolCall) -> str | None:
-        """Why a call does more than run programs that have names; `None` when it does not (G-74)."""
+        """The reason why a call does more than run programs that have names, or `None` (G-74)."""
         for one in self._tools(call.tool_name):
             for looked_in in self._fields.get(one, ()):
                 for command in looked_in.commands(call.input):
@@ -272,10 +272,10 @@ def _no_places() -> list[int]:
 
 @dataclass(slots=True)
 class _Found:
-    """What is found in one call: the maps that it meets, by their places, and why there may be more.
+    """Findings in one call: the maps that it meets, by their positions, and why there may be more.
 
     `unnamed` collects the simple commands that meet no map, unless it is `None`; then `marked` has the
-    places of the others, and of those that are not known, among all `commands`. `shell` is what runs
+    positions of the others, and of those that are not known, among all `commands`. `shell` is what runs
     the shell commands in it.
     """
 
@@ -359,7 +359,7 @@ def _carriers(
 
 
 class _Field:
-    """The maps of one field of a tool, in the order written, and the place of each among all maps.
+    """The maps of one field of a tool, in the order written, and the position of each among all maps.
 
     `risky` are those that lead to a name which a rule restricts.
     """
@@ -409,7 +409,7 @@ class _Field:
             self._look_inside(value, "no text", found)
 
     def _look_inside(self, value: object, what: str, found: _Found) -> None:
-        """What is no text may become one in many ways: every map that a text in it meets counts."""
+        """Search every text in a value that is no text: it may become one in many ways."""
         self._unclear(f"it is {what}", found)
         for text in _texts_in(value):
             self._search(text, found)
@@ -549,7 +549,7 @@ def _texts_in(value: object) -> Iterator[str]:
 def _reached(given: Input, path: tuple[str, ...]) -> Iterator[tuple[object, bool]]:
     """The values of a field `a.b.c`: of that very name, and in objects, or lists of them, on its way.
 
-    What is absent or null gives none. `False` stands beside what is no object where the path goes on in
+    What is absent or null gives none. `False` comes with what is no object where the path goes on in
     it: its text may hold the field all the same.
     """
     waiting: list[tuple[object, tuple[str, ...]]] = [(given, path)]

@@ -1,4 +1,4 @@
-"""From a rule to its net: places, transitions and names as the reference compiles them.
+"""Compilation of a rule to its net: places, transitions and names as the reference has them.
 
 Two shapes differ on purpose: `again-A` (G-54) and a `refill` that restores the whole budget (G-55).
 """

@@ -1,4 +1,4 @@
-"""What a compile gives: the nets, what is known of them, and what looks wrong."""
+"""Compiled rule set: its nets, the names of calls, and warnings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .naming import CallNamer, Inspection
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """How many states a net can be in."""
+    """Number of states that a net can reach."""
 
     name: str
     reachable_states: int
@@ -56,8 +56,8 @@ class RuleSet:
         return (call.tool_name,) if self.call_names is None else tuple(self.call_names(call))
 
     def inspect(self, call: ToolCall) -> Inspection:
-        """What is to be known of `call` besides its names: what made it each of them, and whether a
-        shell command in it is uninspectable (G-51)."""
+        """Inspect `call`: its names, what made it each of them, and whether a shell command in it is
+        uninspectable (G-51)."""
         if isinstance(self.call_names, CallNamer):
             return self.call_names.inspect(call)
         return Inspection(self.resolve(call))

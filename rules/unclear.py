@@ -1,11 +1,11 @@
-"""The rule that maps of a shell field imply: what cannot be read needs a person (G-64).
+"""The rule that maps of a shell field imply: what cannot be read needs approval (G-64).
 
 A map to a name that a rule restricts is a promise that commands of that kind are caught. It holds for a
-command that cannot be read to its end only if somebody looks at it. So, where the rules say nothing of
+command that cannot be read to its end only if an operator looks at it. So, where the rules say nothing of
 `unclear`, they are compiled with `require human-approval before unclear` for the tools of such maps. A
-command that nobody can read may be any of those names, so it is asked about on the strictest terms that
-any of them has. A rule on `unclear` that somebody wrote stands in place of the implied one; where it asks
-less, that is a warning.
+command that cannot be read may be any of those names, so it needs approval on the strictest terms that
+any of them has. A written rule on `unclear` replaces the implied one; where it asks less, that is a
+warning.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def implied_rule(
 ) -> tuple[ApprovalRule | None, frozenset[str] | None]:
     """The rule that maps imply, if they do, and the tools it is for; `None` for all that have maps.
 
-    A rule that names `unclear` is for all tools, and takes the place of the implied one.
+    A rule that names `unclear` is for all tools, and replaces the implied one.
     """
     if speaks_of_unclear(rules):
         return None, None
@@ -97,7 +97,7 @@ def _fields(maps: Sequence[Map]) -> str:
 def about_allowances(
     maps: Sequence[Map], rules: Sequence[Rule], allowances: Iterable[Allowance]
 ) -> Iterator[Problem]:
-    """What each `allow unclear` lets through, or why it does nothing."""
+    """The warning about each `allow unclear`: what it lets through, or why it does nothing."""
     risky = _risky_maps(maps, rules)
     ruled = speaks_of_unclear(rules)
     seen: set[str] = set()
@@ -131,7 +131,7 @@ def _at_tool(allowance: Allowance, message: str, remedy: str) -> Problem:
 def about_rules(maps: Sequence[Map], rules: Sequence[Rule]) -> Iterator[Problem]:
     """A warning where rules on `unclear` ask less than those on the names that an unclear call may have.
 
-    It stands at the rule on `unclear` that comes nearest, and names one that asks more.
+    It is at the rule on `unclear` that comes nearest, and names one that asks more.
     """
     about = [rule for rule in rules if restricted(rule) == UNCLEAR]
     found: list[tuple[Sequence[Map], ApprovalRule | None]] = []

@@ -1,8 +1,8 @@
-"""What can be said of conditions without a call.
+"""Proofs about conditions without a call.
 
-A condition holds, does not, or cannot be told. `ruled_out` proves that no call makes some conditions come
-out as wanted; where it proves nothing, nothing is said. The conditions are laid out as a choice of
-conjunctions, and in each one every field is tried on its own: missing, with the values that its
+A condition holds, does not, or cannot be evaluated. `ruled_out` proves that no call makes some conditions
+come out as wanted; where it proves nothing, nothing is reported. The conditions are laid out as a choice
+of conjunctions, and in each one every field is tried on its own: missing, with the values that its
 comparisons name, and with one for each stretch between them. What a pattern finds in a text of such a
 stretch, and what lies in which folder, is left open, except that one comparison always has one answer.
 """
@@ -29,14 +29,14 @@ NOT_HOLDS: Answers = frozenset([False, None])
 _ANY: Answers = frozenset([True, False, None])
 
 ONE_PROOF = 20_000
-"""What a single proof may cost."""
+"""Cost limit of a single proof."""
 
 _KINDS: tuple[object, ...] = (None, True, False, [], {}, float("nan"))
 """One value for each kind that has no order, all of whose values come out alike."""
 
 
 def ruled_out(*demands: Demand, effort: Effort | None = None) -> bool:
-    """Whether it is proved that no call makes each condition come out as demanded of it.
+    """Tell whether it is proved that no call makes each condition come out as demanded of it.
 
     Takes from `effort`, if that is given; `False` also when a proof costs too much.
     """
@@ -52,9 +52,9 @@ def ruled_out(*demands: Demand, effort: Effort | None = None) -> bool:
 
 
 def covers(wide: Condition | None, narrow: Condition | None, effort: Effort | None = None) -> bool:
-    """Whether a rule with the condition `wide` surely applies wherever one with `narrow` does.
+    """Tell whether a rule with the condition `wide` surely applies wherever one with `narrow` does.
 
-    A rule applies where its condition holds or cannot be told, and everywhere without one.
+    A rule applies where its condition holds or cannot be evaluated, and everywhere without one.
     """
     if wide is None:
         return True
@@ -102,7 +102,7 @@ def _both(
 
 
 def _can_be(conjunction: _Conjunction, effort: Effort) -> bool:
-    """Whether for every field there may be a value with which its comparisons come out as wanted."""
+    """Tell whether every field may have a value with which its comparisons come out as wanted."""
     by_field: dict[tuple[str, ...], list[Compare]] = {}
     for comparison in conjunction:
         by_field.setdefault(comparison.path, []).append(comparison)
@@ -119,7 +119,7 @@ def _has_value(about: Sequence[Compare], conjunction: _Conjunction, effort: Effo
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """What a field may hold. One that is no `exact` text stands for all texts of a stretch."""
+    """Content that a field may have. One that is no `exact` text represents all texts of a stretch."""
 
     value: object = None
     exact: bool = True
@@ -127,7 +127,7 @@ class _Value:
 
 
 def _answers(comparison: Compare, at: _Value) -> Answers:
-    """What a comparison can come out as."""
+    """The possible results of a comparison."""
     if at.missing:
         return frozenset([None])
     match comparison.operator:

@@ -1,7 +1,7 @@
-"""What is found when rules are judged together: errors, warnings, and what each tool takes.
+"""Findings about rules that are judged together: errors, warnings, and what each tool takes.
 
-A rule that compiles can still be wrong beside others: two rules that each wait for the other, a limit
-nobody can reach, a map in another's shadow. Only what is proved is reported.
+A rule that compiles can still be wrong with others: two rules that each wait for the other, a limit that
+cannot be reached, a map in another's shadow. Only what is proved is reported.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .located_rule import LocatedRule
 from .overlaps import overlaps
 
 REDUNDANCY_EFFORT = 400_000
-"""What looking for redundant rules may cost in all; those not looked at by then are not reported."""
+"""Cost limit of looking for redundant rules, in all; those not looked at by then are not reported."""
 
 COMPARING_EFFORT = 400_000
-"""What comparing the conditions of limits and blocks may cost in all; of the rest nothing is said."""
+"""Cost limit of comparing the conditions of limits and blocks, in all; the rest is not reported."""
 
 _SHOWN_RULES = 6
 
@@ -176,7 +176,7 @@ def _unreachable(found: dict[str, ToolFinding], placed: Sequence[LocatedRule]) -
 
 
 def _forbidden(first: LocatedRule, against: Sequence[LocatedRule], names: Collection[str]) -> str:
-    """What to do where the rules `against` calls of `names` forbid them together, told at `first`."""
+    """The remedy, at `first`, where the rules `against` calls of `names` forbid them together."""
     rest = [p for p in against if p is not first]
     if not rest:
         needed = [t for t in tools_named(first.rule) if t not in names]
@@ -209,7 +209,7 @@ def _never_within(
 
 
 def _takes_all(block: LocatedRule, one: LocatedRule, effort: Effort) -> bool:
-    """Whether a rule blocks every call that another applies to."""
+    """Tell whether a rule blocks every call that another applies to."""
     return (
         isinstance(block.rule, BlockRule)
         and block.gated == one.gated
@@ -274,7 +274,7 @@ def _about_limit(
 
 
 def _tighter(other: LimitRule, rule: LimitRule, effort: Effort) -> bool:
-    """Whether a limit allows no more calls in no less time, wherever `rule` applies, and differs."""
+    """Tell whether a limit allows no more calls in no less time, wherever `rule` applies, and differs."""
     if other.window is not None:
         shorter = rule.window is not None and rule.window < other.window
         comparable = shorter or rule.window == other.window
@@ -294,7 +294,7 @@ def _at_count(source: RuleSource, count: int, message: str, remedy: str) -> Prob
 
 
 def _repeated(placed: Sequence[LocatedRule]) -> set[str]:
-    """Keys of rules that stand more than once; `advise` has warned of them."""
+    """Keys of rules that occur more than once; `advise` has warned of them."""
     keys: dict[Rule, list[str]] = {}
     for one in placed:
         keys.setdefault(bare(one.rule), []).append(one.key)
@@ -324,7 +324,7 @@ def _hidden(maps: Sequence[Map]) -> Iterable[Problem]:
 
 
 def _forestalls(first: Map, later: Map) -> bool:
-    """Whether a bare word stands, as a word of its own, inside every match of a longer bare word."""
+    """Tell whether a bare word is, as a word of its own, in every match of a longer bare word."""
     short, long = first.pattern, later.pattern
     words = not short.text.startswith("/") and not long.text.startswith("/")
     plain = short.text.replace("-", "").isalnum() and short.text[0] != "-" != short.text[-1]

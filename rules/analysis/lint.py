@@ -19,13 +19,13 @@ from ..unclear import about_allowances, about_rules
 _STRAY_ENDS = ",;:'\""
 _SHOWN_NAMES = 6
 _NEAR_MISS = 0.85
-"""How like a word of the language a name must be to be taken for a misspelling of it."""
+"""Similarity with a word of the language at which a name is taken for a misspelling of it."""
 
 _QUOTED = re.compile(r"""(["']).+\1""")
 
 
 def advise(statements: Sequence[Statement]) -> list[Problem]:
-    """What looks wrong in rules that compile, in the order of the statements."""
+    """Warnings about rules that compile, in the order of the statements."""
     maps = [s for s in statements if isinstance(s, Map)]
     allowances = [s for s in statements if isinstance(s, Allowance)]
     rules = [s for s in statements if not isinstance(s, Map | Allowance)]
@@ -152,14 +152,14 @@ def _about_sequence(rule: SequenceRule, source: RuleSource) -> list[Problem]:
 
 
 def bare(rule: Rule) -> Rule:
-    """A rule without its place; of two that say the same, `per 60m` and `per 1h`, both are alike."""
+    """A rule without its position; of two that say the same, `per 60m` and `per 1h`, both are alike."""
     alone = replace(rule, source=None)
     slides = isinstance(alone, LimitRule) and alone.window is not None
     return replace(alone, scope=SESSION) if slides else alone
 
 
 def at_word(source: RuleSource, word: str | None, message: str, remedy: str) -> Problem:
-    """A warning at `word`, at its last place before a condition, or at all of the rule."""
+    """A warning at `word`, where it is last before a condition, or at all of the rule."""
     start = source.column - 1
     if word is not None:
         start = max(head(source.text).rfind(word), start)
@@ -202,7 +202,7 @@ def mentions(rules: Iterable[Rule], maps: Sequence[Map]) -> Iterable[Problem]:
 
 
 def _anywhere(m: Map) -> bool:
-    """Whether the pattern is met wherever it stands. Only a regular expression can say where."""
+    """Tell whether the pattern matches at any position. Only a regular expression can be anchored."""
     text = m.pattern.text
     return not text.startswith("/") or _ANCHOR.search(text) is None
 

@@ -1,4 +1,4 @@
-"""Rules with where they stand, for what is said about several of them."""
+"""Rules with their positions, for messages about several of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..parse.lines import code
 
 @dataclass(frozen=True, slots=True)
 class LocatedRule:
-    """A rule with where it stands and the key of its net."""
+    """A rule with its position and the key of its net."""
 
     key: str
     rule: Rule
@@ -22,10 +22,10 @@ class LocatedRule:
         return self.rule.dependent if isinstance(self.rule, SequenceRule) else self.rule.tool
 
     def line(self, beside: LocatedRule) -> str:
-        """`line 4`, or `deploy.rules:4` where `beside` stands in another file."""
+        """`line 4`, or `deploy.rules:4` where `beside` is in another file."""
         same = self.source.file == beside.source.file
         return f"line {self.source.line}" if same else self.source.where
 
     def brief(self, beside: LocatedRule) -> str:
-        """`line 4 (block rm)`, as `beside` is told of it."""
+        """`line 4 (block rm)`, as a message at `beside` names it."""
         return f"{self.line(beside)} ({code(self.source.text).strip()})"

@@ -1,4 +1,4 @@
-"""What conditions make of rules: some never hold, some always, some leave another rule nothing to do."""
+"""Effect of conditions on rules: some never hold, some always, some leave another rule nothing to do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .lint import at_word
 from .located_rule import LocatedRule
 
 EFFORT = 400_000
-"""What comparing conditions may cost in all; of rules not compared by then nothing is said."""
+"""Cost limit of comparing conditions, in all; rules not compared by then are not reported."""
 
 _OPTIONS = {
     "people": "another number of people",
@@ -52,7 +52,7 @@ def overlaps(rules: Sequence[LocatedRule]) -> Iterator[Problem]:
 
 
 def _conditional(first: LocatedRule, later: LocatedRule) -> bool:
-    """Whether two rules differ in what their conditions, or their options, make of them."""
+    """Tell whether two rules differ in their conditions or their options."""
     asks = isinstance(first.rule, ApprovalRule) and isinstance(later.rule, ApprovalRule)
     if not asks and first.rule.when is None and later.rule.when is None:
         return False
@@ -96,7 +96,7 @@ def _always_blocked(tool: str, about: Sequence[LocatedRule], effort: Effort) -> 
 
 
 def _between(first: LocatedRule, later: LocatedRule, effort: Effort) -> Iterator[tuple[Problem, str]]:
-    """What two rules about one tool make of each other, and the key of the rule that it is about."""
+    """The overlaps of two rules about one tool, each with the key of the rule that it is about."""
     for one, other in ((first, later), (later, first)):
         if isinstance(other.rule, BlockRule) and other.rule.when is not None:
             same = isinstance(one.rule, BlockRule)

@@ -59,7 +59,7 @@ _END = "$END"
 
 
 def unexpected(line: str, begin: int, words: Sequence[Token], word: Token) -> Fault:
-    """What is wrong with `word`, which cannot follow `words`; at the end of the line it is empty.
+    """The fault of `word`, which cannot follow `words`; at the end of the line it is empty.
 
     `begin` is where the condition starts.
     """
@@ -312,7 +312,7 @@ def _after_comparison(line: str, begin: int, words: Sequence[Token], word: Token
 def wrong_value(
     line: str, field: Token, sign: Token, first: Token, last: Token, *, negated: bool
 ) -> Fault | None:
-    """What keeps an operator from comparing with the value from `first` to `last`, if anything does."""
+    """The fault of a value, `first` to `last`, that the operator cannot compare with; else `None`."""
     operator, kind = str(sign), first.type
     begin = start(first)
     shown = line[begin : start(last) + len(last)]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong in a line, where, and the remedy; `start` counts characters from 0."""
+    """Error in a line, its position, and the remedy; `start` counts characters from 0."""
 
     start: int
     length: int
@@ -50,5 +50,5 @@ def closest(word: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | 
 
 
 def start(word: Token) -> int:
-    """How many characters stand before `word` in its line."""
+    """The number of characters before `word` in its line."""
     return word.start_pos or 0

@@ -20,7 +20,7 @@ _SINGLE = re.compile(r"'([^'#]*)'")
 
 
 def misnamed(line: str, word: Token) -> Fault | None:
-    """What is wrong with the names behind `input` at `word`, in quotes or brackets, if anything is."""
+    """The fault in the names behind `input` at `word`, in quotes or brackets, if there is one."""
     begin = start(word)
     names = _NAMES.match(line, begin)
     if names is None or len(names[0]) < len(word.rstrip(".")):

@@ -41,7 +41,7 @@ _WHAT = {"NUMBER": PEOPLE, "DURATION": TIME, "CONDITION": "a condition", _END: "
 
 
 def people(line: str, words: Sequence[Token]) -> Fault | None:
-    """What is wrong where a number of people is in a line, in other words than the rule has for it."""
+    """The fault of a line that writes a number of people in other words than the rule has for it."""
     text = [word.lower() for word in words[:4]] + [""] * 4
     if text[0] != "require" or not words[2:] or words[1] == HUMAN:
         return None
@@ -65,7 +65,7 @@ def people(line: str, words: Sequence[Token]) -> Fault | None:
 
 
 def misfit(line: str, reading: Reading, shape: Sequence[str], grammar: Grammar) -> Fault | None:
-    """What is wrong behind a rule that is whole without it; `None` when that is not the matter."""
+    """The fault of words behind a rule that is whole without them; `None` where there are none such."""
     wrong = reading.misfit
     if wrong is None or wrong.position <= len(shape):
         return None
@@ -126,7 +126,7 @@ def _tail(line: str, wrong: Unexpected, before: Token, grammar: Grammar) -> Faul
 
 
 def misplaced(line: str, word: Token, accepted: Sequence[str], fixed: Sequence[str]) -> Fault | None:
-    """What is wrong with a word in the place of what belongs to an option; `None` in any other."""
+    """The fault of a word where a part of an option is expected; `None` in any other position."""
     if "DURATION" in accepted and "SESSION" not in accepted:
         instead, otherwise = meant(str(word)), f"write {TIME}"
         message = f"expected {TIME}, got {quote(word)}"

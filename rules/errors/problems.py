@@ -1,4 +1,4 @@
-"""What is wrong in a rules file, where, and how to put it right."""
+"""Problems of a rules file: what is wrong, where, and the remedy."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 from ...engine.core.sanitize import visible
 
-# What a line of a rules file looks like: a caret finds its place by cells, not by characters.
+# Appearance of a line of a rules file: a caret finds its position by cells, not by characters.
 
 
 TAB = "    "
 
 
 def shown(text: str) -> str:
-    """A piece of one line, safe for a terminal; tabs become four blanks wherever they stand."""
+    """A piece of one line, safe for a terminal; every tab becomes four blanks."""
     return visible(text.replace("\t", TAB))
 
 
 def cells(text: str) -> int:
-    """How many screen cells `shown(text)` takes: wide characters two, combining ones none."""
+    """The number of screen cells that `shown(text)` takes: wide characters two, combining ones none."""
     seen = shown(text)
     return len(seen) if seen.isascii() else sum(map(_width, seen))
 

@@ -50,7 +50,7 @@ _KINDS = {
 
 
 def scenario_faults(reading: Reading, grammar: Grammar) -> list[Fault]:
-    """What keeps a line from being the statement it set out to be."""
+    """The faults that keep a line from being the statement it begins as."""
     for position, word in enumerate(reading.words, 1):
         if word.type != "STRING" and word.startswith('"') and reading.statement is not None:
             message = (
@@ -70,7 +70,7 @@ def scenario_faults(reading: Reading, grammar: Grammar) -> list[Fault]:
 
 
 def _opens(reading: Reading, position: int, word: Token) -> bool:
-    """Whether a word begins a list or an object, where a value stands in a call, and does not end it."""
+    """Tell whether a word begins a list or an object as a value of a call, and does not end it."""
     if reading.statement is None or reading.statement.data != "call" or word.type != "WORD":
         return False
     return position > 3 and position % 2 == 0 and word.startswith(("[", "{"))
@@ -102,7 +102,7 @@ def _misplaced(unexpected: Unexpected, usage: str, reading: Reading, grammar: Gr
 
 
 def _kinds(accepted: Sequence[str], grammar: Grammar) -> str:
-    """What may stand at a place: `a word or the end of the line`."""
+    """The kinds of words that are accepted: `a word or the end of the line`."""
     # A text or a word is what people look for; who writes JSON knows that it may stand there.
     kinds = [f"'{fixed}'" if (fixed := grammar.fixed(t)) else _KINDS[t] for t in accepted if t != "JSON"]
     *others, last = kinds

@@ -1,6 +1,6 @@
-"""The words for what is wrong in a line (G-40).
+"""Messages about what is wrong in a line (G-40).
 
-The grammar says what was expected and where; here is how a person is told, and what to write instead.
+The grammar says what was expected and where; here are the words for people, and what to write instead.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _PLACES = {"FIELD": "<tool>.<field>", "COUNT": "<N>", "NUMBER": "<N>"}
 
 
 def faults(line: str, reading: Reading, grammar: Grammar) -> list[Fault]:
-    """What keeps a line from being the statement it set out to be.
+    """The faults that keep a line from being the statement it begins as.
 
-    In a line of too many or too few words, which of them are the wrong ones is anybody's guess: then
-    their number is all that is said.
+    In a line of too many or too few words it is not known which of them are wrong: then only their number
+    is reported.
     """
     if reading.statement is None:
         return [_unknown(unexpected, grammar) for unexpected in reading.unexpected]
@@ -63,7 +63,7 @@ def faults(line: str, reading: Reading, grammar: Grammar) -> list[Fault]:
 
 
 def _allows_unclear(words: Sequence[Token]) -> bool:
-    """Whether a line that begins with `allow` is about unclear calls; it can be about nothing else."""
+    """Tell whether a line that begins with `allow` is about unclear calls, its only valid subject."""
     return len(words) > 1 and (words[1] == UNCLEAR or closest(words[1], [UNCLEAR]) is not None)
 
 
@@ -106,7 +106,7 @@ def _almost(words: Sequence[Token], grammar: Grammar) -> list[str] | None:
 
 
 def _option(line: str, reading: Reading, grammar: Grammar) -> Fault | None:
-    """What is wrong with an option, where the line goes on to be wrong because of it."""
+    """The fault of an option, where the rest of the line is wrong because of it."""
     for wrong in reading.unexpected:
         fault = misplaced(line, wrong.word, wrong.accepted, _fixed(wrong, grammar))
         if fault is not None:

@@ -1,4 +1,4 @@
-"""Ready-made rules files, to use as they are or to start from; each has its tests beside it."""
+"""Ready-made rules files, to use as they are or to start from; each has its scenarios next to it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What stands after `when`: from text to a condition.
+"""Parser of conditions, the text after `when`.
 
     input.env = "prod" and not (input.path under "docs/" or input.command matches /--dry-run/)
 
-`condition.lark` is the language. That an operator has a value it can compare with is seen to here.
+`condition.lark` is the grammar. That an operator has a value it can compare with is checked here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _Tree: TypeAlias = Tree[Token]
 def read_condition(line: str, start: int = 0) -> tuple[Condition | None, list[Fault]]:
     """The condition that a line holds from `start` on, and what is wrong with it.
 
-    What is out of place ends the reading; of what can be read every fault is told.
+    What is out of place ends the reading; of what can be read every fault is reported.
     """
     parsed = grammar(GRAMMAR, told_apart=True).parse(line[start:])
     for word in parsed.words:

@@ -1,7 +1,7 @@
-"""A grammar at work: a line in, its tree out, and beside it whatever is not as the grammar has it.
+"""Reader of lines by a grammar: the tree of a line, and the words that are not as the grammar has them.
 
-Nothing here knows a statement. What a line may be is said in the `.lark` file alone; what was expected
-in place of a word is asked of the parser.
+Nothing here knows a statement. The `.lark` file alone says what a line may be, and the parser what was
+expected in place of a word.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _END = "$END"
 
 @dataclass(frozen=True, slots=True)
 class Unexpected:
-    """A word that cannot stand where it does, as the `position`th of its line.
+    """A word that cannot be where it is, as the `position`th of its line.
 
     `accepted` are the terminals the grammar takes there, in the order of the grammar.
     """
@@ -36,11 +36,11 @@ class Unexpected:
 
 @dataclass(slots=True)
 class Reading:
-    """What a line says: its words, and the statement they make.
+    """Result of reading a line: its words, and the statement they make.
 
     `statement` is `None` for a line without words and for one that begins no statement, of which only
-    the first word is read. In the tree an unexpected word stands in the place of the expected one, and
-    has another type. A line with more or fewer words than its statement does not `fit`: its tree lacks
+    the first word is read. In the tree an unexpected word replaces the expected one, and has another
+    type. A line with more or fewer words than its statement does not `fit`: its tree lacks
     the surplus, and empty words make up for the missing; `misfit` is the first word too many, or an
     empty one where the first is missing.
     """
@@ -53,13 +53,13 @@ class Reading:
 
     @property
     def clean(self) -> bool:
-        """Whether the grammar has nothing against the line."""
+        """Tell whether the line agrees with the grammar."""
         return self.fits and not self.unexpected
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a text says, or the first word that is out of place, which at its end is an empty one.
+    """Result of reading a text, or the first word out of place, which at its end is an empty one.
 
     `words` are those before it.
     """
@@ -72,8 +72,8 @@ class Parsed:
 class Grammar:
     """A grammar of lines: its start is `line`, `WORD` is any word, and `STRING` one in quotes, if any.
 
-    Where words are `told_apart` by themselves, one is of the same type wherever it stands; elsewhere the
-    grammar's place for it says what it is.
+    Where words are `told_apart` by themselves, one is of the same type everywhere; otherwise the
+    position that the grammar has for it says what it is.
     """
 
     def __init__(self, text: str, *, told_apart: bool = False) -> None:
@@ -86,7 +86,7 @@ class Grammar:
         self._order = tuple(dict.fromkeys(symbols))
 
     def fixed(self, symbol: str) -> str | None:
-        """The one word that `symbol` stands for; `None` when it may be one of many."""
+        """The one word that `symbol` matches; `None` when it may be one of many."""
         return self._fixed.get(symbol)
 
     @cached_property
@@ -96,7 +96,7 @@ class Grammar:
         return tuple(terminal for terminal in accepted if terminal != _END)
 
     def symbols(self, statement: str) -> tuple[str, ...]:
-        """What the grammar makes `statement` of at least, in order."""
+        """The symbols of the shortest form of `statement`, in order."""
         made = [rule.expansion for rule in self._lark.rules if rule.origin.name == statement]
         return tuple(symbol.name for symbol in min(made, key=len))
 
@@ -116,7 +116,7 @@ class Grammar:
             return Parsed(tuple(words[:-1]), None, unexpected)
 
     def read(self, line: str) -> Reading:
-        """Read a line to its end, whatever stands in it."""
+        """Read a line to its end, whatever is in it."""
         reading = Reading()
         parser = self._lark.parse_interactive(line)
         for word in parser.lexer_thread.lex(parser.parser_state):
@@ -142,7 +142,7 @@ class Grammar:
         return reading
 
     def _end(self, parser: _Parser, reading: Reading) -> Tree[Token]:
-        """The tree of what was read, with whatever it lacks."""
+        """The tree of what was read, with empty words for what it lacks."""
         try:
             return parser.feed_eof()
         except UnexpectedToken:

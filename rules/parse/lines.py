@@ -1,4 +1,4 @@
-"""The parts of a rule's line: what its comment leaves, and what stands before its condition."""
+"""The parts of a rule's line: the text before its comment, and the text before its condition."""
 
 from __future__ import annotations
 

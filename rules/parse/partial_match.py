@@ -1,4 +1,4 @@
-"""Whether a regular expression may go on to match a text of which only the beginning is known (G-64)."""
+"""Regular expressions that may go on to match a text of which only the beginning is known (G-64)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _within(operator: str, argument: object, character: str) -> bool:
 
 
 class _Walk:
-    """One attempt to match, from one place of the known text."""
+    """One attempt to match, from one position in the known text."""
 
     def __init__(self, text: str, at: int, fold: bool) -> None:
         self._text = text.lower() if fold else text
@@ -119,7 +119,7 @@ class _Walk:
                 return places
 
     def _one(self, places: set[int], wanted: Sequence[str] | None) -> set[int]:
-        """One character on; `None` stands for any, in which no name is spelt out."""
+        """One character on; `None` means any, in which no name is spelt out."""
         if wanted is None:
             return self._by(places, lambda _character: True, spelt=False)
         return self._by(places, lambda character: character in wanted, spelt=True)

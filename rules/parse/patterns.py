@@ -1,10 +1,10 @@
-"""What a map looks for in a field: a whole word, or a regular expression (G-42, G-52).
+"""Patterns of maps, looked for in a field: a whole word, or a regular expression (G-42, G-52).
 
 Both become RE2 expressions, so the time to search grows with the text only, whatever the pattern.
 
-A bare word matches itself where it stands alone:
+A bare word matches itself where it is a word of its own:
 
-- Next to an edge that is a letter, digit or underscore none of these may stand: `rm` is in `sudo rm x`
+- Next to an edge that is a letter, digit or underscore there may be none of these: `rm` is in `sudo rm x`
   and `rm-rf`, not in `format`. Edges within ASCII look at ASCII neighbours only, as the reference does.
 - A word that begins with `-` or `.` is a piece of a command line, in which hyphens and dots go on the
   word: `--force` is not in `--force-with-lease`, `./lint` neither in `./lint.sh` nor in `../lint`. A dot
@@ -31,7 +31,7 @@ _LETTERS = r"\p{L}\p{M}\p{N}_"
 
 
 class PatternError(ValueError):
-    """A pattern that cannot be. `offset` and `length` are the culprit's place in the word."""
+    """An invalid pattern. `offset` and `length` are the culprit's position in the word."""
 
     def __init__(self, message: str, offset: int, length: int, remedy: str = "") -> None:
         super().__init__(message)
@@ -53,7 +53,7 @@ class Pattern:
     expression: str = field(compare=False, repr=False)
 
     def begins_with(self, start: str) -> bool:
-        """Whether a match may begin in `start`, the known first words of a command, and go on after it.
+        """Tell whether a match may begin in `start`, a command's known first words, and go on after it.
 
         `git push` and `/^git\\s+push/` begin with `git`; `rm` does not, nor does `git push` begin with
         `git commit`. Decides which maps a command with unknown further words is unclear for (G-64).
@@ -137,7 +137,7 @@ def compile_regex(word: str) -> Pattern:
 
 
 def no_pattern(word: str) -> PatternError:
-    """Why `word`, which begins or ends with a slash, is no regular expression."""
+    """The error of `word`, which begins or ends with a slash and is no regular expression."""
     if word in {"/", "//", "//i"}:
         return PatternError("empty regex pattern", 0, len(word), "write the pattern between the slashes")
     end = word.rfind("/")
@@ -188,9 +188,9 @@ def _said(error: Exception) -> str:
 
 
 def _place(body: str, culprit: str, text: str, options: _Options) -> int:
-    """Where in `body` RE2 met the `culprit` of which it says `text`; the same may stand before it, and
-    be right there. RE2 reads from left to right, so the first part that ends in the culprit and is
-    refused in the same words ends in the one that was meant."""
+    """The position in `body` of the `culprit` of which RE2 says `text`; the same may occur before it,
+    rightly. RE2 reads from left to right, so the first part that ends in the culprit and is refused in
+    the same words ends in the one that was meant."""
     places = [body.find(culprit)]
     while (again := body.find(culprit, places[-1] + 1)) >= 0 <= places[-1]:
         places.append(again)
@@ -272,7 +272,7 @@ class PatternSet:
     """Patterns in their order; which of them a text meets is found in one pass, however many there are.
 
     The set is built when it is first used. Where RE2 runs out of memory for all together it says that
-    nothing matches: an empty pattern, which is everywhere, stands last to tell that apart, and then
+    nothing matches: an empty pattern, which is everywhere, comes last to tell that apart, and then
     each pattern is searched for on its own.
     """
 
@@ -280,11 +280,11 @@ class PatternSet:
         self._patterns = tuple(patterns)
 
     def all(self, text: str) -> list[int]:
-        """The places, in order, of the patterns that `text` meets."""
+        """The positions, in order, of the patterns that `text` meets."""
         return self._search(text)
 
     def first(self, texts: Sequence[str]) -> int | None:
-        """The place of the first pattern that any of `texts` meets."""
+        """The position of the first pattern that any of `texts` meets."""
         search = self._search
         first: int | None = None
         for text in texts:

@@ -1,4 +1,4 @@
-"""What a line of a rules file says, once it is read: a rule for the engine, or a map."""
+"""Statements of a rules file: rules for the engine, maps and allowances."""
 
 from __future__ import annotations
 

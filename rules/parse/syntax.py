@@ -32,7 +32,7 @@ from .grammar import grammar
 from .patterns import Pattern, PatternError, compile_regex, compile_word
 from .statements import MAX_LIMIT, MAX_PEOPLE, SESSION, Allowance, Map, Statement
 
-# What may follow a rule: options in any order, and its condition.
+# Clauses that may follow a rule: options in any order, and its condition.
 
 
 class Clauses:
@@ -66,7 +66,7 @@ class Clauses:
         self._options.setdefault(option, words[-1])
 
     def approval(self, tool: str, source: RuleSource, number: Token | None = None) -> ApprovalRule:
-        """The rule that asks people; `number` is how many, where it stands in front."""
+        """The rule that requires approval; `number` is how many people, where the line gives it."""
         by = self._options.get("by")
         if by is not None and number is not None:
             self._wrong.append(twice(self._line, self._keyword(by), by))
@@ -130,7 +130,7 @@ def parse(text: str, file: str) -> tuple[list[Statement], list[Problem]]:
 
 
 def _statement(tree: Tree[Token], line: str, source: RuleSource, wrong: list[Fault]) -> Statement | None:
-    """What a line says. What the grammar cannot know to be wrong is added to `wrong`.
+    """The statement in a line. What the grammar cannot know to be wrong is added to `wrong`.
 
     A word that is not what the grammar expected has been complained of, and is not looked at again.
     """
@@ -160,7 +160,7 @@ def _statement(tree: Tree[Token], line: str, source: RuleSource, wrong: list[Fau
 
 
 def _misnamed(statement: str, words: Sequence[Token]) -> Iterable[Fault | None]:
-    """What is wrong with the names in a statement (G-66); `None` for each that may stand there."""
+    """The faults of the names in a statement (G-66); `None` for each name that is allowed."""
     match statement, words:
         case "map" | "shell_map", [field, _, name]:
             tool = Token.new_borrow_pos("WORD", field.partition(".")[0], field)
@@ -196,7 +196,7 @@ def _taken(name: Token) -> Fault | None:
 
 
 def _unlocking(name: Token, what: str) -> Fault | None:
-    """A success that proves nothing, since nobody knows what ran."""
+    """A success that proves nothing, since it is not known what ran."""
     if str(name) not in RESERVED:
         return None
     why = "could not be read" if str(name) == UNCLEAR else "no rule knows"

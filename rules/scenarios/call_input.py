@@ -1,6 +1,6 @@
 """A call's input as scenarios write it: `env prod options.tags ["a", "b"] "odd name" 3`.
 
-A name with dots goes into objects, as a condition's field does; one in quotes is taken as it stands.
+A name with dots goes into objects, as a condition's field does; one in quotes is taken as it is.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _no_constant(name: str) -> object:
 
 
 def read_text(word: Token, wrong: list[Fault]) -> str:
-    """What a word or a text in quotes says."""
+    """The text of a word, or of a text in quotes."""
     if word.type != "STRING":
         return str(word)
     try:

@@ -1,11 +1,11 @@
-"""Scenarios: what is expected of rules, in a file beside them.
+"""Scenarios: expected decisions of rules, in a file next to them.
 
     use deploy.rules
     scenario "no deploy without tests"
       call deploy
       expect block "requires a successful call to test"
 
-Here is what a file says; whoever has a gate can run it. Errors are those of rules.
+A file is read here, and can be run where there is a gate. Errors are those of rules.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GRAMMAR = "scenario.lark"
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where a statement stands: file, line and column from 1, its length, and the whole line."""
+    """Position of a statement: file, line and column from 1, its length, and the whole line."""
 
     file: str
     line: int
@@ -72,7 +72,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """`expect allow`, `expect ask` or `expect block "REASON"`: how the last call stands now.
+    """`expect allow`, `expect ask` or `expect block "REASON"`: the decision on the last call now.
 
     `reason` is a part of the block's reason; `None` takes any.
     """
@@ -130,7 +130,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioFile:
-    """What a file of scenarios says: the rules it uses, and the scenarios in their order."""
+    """Content of a file of scenarios: the rules it uses, and the scenarios in their order."""
 
     file: str
     uses: tuple[Use, ...]
@@ -191,7 +191,7 @@ class _Open:
 
 
 class _Reader:
-    """Puts statements in their places, line by line."""
+    """Assembles scenarios from statements, line by line."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -257,7 +257,7 @@ class _Reader:
         self._problems.append(spot.problem(message, remedy))
 
     def finish(self) -> ScenarioFile:
-        """What the file says. Raises `RuleError`."""
+        """Complete the file. Raises `RuleError` for all problems found."""
         for scenario in self._scenarios:
             if not scenario.called and not scenario.broken:
                 self._complain(

@@ -1,4 +1,4 @@
-"""What a shell command runs (G-51): every simple command in it, however it is written or wrapped."""
+"""Inspection of shell commands (G-51): every simple command in one, however it is written or wrapped."""
 
 from .reader import Reading, Shell, SimpleCommand, read, views
 

@@ -1,4 +1,4 @@
-"""One simple command as the tree has it: its words, what stands around them, its standard input."""
+"""One simple command as the tree has it: its words, what is around them, its standard input."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def literal_words(text: str) -> list[str]:
 
 
 class Line:
-    """The words of a simple command, what stands around them, and its standard input."""
+    """The words of a simple command, what is around them, and its standard input."""
 
     def __init__(self) -> None:
         self.words: list[Word] = []
@@ -41,7 +41,7 @@ class Line:
         self._start = 0
 
     def take(self, nodes: Sequence[Node], source: Source) -> None:
-        """Add the parts of a command in the order they stand; parts that touch are one word."""
+        """Add the parts of a command in their order; parts that touch are one word."""
         dollar = False
         for node in nodes:
             kind = node.type

@@ -1,4 +1,4 @@
-"""What other shells than bash run where bash sees no command, or another.
+"""Commands that shells other than bash run where bash sees none, or another.
 
 Only that is of interest: a text that dash refuses to read runs nothing (`<(…)`, `<<<`, `|&`, arrays), and
 one that dash gives a program in other words (`$'a'`) runs the same program.

@@ -55,7 +55,7 @@ _MAKE_FLAGS = re.compile(
 
 
 def assigned(name: str, value: Word) -> Iterator[Run]:
-    """What giving a variable this value makes others run. Raises `UnclearError`."""
+    """The runs that other programs make of a variable with this value. Raises `UnclearError`."""
     text = value.text
     if not text and value.known:
         return

@@ -1,4 +1,4 @@
-"""What a command runs besides itself, and what it reads."""
+"""Types of what a command runs besides itself, and of what it reads."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ Input: TypeAlias = Word | FromFile | None
 Run: TypeAlias = Command | Script | Also | ScriptFile | Writes | Relies
 
 Tool: TypeAlias = Callable[[Sequence[Word], Input], Iterator[Run]]
-"""What a program runs besides itself, from its words; raises `UnclearError` when that cannot be told."""
+"""Finder of what a program runs besides itself; raises `UnclearError` where its words do not show it."""
 
 
 def as_path(file: Word) -> Word:

@@ -1,6 +1,6 @@
 """The words of a command that are literal: what a program gets of them is what is written.
 
-Whoever hides parts of a command, such as secrets, may hide these parts of words and no others.
+Masking may hide these parts of words in a command, such as secrets, and no others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_NESTING = 200
 _READ_DIFFERENTLY = re.compile("[\0\v\f\r\ud800-\udfff]|\\\\\n|\\$['\"]")
-"""What shells, and the grammar, take for different things: nothing is said of such a text."""
+"""Text that shells and the grammar read in different ways: such a text is left undecided."""
 _WORDS = frozenset(
     (
         "command_name",
@@ -101,7 +101,7 @@ def _may_be_none(node: Node, source: Source) -> bool:
 
 
 def _parts(node: Node, source: Source) -> Iterator[tuple[int, int]]:
-    """Where a word is literal, without its quotes; nothing of the substitutions in it."""
+    """The literal parts of a word, without its quotes and the substitutions in it."""
     match node.type:
         case "raw_string":
             if node.end_byte - node.start_byte > 2:

@@ -19,7 +19,7 @@ _PLAIN = bytes(range(128)) + b"," * 128
 
 
 class UnreadableError(Exception):
-    """A text that is not looked into; the message says why, as the operator is told."""
+    """A text that is not looked into; the message says why, for the operator."""
 
 
 class Source(bytes):
@@ -57,9 +57,9 @@ class Source(bytes):
 
     @property
     def marks(self) -> int:
-        """How many characters of the text mean something to the shell.
+        """The number of characters of the text that mean something to the shell.
 
-        Where they make no command, looking for one takes time that grows with their square.
+        Where they make no command, looking for one takes time that grows with the square of it.
         """
         return len(self) - len(self.translate(None, _MARKS))
 
@@ -76,7 +76,7 @@ def parse(source: Source) -> Node:
 
     The parser sees no character beyond ASCII: its scanner looks such up in C tables that end before
     Unicode does, and `{` before U+10E3CF ended the process. To the shell they are letters of a word and
-    of no name, like the comma that stands in for each of their bytes, so that every offset stays.
+    of no name, like the comma that replaces each of their bytes, so that every offset stays.
     """
     if _local.parser is None:
         import tree_sitter_bash

@@ -1,6 +1,6 @@
-"""From a shell command to the simple commands in it (G-51).
+"""Reader of shell commands, which finds the simple commands in one (G-51).
 
-The tree of the whole text is walked, so a command is found wherever it stands: in lists, pipes, loops,
+The tree of the whole text is walked, so a command is found wherever it is: in lists, pipes, loops,
 functions, substitutions, here-documents. What a command runs in turn (`programs`) is read the same way.
 
 What the grammar and a shell might read differently, and what is only known when it runs, makes the text
@@ -113,7 +113,7 @@ _LOOKED_AT = _STATEMENTS | {
 @frozen
 class SimpleCommand:
     """One command as it is written, and the `texts` to look for patterns in: as written, without
-    quotes, and without what stands around the program and its words.
+    quotes, and without what is around the program and its words.
 
     `unclear` is the reason why not all words after its program are known (`git $x`), `None` where they
     are. `start` is then the part that is: the program and the words before the first unknown one, for
@@ -145,14 +145,14 @@ def _read_short(text: str, shell: Shell | None) -> Reading:
 def read(text: str, shell: Shell | None = None) -> Reading:
     """Every simple command in a shell command. Raises nothing: what fails is uninspectable.
 
-    `shell` is what will run the text, `None` where nobody knows: what that shell reads in another way
+    `shell` is what will run the text, `None` where it is not known: what that shell reads in another way
     than bash is uninspectable.
     """
     return _read_short(text, shell) if len(text) <= MAX_BYTES else _read(text, shell)
 
 
 def views(text: str) -> tuple[str, ...]:
-    """What an uninspectable text might say: as written, and with all quotes gone."""
+    """The possible readings of an uninspectable text: as written, and with all quotes gone."""
     return tuple(dict.fromkeys((text, unquoted(text), text.replace("\\\n", "").replace("\0", " "))))
 
 
@@ -444,7 +444,7 @@ class _Reader:
         self._command(text, " ".join(words), [plain(word) for word in words[first:]], None)
 
     def _assignments(self, nodes: Sequence[Node], source: Source) -> None:
-        """What the assignments among some nodes make others run."""
+        """Find what the assignments among some nodes make others run."""
         for child in nodes:
             if child.type != "variable_assignment":
                 continue
@@ -468,7 +468,7 @@ class _Reader:
             self.unclear(str(reason))
 
     def _statement(self, node: Node, redirects: Sequence[Node], source: Source) -> None:
-        """What is no program but meets the maps like one: an assignment, a test, an export."""
+        """Find what is no program but meets maps like one: an assignment, a test, an export."""
         written = " ".join(as_written(part, source) for part in (node, *redirects))
         self._found(written, (written, unquoted(written)))
         name = written.partition(" ")[0]

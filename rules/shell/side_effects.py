@@ -1,4 +1,4 @@
-"""What a shell command does beside running the programs it names (G-74).
+"""Side effects of a shell command, besides running the programs it names (G-74).
 
 Names tell which programs run, not with which variables, on which files or through which other program.
 Who lets commands pass by their names has to know that there is nothing of the kind.
@@ -104,7 +104,7 @@ def _reason(root: Node, source: Source) -> str | None:
 
 
 def _within(redirect: str) -> bool:
-    """Whether a redirection, as written, leads between the command's own streams or to `/dev/null`."""
+    """Tell whether a redirection, as written, joins the command's own streams or leads to `/dev/null`."""
     written = redirect.lstrip("0123456789")
     if _STREAM.fullmatch(written):
         return True

@@ -24,7 +24,7 @@ class Word(NamedTuple):
 
 
 def plain(text: str) -> Word:
-    """A word that stands for itself."""
+    """A word that is taken literally."""
     return Word(text, text)
 
 
@@ -90,7 +90,7 @@ def bares(words: Iterable[Word]) -> str:
 
 
 def in_text(body: str) -> str:
-    """What a here-document without quotes, or a command in backquotes, is once escapes are taken."""
+    """The text of a here-document without quotes, or of a command in backquotes, without escapes."""
     return _ESCAPED_IN_TEXT.sub(_taken, body)
 
 
@@ -187,7 +187,7 @@ def _joined(parts: Sequence[Word]) -> Word:
 
 
 def _taken(escape: re.Match[str]) -> str:
-    """What a backslash leaves: the character after it, and nothing of the end of a line."""
+    """The character that a backslash leaves: the one after it, and nothing of the end of a line."""
     return "" if escape[1] == "\n" else escape[1]
 
 

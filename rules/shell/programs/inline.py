@@ -169,7 +169,7 @@ def _awk_without_texts(program: str) -> str | None:
 
 
 def _closing(text: str, at: int, mark: str) -> int | None:
-    """Where the next `mark` without a backslash stands; of a `/` also outside brackets."""
+    """The position of the next `mark` without a backslash; of a `/` also outside brackets."""
     brackets = False
     while at < len(text):
         character = text[at]
@@ -238,7 +238,7 @@ def sed(script: str) -> str | None:
 
 
 def _delimited(text: str, at: int, mark: str) -> int | None:
-    """The place after the next `mark`; none where it may stand within brackets."""
+    """The position after the next `mark`; none where that may be within brackets."""
     start = at
     while mark and at < len(text):
         if text[at] == "\\":

@@ -150,7 +150,7 @@ def _judged(sources: Sequence[Word], language: str) -> Iterator[Run]:
 
 
 def _without_values(source: Word, language: str) -> str:
-    """A program in which plain variables stand: their values are taken for such as `x` in sed and awk.
+    """A program that holds plain variables: their values are taken for such as `x` in sed and awk.
 
     A value may be anything, also a command of the language: what is asked for is that the places where
     the shell puts them are texts there.
@@ -176,7 +176,7 @@ _SED_VALUES = re.compile(
 
 
 class _Interpreter:
-    """How an interpreter is given its program.
+    """Options by which an interpreter is given its program.
 
     `code` are the letters of options with a program, `values` those of others with a value, `longs` the
     long names of the first, `modules` the letter that names a module to run.
@@ -320,6 +320,6 @@ INTERPRETERS: Mapping[str, Tool] = {
 
 
 def interpreter(name: str) -> Tool | None:
-    """How the interpreter of this name, which may end in a version, is read."""
+    """The reader of the words of this interpreter, whose name may end in a version."""
     found = _VERSIONED.fullmatch(name)
     return INTERPRETERS.get(found[1]) if found else None

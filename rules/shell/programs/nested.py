@@ -1,4 +1,4 @@
-"""What a program runs in turn: `sudo rm x` runs `rm x`, `bash -c 'rm x'` runs the text.
+"""Commands that a program runs in turn: `sudo rm x` runs `rm x`, `bash -c 'rm x'` runs the text.
 
 Programs that are not here are commands like any other: what they make of their words is not followed,
 and maps see those words as they see every word (`python -c`, `docker exec`, `make`).
@@ -24,7 +24,7 @@ _REST = Word("", "", known=False, single=False)
 
 
 def runs(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
-    """What the command runs besides itself. Raises `UnclearError` when that cannot be told."""
+    """The runs of a command besides itself. Raises `UnclearError` when they cannot be found."""
     name = program(words[0].text)
     if name in _WITH_VERBS:
         yield from _without_options(words)
@@ -50,7 +50,7 @@ def runs(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
 
 @lru_cache(maxsize=1024)
 def runs_others(path: str) -> bool:
-    """Whether the program at `path` is one that runs others."""
+    """Tell whether the program at `path` is one that runs others."""
     name = program(path)
     known = name in LAUNCHERS or name in SUBCOMMANDS or name in _WITH_VERBS
     return known or _special(name) is not None
@@ -111,14 +111,14 @@ def _special(name: str) -> Tool | None:
 
 
 def assignments(words: Sequence[Word]) -> Iterator[Run]:
-    """What the words `NAME=value` before a command make others run."""
+    """The runs that other programs make of the words `NAME=value` before a command."""
     for word in words:
         name, _, value = word.text.partition("=")
         yield from assigned(name, Word(value, "", word.known, word.single))
 
 
 def _loosely(words: Sequence[Word], name: str) -> Iterator[Run]:
-    """The commands that may stand behind options that are not known, each place where one may begin."""
+    """The commands that may follow options that are not known, from each word where one may begin."""
     rest = words[1:]
     said = [word.text for word in rest]
     verbs = SUBCOMMANDS.get(name)
@@ -226,7 +226,7 @@ def _shell(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
 
 
 def _long_of_shell(option: str, shell: str) -> int:
-    """How many words an option of a shell takes after itself."""
+    """The number of words that a long option of a shell takes after itself."""
     if option.partition("=")[0] in {"--rcfile", "--init-file"}:
         raise UnclearError(f"'{option}' names a file that '{shell}' runs")
     if option not in {"--login", "--norc", "--noprofile", "--posix", "--restricted", "--verbose"}:
@@ -374,7 +374,7 @@ def _watch(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
 
 
 def _ssh(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
-    """What another machine is told to run counts as if it ran here."""
+    """The runs on another machine, which count as if they were made here."""
     found = split(words, _SSH)
     if any(SSH_COMMANDS.match(word.text) for name, word in found.values if name == "o"):
         raise UnclearError("an option of 'ssh' names a program")
@@ -440,7 +440,7 @@ def _ends(words: Sequence[Word], at: int) -> bool:
 
 
 def _filled(words: Sequence[Word], mark: str) -> list[Word]:
-    """Words in which `mark` stands for what is known only when the command runs."""
+    """Words in which `mark` is for what is known only when the command runs."""
     return [word._replace(known=word.known and mark not in word.text) for word in words]
 
 
@@ -514,9 +514,9 @@ _SPECIAL: Mapping[str, Tool] = {
 
 
 def hides_substitution(name: str, source: str) -> bool:
-    """Whether a builtin that evaluates arithmetic is given a quoted substitution: `let 'a[$(rm x)]'`.
+    """Tell whether a builtin that evaluates arithmetic gets a quoted substitution: `let 'a[$(rm x)]'`.
 
-    The shell runs what stands in a subscript even where it was quoted.
+    The shell runs a substitution in a subscript even where it was quoted.
     """
     if name == "printf" and " -v" in source:
         return _QUOTED_SUBSTITUTION.search(source) is not None

@@ -1,4 +1,4 @@
-"""How programs that run other programs read their options, so that what they run can be found."""
+"""Options of programs that run other programs, read so that what they run can be found."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Options:
     """The options of a program: letters alone and letters with a value, and the same of long names.
 
     `optional` are letters whose value, if any, touches them. `numbers` allows `-10`. `operands` is the
-    number of words between the options and the command, `assignments` whether `NAME=value` may stand
+    number of words between the options and the command, `assignments` whether `NAME=value` may come
     before it. Of a `loose` program not all options are known, so that its command is looked for at
-    several places.
+    several words.
     """
 
     flags: str = ""
@@ -44,7 +44,7 @@ def _values() -> list[tuple[str, Word]]:
 class Split:
     """A command line after its options: those given, by name without hyphens, and the words left.
 
-    `values` are the values of options in the order they stand, where `given` has the last of each.
+    `values` are the values of options in their order, where `given` has the last of each.
     `assigned` are the words `NAME=value` before those.
     """
 
@@ -55,7 +55,7 @@ class Split:
 
 
 class UnclearError(Exception):
-    """What a program runs cannot be told from its words; the message says why."""
+    """A program's words do not show what it runs; the message says why."""
 
 
 def names(text: str) -> frozenset[str]:
@@ -112,7 +112,7 @@ def split(words: Sequence[Word], known: Options) -> Split:
 
 
 def may_be_option(word: Word) -> bool:
-    """Whether a word that is not known might turn out to be an option, or to be no word at all."""
+    """Tell whether a word that is not known might turn out to be an option, or to be no word at all."""
     if word.known or (word.single and _NAMED.match(word.text)):
         return False
     return not word.single or word.text[:1] in {"", "$", "`", "-"}

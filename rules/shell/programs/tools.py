@@ -58,7 +58,7 @@ def _names_runner(option: str) -> bool:
 
 
 def _git(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
-    """What stands between `git` and its command is left out; settings that name programs are unclear."""
+    """Leave out the words between `git` and its command; settings that name programs are unclear."""
     at = 1
     reason: str | None = None
     while at < len(words) and words[at].text.startswith("-"):
