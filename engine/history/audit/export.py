@@ -26,7 +26,7 @@ from .verify import LinkedEvent, linked, require_chain
 FORMAT = "interlock-session"
 FORMAT_VERSION = 1
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What makes a spreadsheet read a cell as a formula, when it begins with it; the last four are wide."""
+"""Beginnings of cells that a spreadsheet reads as formulas; the last four are wide characters."""
 
 _LINE_END = "\r\n"
 
@@ -153,7 +153,7 @@ class _AskedInputs:
 
 
 _UNREADABLE = (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
-"""What an event raises that was changed in the file: its columns may hold values of any type."""
+"""Errors of an event that was changed in the file: its columns may hold values of any type."""
 
 
 def _unreadable(event: LinkedEvent) -> ValueError:

@@ -39,7 +39,7 @@ KINDS = (
     "approval.expired",
     "net.toggled",
 )
-"""What bears on how calls are judged. The mode of a call stands with its decision."""
+"""Events that bear on how calls are judged. The mode of a call is in its decision."""
 
 _SELECT_ROWS = (
     "SELECT seq, at, type, body FROM event WHERE session = ? AND seq > ? "

@@ -20,13 +20,13 @@ from ..model.records import Record
 from ..model.since import moment
 
 CallVerdict: TypeAlias = Literal["allow", "approved", "block", "denied", "would-block", "would-ask"]
-"""What was decided: `approved` and `denied` by a person; in shadow mode what enforce would have done."""
+"""Decision on a call: `approved`, `denied` by a person; in shadow mode what enforce would have done."""
 
 Verdict: TypeAlias = CallVerdict | Step
-"""What was decided of a call, or how far a change of settings is."""
+"""Decision on a call, or progress of a change of settings."""
 
 Result: TypeAlias = Literal["done", "failed", "unknown"]
-"""How a call that ran ended; none for one that is still running or never ran."""
+"""Result of a call that ran; none for one that is still running or never ran."""
 
 VERDICTS: tuple[Verdict, ...] = (*get_args(CallVerdict), *STEPS)
 RESULTS: tuple[Result, ...] = get_args(Result)
@@ -41,7 +41,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "change": KINDS[1:],
     **{kind: (kind,) for kind in KINDS},
 }
-"""What may stand after `kind:`; `change` is everything but calls."""
+"""Values of `kind:`; `change` is everything but calls."""
 
 _KEYS = "tool|input|rule|verdict|session|agent|result|kind|by|since|until"
 _TOKEN = re.compile(

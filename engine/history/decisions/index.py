@@ -85,7 +85,7 @@ class CallEnded(NamedTuple):
 Change: TypeAlias = DecisionLine | CallEnded
 
 IN_TIME = "(nobody in time)"
-"""Who denied a call whose request has expired."""
+"""Name given for the one who denied a call whose request has expired."""
 
 COLUMNS = ", ".join(f'"{name}"' for name in DecisionLine._fields)
 INSERT_DECISION = (

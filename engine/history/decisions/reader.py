@@ -47,7 +47,7 @@ _MANY = 500
 """Sessions that a filter may name one by one."""
 
 Mark: TypeAlias = tuple[int, int]
-"""A place in the order of the list: UTC milliseconds and cursor."""
+"""Position in the order of the list: UTC milliseconds and cursor."""
 
 _ORDER = "ORDER BY at DESC, cursor DESC"
 _UNCLEAR = "coalesce((SELECT unclear_in(body) FROM event WHERE event.cursor = decision.cursor), 0)"
@@ -271,7 +271,7 @@ def _matching(patterns: Iterable[str], known: Sequence[str]) -> list[str]:
 
 
 def _nets(connection: sqlite3.Connection, patterns: Iterable[str]) -> list[str]:
-    """Nets by their names, or by the text or the place of their rules."""
+    """Nets by their names, or by the text or the position of their rules."""
     known = _distinct(connection, "net")
     words: dict[str, str] = {}
     for net in known:

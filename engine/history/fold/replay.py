@@ -30,7 +30,7 @@ def is_decision(event: JournalEvent) -> bool:
 
 
 class Replay:
-    """A session's events with a place among them.
+    """A session's events with a position among them.
 
     `position` counts the events applied: 0 before the first, `len(replay)` at the end, where it starts
     unless `at` says otherwise. States on the way are kept every so often, so that going anywhere replays
@@ -182,7 +182,7 @@ class Replay:
         return self._jump(next((n for n in self.decisions if n > self._position), None))
 
     def previous_decision(self) -> bool:
-        """Go to the decision before this place. False, and stay, when there is none."""
+        """Go to the decision before this position. False, and stay, when there is none."""
         return self._jump(next((n for n in reversed(self.decisions) if n < self._position), None))
 
     def _jump(self, position: int | None) -> bool:

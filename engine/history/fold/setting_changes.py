@@ -28,10 +28,10 @@ from ..model.records import NetRecord, RuleRecord
 from .event_text import dollars, grant_words
 
 Kind: TypeAlias = Literal["call", "toggle", "mode", "limit", "grant", "rules", "extension"]
-"""What a line of the list is about: a call, or what of the settings was changed."""
+"""Subject of a line of the list: a call, or the settings that were changed."""
 
 Step: TypeAlias = Literal["changed", "proposed", "agreed", "dropped"]
-"""How far a change is: done, wanted by the first of several people, or by more of them, or given up."""
+"""Progress of a change: done, wanted by the first of several people, or by more of them, or given up."""
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 STEPS: tuple[Step, ...] = get_args(Step)

@@ -19,7 +19,7 @@ class FileState(NamedTuple):
     size: int
     written: int
     changed: int
-    """When it was written, or its name, owner or times were set; nobody can set this one."""
+    """Time of writing, or of setting its name, owner or times; this one cannot be set."""
 
 
 class Footprint(NamedTuple):

@@ -167,7 +167,7 @@ APPLICATION_ID = 0x494C434B
 """`ILCK`, in the file's header: how a journal is told from anybody else's SQLite file."""
 
 BUSY_SECONDS = 5.0
-"""How long to wait for another program that has the file locked."""
+"""Time to wait for another program that has the file locked."""
 
 UNLINKED = frozenset({"0001", "0002"})
 """Revisions whose events carry no hashes."""

@@ -281,8 +281,8 @@ class ApprovalRequested(Record):
 
     `runs` and `hidden` are empty in a journal: they are filled in by whoever shows the request, from what
     is not masked. `runs` are the commands in a shell command, masked, `hidden` the masked texts that may
-    be more than secrets, which an operator has to see before approving. `marked` are the places, among
-    the `commands` that the call's names were told by, of those that a rule names or whose words are not
+    be more than secrets, which an operator has to see before approving. `marked` are the positions, among
+    the `commands` that the call's names were found by, of those that a rule names or whose words are not
     all known: in `runs` they come first.
     """
 

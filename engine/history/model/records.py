@@ -142,7 +142,7 @@ Kind: TypeAlias = Literal["root", "branch", "child", "outside", "flow"]
 or a run of a flow."""
 
 CallEnd: TypeAlias = Literal["done", "failed", "blocked", "skipped", "unknown"]
-"""How a call ended; see `CallState`."""
+"""End of a call; see `CallState`."""
 
 
 # Record of a flow's run: its shape, and each step with all that the next one needs.

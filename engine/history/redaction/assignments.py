@@ -37,7 +37,7 @@ _OPTION = re.compile(r"-(?<![^\s\"'(,]-)-?([A-Za-z][A-Za-z0-9_.-]{0,60})[ \t]{1,
 _USER = re.compile(r"-(?<!\S-)(?:u|U|-user|-proxy-user)(?:[ \t]{0,8}|=)(?=[^\s-])")
 _LONGEST_USER = 300
 _ELSEWHERE = re.compile(r"[\"']?(?:(?:file|env|fd):|stdin\b)|\(")
-"""How an option says where a password is, not what it is."""
+"""Beginnings of values that say where a password is, not what it is."""
 _COLON = re.compile(r"[ \t]{0,8}:")
 _TYPE = re.compile(r"&?[\w.?|\[\]' ]{1,40}? ?= ?(?=[\"'][^\s|;&),\]}])")
 """The type in `password: str = "x"`."""
@@ -52,19 +52,19 @@ _SELVES = ("self", "this", "cls")
 _OWN = re.compile(r"\s{0,8}(\w{1,64})(?![\w.\"'(!#$%@&/+-])")
 _COMPARED = re.compile(r"[ \t]{1,8}([A-Za-z_][A-Za-z_.]{0,63})(?![\w.\"'(!#$%@&/+-])")
 _COUNT = re.compile(r"[ \t]{0,8}\d{1,3}(?![\w.!#$%@&/+-])")
-"""How many tests pass: `pass=12 fail=3`."""
+"""A number of tests that pass: `pass=12 fail=3`."""
 _TURN = re.compile(r"[123](?!\S)")
 """The turn of an encoder: `ffmpeg -pass 1`."""
 _SUBCOMMAND = re.compile(r"(?:create|delete|get|list|push|set|update)(?!\S)")
 _UNREAD = re.compile(r"[ \t]{0,8}[\"'`]?[^\s\"'`\d]{0,11}(?![^\s\"'`])")
-"""What a parser says that it cannot read: a sign or a word."""
+"""A sign or a word that a parser says it cannot read."""
 _EQUAL = ("==", "===")
 _AFTER_STRING = (" ", ")", ",", ";", "\n", "")
 _SUBSTITUTION = "$("
 _WRAPPED = re.compile(r"(?:Some\(|String::from\(|Buffer\.from\(|@)(?=[\"'])")
-"""What some languages put around a string."""
+"""Marks that some languages put around a string."""
 _OTHERWISE = re.compile(r"[\w.()\[\]\"'$]{1,80}\s{1,4}(?:\|\||\?\?|or)\s{1,4}(?=[\"'])")
-"""What comes before the default in `process.env.TOKEN || "x"`."""
+"""Text before the default in `process.env.TOKEN || "x"`."""
 _HEREDOC = re.compile(r"<<[-~]?([A-Z_]{1,40})\n([^\n]{1,400})\n\s{0,40}\1\b")
 """A value of one line as Terraform takes it."""
 _SCALAR = re.compile(r"[^\s\"',}\]\\]+")

@@ -38,7 +38,7 @@ _REFERENCE = re.compile(
     r"|(?:getpass|input|prompt)(?:\.getpass)?\([\"'][A-Z][A-Za-z ]{0,40}: ?[\"']\)?"
     r"));?"
 )
-"""What code reads a secret from: a variable of the environment, a field, a call with names alone."""
+"""Source of a secret in code: a variable of the environment, a field, a call with names alone."""
 _LONGEST = 200
 
 

@@ -37,7 +37,7 @@ __all__ = ["MASK", "NAMES", "Redaction"]
 STATED = frozenset({"original"})
 """Fields of a state, not of an event, that are content."""
 _SIGNS = ("curl", "key", "secret")
-"""What texts have in them, in small letters, in which values are given in other ways."""
+"""Parts, in small letters, of texts in which values are given in other ways."""
 _USERS = ("-u", "-U", "--user", "--proxy-user")
 _WORDS = 16
 """Words of a command before an option in which its program is looked for."""

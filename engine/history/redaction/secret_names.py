@@ -104,13 +104,13 @@ _ENDINGS = (
 """So does a word that ends so: `PGPASSWORD`, `authtoken`."""
 
 _JOINED = {"pat": ("_pat",)}
-"""What is looked for in place of a last word that begins too many others."""
+"""Text to look for in place of a last word that begins too many others."""
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
 _BEHIND = re.compile(r"[0-9_.-]{0,62}+(?=[\\\"' \t\r\n:=>/])")
-"""What may stand between a name's last word and its end, and what comes next where a value may follow."""
+"""Characters between a name's last word and its end, and the next one where a value may follow."""
 _BEFORE_NAME = frozenset(" \t\r\n\"'(,{[<&?;") | {""}
-"""What may stand before a name, and so is no part of one."""
+"""Characters that may precede a name, and so are no part of one."""
 
 
 class TellingNames:
@@ -120,7 +120,7 @@ class TellingNames:
         self._names = frozenset(_words(name) for name in (*NAMES, *also)) - {()}
         self._by_sight = _by_sight(self._names)
         self.sights = frozenset(self._by_sight)
-        """What a text with a telling name has in it, in small letters: one of these at least."""
+        """Words in small letters, of which a text with a telling name has at least one."""
         self._alone = {*_ENDINGS, *(name[0] for name in self._names if len(name) == 1)}
         self._alone |= {each for joined in _JOINED.values() for each in joined}
         """Last words before which a name needs no other."""
@@ -168,7 +168,7 @@ def latin(text: str) -> str:
 
 
 def lowered(text: str) -> str:
-    """`text` in small letters, each in its place."""
+    """`text` in small letters, each at its position."""
     lower = text.lower()
     return lower if len(lower) == len(text) else text.replace("İ", "I").lower()  # only this one grows
 

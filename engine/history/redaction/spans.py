@@ -83,14 +83,14 @@ class Masking:
         self.text = whole
         self._lowered = ("", "")
         self._hidden: list[Span] = []
-        """Where in `whole` each mask of `text` stands for something."""
+        """The span in `whole` of what each mask of `text` hides."""
         if "[masked" in whole:
             self._hidden = [found.span() for found in MASKED.finditer(whole)]
             self.text = MASKED.sub(MASK, whole)
 
     @property
     def lower(self) -> str:
-        """`text` in small letters, each in its place."""
+        """`text` in small letters, each at its position."""
         if self._lowered[0] is not self.text:
             self._lowered = (self.text, lowered(self.text))
         return self._lowered[1]
@@ -152,7 +152,7 @@ class Masking:
         return found
 
     def _origins(self, marks: list[Span]) -> Callable[[int], int]:
-        """Gives where in `whole` a place of `text` is that is within no mask."""
+        """Maps a position in `text` that is within no mask to the one in `whole`."""
         ends = [end for _, end in marks]
         moved = [last - end for end, (_, last) in zip(ends, self._hidden, strict=True)]
 

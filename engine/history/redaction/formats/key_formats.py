@@ -212,7 +212,7 @@ _LONG = {
     ".": re.compile(r"\.[A-Za-z0-9_-]{8}"),
     "A": re.compile(r"A[A-Za-z0-9_-]{15}"),
 }
-"""What follows such a character in every key with it."""
+"""Text that follows such a character in every key with it."""
 
 _FORMATS = {
     sign: {mark: re.compile(pattern, re.DOTALL) for mark, pattern in patterns.items()}
@@ -264,7 +264,7 @@ _IN_ADDRESSES = {
     "/login#": _LOGIN,
     "/t/": _CHANNEL,
 }
-"""What stands before a key in an address, by a text that it has in it."""
+"""Text before a key in an address, by a part of that text."""
 _PASSWORD_LINE = re.compile(
     r"(?:^[ \t]*|[\"'])(?:[\w.-]{1,253}|\*):(?:5432|\*):(?!\d+:)[\w.*-]{1,64}:[\w.*@-]{1,64}"
     r":([^\s:\"']{4,200})"
@@ -283,11 +283,11 @@ _QUERY = re.compile(
     r"=([^\s&#\"'\\<>]+)",
     re.IGNORECASE,
 )
-"""What alone opens an address: a signature, or a key where it looks random."""
+"""Parts that alone open an address: a signature, or a key where it looks random."""
 
 
 KEY_SIGNS = (*_BY_SIGN, *_SCHEMES, *PASSWORD_SIGNS)
-"""What most of these have in them, in small letters; most texts lack them all."""
+"""Parts of most such keys, in small letters; most texts lack them all."""
 
 
 def hide_keys(masking: Masking, signs: Collection[str]) -> bool:

@@ -14,7 +14,7 @@ from ..spans import Span
 _BEGIN = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _END = re.compile(r"-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _BREAK = re.compile(r"(?:\s|\\{1,15}[nrt]|[\"',\\]|(?:\A|(?<=\n))[ \t]{0,16}\d{1,7}(?:[\t:|]|→)){0,200}")
-"""What may stand between the lines of a key: blanks, escaped line breaks, quotes, numbers of lines."""
+"""Text that may be between the lines of a key: blanks, escaped line breaks, quotes, numbers of lines."""
 _LINE = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 _LAST = re.compile(r"[A-Za-z0-9+/]{1,}={0,2}")
 _SUM = re.compile(r"=[A-Za-z0-9+/]{4}(?![A-Za-z0-9+/=])")

@@ -18,7 +18,7 @@ _WORDS = (
     *("set", "SET", "SetEnv", "_param", "env", "config", "ngrok", "define", "ENV"),
     *("-e ", "--build-arg", "--global"),
 )
-"""What a text has in it with such a command."""
+"""Parts of texts with such a command."""
 _SETTING = re.compile(
     r"(?<![\w.-])(?:set|SET)\(\Z"
     r"|(?:(?<![\w.-])(?:set|setq|setenv|SetEnv|fastcgi_param|setx|setvar|set-env|putenv|config|ngrok|#define"
@@ -26,7 +26,7 @@ _SETTING = re.compile(
     r"(?:[ \t]{1,8}(?:-{1,2}[A-Za-z][\w-]{0,20}|set|add|[\w./:@-]{1,40}(?=[ \t]{1,8}\Z)))*"
     r"|(?<!\S)(?:-e|--env|--build-arg|--global|--set-string|--set))[ \t]{1,8}[\"']?\Z"
 )
-"""What stands before a name whose value is the next word."""
+"""Text before a name whose value is the next word."""
 _ENVIRONMENT = ("-e", "--env", "--build-arg")
 _CALL = re.compile(
     r"(?:set|put|define|header|append|add|env|property|insert|write|store|basic|with|replace|get|buildConfig)\w{0,24}"

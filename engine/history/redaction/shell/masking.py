@@ -74,7 +74,7 @@ DEEPEST = 16
 
 _RUN = re.compile(r"[^\s;&|<>()$`\\\"'{}]+")
 _HARMLESS = re.compile(r"[\"'\\{}]|\$\{?\w*\}?(?!\()")
-"""What a word may have between its plain parts: quotes, and the names of variables."""
+"""Text that a word may have between its plain parts: quotes, and the names of variables."""
 _NAME = re.compile(r"\$\{?\w+\}?")
 _ENVIRONMENT = re.compile(
     r"\b(?:docker|podman|nerdctl)\s[^\n;|&]{0,400}?\s(?:-e|--env)\s{1,8}\w{1,64}\s{1,8}\Z"

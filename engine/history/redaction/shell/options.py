@@ -20,7 +20,7 @@ _STRING = r"\\{0,15}[\"'][^\"'\n\\]{1,64}\\{0,15}[\"'],\s{0,64}"
 _OPENS = r"(?=\\{0,15}[\"'])"
 _DASHED = r"\s{0,8}(?:-\S{1,20}\s{1,8}(?:sha-?\d{3}\s{1,8}|md5\s{1,8})?){0,4}"
 _MADE_UP = r"(?!(?:aes|argon|base|bcrypt|md|scrypt|sha|utf)-?\d)(?=\S{0,60}[a-z])(?=\S{0,60}\d)(?=\S{8})"
-"""What a sentence calls a password, and is no word of it."""
+"""A password as a sentence gives it, which is no word of the sentence."""
 _NEAR = r"\s(?:[^\n;|&]{0,160}?\s)?"
 _LINE_STARTS = "|".join(rf"(?<=^[ \t]{{{blanks}}}password)" for blanks in range(17))
 _IMPACKET = "|".join(
@@ -443,7 +443,7 @@ _NAMES = "|".join(
 )
 _OPTION = re.compile(rf"-(?<![^\s\"'(,\[]-)(?:(?:{_NAMES})(?=[\s\"'=])|hp(?=\S)|[{_LETTERS}])")
 _BLANKS = str.maketrans(dict.fromkeys("\"'()[]{},=/\\", " "))
-"""What may stand around the name of a program."""
+"""Characters that may be around the name of a program."""
 _NAMING = frozenset({"--name", "--hostname", "--network", "--link", "-h"})
 """Options whose value is no program, though it may be called like one."""
 _SEPARATORS = ";|&\n"
@@ -456,7 +456,7 @@ _PORTS = re.compile(r"(?:[\d.]{1,40}:)?\d{1,5}(?:-\d{1,5})?:\d{1,5}(?:-\d{1,5})?
 
 _CHARACTERS = tuple(sign for sign in _PHRASES if len(sign) == 1)
 PASSWORD_SIGNS = tuple(sign for sign in {**_PHRASES, **_CALLS, **_SMALL} if len(sign) > 1)
-"""What stands in most texts with such a password, in small letters."""
+"""Parts of most texts with such a password, in small letters."""
 
 
 def password_options(text: str, lower: str, signs: Collection[str]) -> Iterator[Span]:
