@@ -1,4 +1,4 @@
-"""What a person's answer is bound to, as one number."""
+"""Digest of a request, to which a person's answer is bound."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..recording.records import json_input, net_record
 
 
 def digest_of(session_id: str, manager: GateManager, request: ApprovalRequest) -> str:
-    """Of the call, of what asks about it and of all rules in force: if one changes, so does this."""
+    """Hash of the call, of what asks about it and of all rules in force: if one changes, so does this."""
     active = manager.active
     bound: dict[str, JsonValue] = {
         "session": session_id,

@@ -11,13 +11,13 @@ from ..core.sanitize import visible
 
 NOTHING = "This request wants an answer: fill it in"
 DEEPEST = 40
-"""Levels of a schema that are followed; what lies deeper is left to whoever takes the answer."""
+"""Levels of a schema that are followed; deeper ones are left to the receiver of the answer."""
 _NUMBERS = {"integer": "a whole number", "number": "a number"}
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedInput:
-    """An answer to fill in: its JSON Schema, and what says why a given one is `unfit`, or `None`.
+    """An answer to fill in: its JSON Schema, and `unfit`, which says why a given one is, or `None`.
 
     `title` and `message` are what the request says.
     """
@@ -40,7 +40,7 @@ class RequestedInput:
 
 
 def misread(schema: dict[str, JsonValue], value: JsonValue) -> Iterator[str]:
-    """What in `value` a lenient reader of `schema` would drop or convert, each as a sentence."""
+    """Parts of `value` that a lenient reader of `schema` would drop or convert, each as a sentence."""
     return _misread(schema, value, "", schema, DEEPEST)
 
 
@@ -77,7 +77,7 @@ def _misread(
 
 
 def _may_be(schema: JsonValue, value: JsonValue, root: dict[str, JsonValue]) -> bool:
-    """Whether an alternative is for values of this kind at all; a number is for truth values, too."""
+    """True if an alternative is for values of this kind at all; a number is for truth values, too."""
     kinds = _resolved(schema, root).get("type") if isinstance(schema, dict) else None
     if kinds is None:
         return True

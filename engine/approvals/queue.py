@@ -29,7 +29,7 @@ class Unread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """What a session waits for, its subagents included: the number of requests, the most pressing one."""
+    """Requests that stop a session, its subagents' included: their number, and the most pressing one."""
 
     number: int
     first: ApprovalState
@@ -48,9 +48,9 @@ def in_order(approvals: Iterable[ApprovalState]) -> list[ApprovalState]:
 class ApprovalQueue:
     """Requests at one moment, given longest first; each session has one opener.
 
-    They are ordered by the risk that rules name, then in turns, then by how long they wait. Those who ask
-    take turns, agents elsewhere by their tokens and each one's sessions among themselves: a hundred
-    requests of one hide no request of another. Only those that are asked for are put in order.
+    They are ordered by the risk that rules name, then in turns, then by how long they wait. Agents take
+    turns, external ones by their tokens and each one's sessions among themselves: a hundred requests of
+    one hide no request of another. Only as many as are wanted are put in order.
     """
 
     def __init__(self, approvals: Iterable[ApprovalState] = ()) -> None:
@@ -77,7 +77,7 @@ class ApprovalQueue:
         return list(islice(self._ordered(), most))
 
     def of(self, session: str) -> list[ApprovalState]:
-        """What a session waits for, subagents too, the most pressing first."""
+        """Requests that a session waits for, its subagents' too, the most pressing first."""
         keys: list[tuple[Risk | None, str]] = [(risk, session) for risk in RANK]
         return [
             each
@@ -86,7 +86,7 @@ class ApprovalQueue:
         ]
 
     def stops(self) -> dict[str, Stop]:
-        """What stops each session, by its id."""
+        """Stop of each session that waits, by its id."""
         found: dict[str, Stop] = {}
         for (_, session), group in (*self._own.items(), *self._below.items()):
             number, first = len(group), group[0]
@@ -108,13 +108,13 @@ class ApprovalQueue:
 
 
 def _by_session(groups: Iterable[list[ApprovalState]]) -> Iterator[tuple[int, ApprovalState]]:
-    """The requests of one who asks, its sessions in turns, each with the number of its turn."""
+    """The requests of one agent, its sessions in turns, each with the number of its turn."""
     for number, turn in enumerate(_turns([iter(group) for group in groups])):
         yield from ((number, each) for each in longest_first(turn))
 
 
 def _turns(queues: list[Iterator[T]]) -> Iterator[list[T]]:
-    """The first of everybody, then the second of everybody who has one, and so on."""
+    """The first of every queue, then the second of every queue that has one, and so on."""
     while queues:
         turn: list[T] = []
         waiting: list[Iterator[T]] = []

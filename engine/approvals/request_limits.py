@@ -1,4 +1,4 @@
-"""The requests of agents elsewhere that wait for a person, counted by who opened their sessions."""
+"""Open requests of external agents, counted by who opened their sessions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class OpenRequests:
-    """The numbers of one hub. `most` is how many of one opener may wait; `None` lets any number."""
+    """Open requests of one hub. `most` is how many of one opener may wait; `None` lets any number."""
 
     most: int | None = None
     _waiting: Counter[str] = field(default_factory=Counter[str])
@@ -26,7 +26,7 @@ class OpenRequests:
 
     @contextmanager
     def counted(self, opener: str | None) -> Generator[None, None, None]:
-        """A request waits meanwhile."""
+        """Count a request as open inside the block."""
         if opener is None:
             yield
             return

@@ -1,8 +1,8 @@
 """The open requests of one hosted session: asked, answered, extended, expired, withdrawn.
 
-Each of these is in the record before anybody acts on it. An answer counts for what was shown and for
-nothing else: every request has a digest, and when what it stands for has changed, the request is void and
-the call is judged anew.
+Each of these is in the record before it takes effect. An answer counts for what was shown and for nothing
+else: every request has a digest, and when what it covers has changed, the request is void and the call is
+judged again.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ApprovalPolicy:
-    """What holds for requests where no rule says otherwise.
+    """Terms of requests where no rule says otherwise.
 
     `expire` is after how many seconds a request is denied; `None` lets it wait for ever. With
-    `own_approvals` whoever started a session may be one of several people who approve its calls.
+    `own_approvals` those who started a session may be among several people who approve its calls.
     """
 
     expire: float | None = None
@@ -71,7 +71,7 @@ class ApprovalPolicy:
 
 
 TokenCheck: TypeAlias = Callable[[str, Literal["decide", "administer"]], bool]
-"""Whether an operator's token, by its id, may be used now for deciding, or for administering."""
+"""Tells whether an operator's token, by its id, may be used now for deciding, or for administering."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class RequestHost(Protocol):
 
     @property
     def bounded_by(self) -> str | None:
-        """Whose open requests the session's are counted with."""
+        """Opener with whose open requests the session's are counted."""
         ...
 
     async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None: ...
@@ -153,34 +153,34 @@ class _Open:
     digest: str
     wanted: RequestedInput | None
     answered: asyncio.Future[ApprovalAnswer]
-    # One answer at a time: who comes second learns what the first one did.
+    # One answer at a time: the second one learns what the first did.
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     # Something that ends the request is being recorded.
     ending: bool = False
-    # Why nobody waits for an answer any more, once that is so.
+    # Reason why no call waits for an answer any more, once that is so.
     left: str | None = None
     # The request itself could not be recorded: there is nothing to withdraw.
     unasked: bool = False
     timer: asyncio.TimerHandle | None = None
-    # When people were first asked.
+    # Time at which people were first asked.
     since: datetime | None = None
-    # What one person cannot lengthen where several must approve.
+    # Time beyond which one person cannot lengthen where several must approve.
     due: datetime | None = None
-    # Whether the files that its preview shows are as they were.
+    # Tells whether the files that its preview shows are as they were.
     stands: Callable[[], Awaitable[bool]] | None = None
 
     def note(self, written: bool) -> None:
-        """Whether the record has the request."""
+        """Note whether the record has the request."""
         self.unasked = not written
 
     @property
     def over(self) -> bool:
-        """It has its answer, or something that ends it is being recorded."""
+        """True if it has its answer, or something that ends it is being recorded."""
         return self.ending or self.answered.done()
 
 
 class ApprovalRequests:
-    """See the module. `clock` is what requests expire by, the journal's."""
+    """The open requests of one hosted session. They expire by `clock`, the journal's."""
 
     def __init__(
         self,
@@ -196,9 +196,9 @@ class ApprovalRequests:
         self._tokens = tokens or OperatorTokens()
         self._clock = clock
         self._open: dict[str, _Open] = {}
-        # Of requests that are asked anew, by call and net.
+        # Of requests that are asked again, by call and net.
         self._deadlines: dict[tuple[str, str], Deadline] = {}
-        # Which of them were void here: no agent can have that done to them.
+        # Those of them that were voided here, which no agent can bring about.
         self._voided: set[tuple[str, str]] = set()
         self._tasks = Tasks()
         self._looks = False
@@ -215,9 +215,10 @@ class ApprovalRequests:
     ) -> ApprovalAnswer:
         """Record a request and wait for its end. Cancelling withdraws it.
 
-        What is `wanted` stands in the recorded answer; the call itself is not changed by it. `stands`
-        tells, when somebody approves, whether what the `preview` shows still holds; else all are asked
-        anew. Nobody is asked while too many requests of the same opener wait, but for what was void here.
+        The answer to what is `wanted` is recorded with the decision and does not change the call itself.
+        `stands` tells, at an approval, whether what the `preview` shows still holds; otherwise all are
+        asked again. No request is made while too many of the same opener are open, but for what was
+        voided here.
         """
         approval_id = uuid4().hex[:12]
         call_id = request.call.tool_call_id
@@ -269,8 +270,8 @@ class ApprovalRequests:
                 self._arm(approval_id, waits)
                 return await waits.answered
         except asyncio.CancelledError:
-            # An answer that is being recorded ends the request by itself. From here on nobody can
-            # answer: an answer must not follow the withdrawal.
+            # An answer that is being recorded ends the request by itself. From here on no answer is
+            # taken: one must not follow the withdrawal.
             waits.left = self._host.why_left(call_id)
             if not waits.ending and not waits.unasked:
                 waits.ending = True
@@ -293,11 +294,11 @@ class ApprovalRequests:
         grant: GrantTerms | None = None,
         credential: Credential | None = None,
     ) -> Reply | None:
-        """Record a person's answer, then release the call; `None` when nobody waits for it any more.
+        """Record a person's answer, then release the call; `None` when it no longer waits for one.
 
-        Whoever comes first decides. Where several must, each must still be another person when the last
-        of them approves (G-77), or all are asked anew. Raises `JournalError` when the answer could not be
-        recorded: the request then stays open.
+        The first answer decides. Where several must approve, each must still be another person when the
+        last of them approves (G-77), or all are asked again. Raises `JournalError` when the answer could
+        not be recorded: the request then stays open.
         """
         by = by.strip()
         waits = self._open.get(approval_id)
@@ -362,7 +363,7 @@ class ApprovalRequests:
         return Reply(True, f"{shown.tool} {'approved' if approved else 'denied'} by {by}", True)
 
     async def reveal(self, approval_id: str, by: str) -> Reply | None:
-        """Record that somebody looks at the masked text of a request that may be more than secrets."""
+        """Record that a person looks at the masked text of a request that may be more than secrets."""
         by = by.strip()
         waits = self._open.get(approval_id)
         if waits is None:
@@ -433,7 +434,7 @@ class ApprovalRequests:
         return Reply(True, f"{shown.tool} {rest}")
 
     async def ask_again(self, why: str = CHANGED) -> None:
-        """Void the requests whose digest has changed: their calls are judged, and asked about, anew.
+        """Void the requests whose digest has changed: their calls are judged, and asked about, again.
 
         `why` says what has changed, and by whom (G-67). A request whose withdrawal cannot be recorded
         stays, and no answer to it counts.
@@ -465,7 +466,7 @@ class ApprovalRequests:
                     log.exception("Request '%s' is void, and the journal refused it", approval_id)
 
     def _blocked(self, waits: _Open) -> str | None:
-        """Tell why no answer is needed: a net blocks the call by now. A flow's question is no call."""
+        """Reason why no answer is needed: a net blocks the call by now. A flow's question is no call."""
         if waits.wanted is not None:
             return None
         reason = self._host.manager.block_reason(waits.request.call)
@@ -476,13 +477,13 @@ class ApprovalRequests:
         self._deadlines.update(deadlines)
 
     def _deadline(self, request: ApprovalRequest) -> Deadline:
-        """Until when a request that was not asked before has to be answered."""
+        """Deadline of a request that was not asked before."""
         lasts, now = self._policy.expire if request.within is None else request.within, self._clock()
         due = None if lasts is None else now + timedelta(seconds=lasts)
         return Deadline(now, due, due)
 
     def _note_on(self, request: ApprovalRequest) -> str | None:
-        """Tell why a rule asks although it is off, in shadow mode or passed by (G-67); else its note."""
+        """Reason why a rule asks though it is off, in shadow mode or passed by (G-67); else its note."""
         manager = self._host.manager
         if request.net and request.net in manager.nets and request.net not in manager.active:
             return "the call was made before the rule was turned off"
@@ -497,22 +498,22 @@ class ApprovalRequests:
         return request.note
 
     def _shown(self, approval_id: str, waits: _Open) -> ApprovalState | None:
-        """A request as it stands, for who has its turn; `None` when nothing counts for it any more."""
+        """State of a request, for the holder of its turn; `None` when nothing counts for it any more."""
         return None if waits.over else self._host.state.approvals.get(approval_id)
 
     def _stands(self, waits: _Open) -> bool:
-        """Whether all is still as it was when the request was shown."""
+        """True if all is still as it was when the request was shown."""
         return digest_of(self._host.id, self._host.manager, waits.request) == waits.digest
 
-    # How requests end
+    # Ends of requests
 
     async def _note(self, body: EventBody) -> None:
         """Record something after which a request stays open.
 
-        The turn of whoever cancels this lasts until that is in the record: the next answer counts on it.
+        The caller's turn lasts until that is in the record, even if cancelled: the next answer needs it.
         """
         cut_off: asyncio.CancelledError | None = None
-        # Handed over here and now: nothing comes between what was looked at and what is recorded.
+        # Handed over at once: nothing comes between what was checked and what is recorded.
         record = self._host.hand_over(body)
         while not record.done():
             try:
@@ -524,9 +525,9 @@ class ApprovalRequests:
         record.result()
 
     async def _end(self, waits: _Open, body: _End, answer: ApprovalAnswer) -> bool:
-        """Record the end of a request, then release who waits. False when that one has gone.
+        """Record the end of a request, then release the call that waits. False when that has gone.
 
-        Released in the moment in which the record has it, whatever becomes of whoever calls this.
+        It is released in the moment in which the record has the end, even if the caller is cancelled.
         """
         released: list[bool] = []
 
@@ -554,7 +555,7 @@ class ApprovalRequests:
         edit: tuple[dict[str, JsonValue], str] | None = None,
         then: str = AGAIN,
     ) -> bool:
-        """Withdraw a request whose call is to be judged anew; it keeps its time (G-67).
+        """Withdraw a request whose call is to be judged again; it keeps its time (G-67).
 
         An `edit` is another input, and who has chosen it (G-75).
         """
@@ -579,7 +580,7 @@ class ApprovalRequests:
     async def _edited(
         self, approval_id: str, waits: _Open, edited: dict[str, JsonValue], by: str
     ) -> Reply | None:
-        """Where several people must approve, an edit makes another request: all approve that one."""
+        """Void a request that one of several people has edited: all have to approve the edited call."""
         if not await self._void(approval_id, waits, f"edited by {by}", (edited, by)):
             return None
         return Reply(True, "The edited call is asked about anew: everybody approves that one", True)
@@ -617,7 +618,7 @@ class ApprovalRequests:
                 loop = asyncio.get_running_loop()
                 waits.timer = loop.call_later(RETRY, self._expire_soon, approval_id, waits)
 
-    # What makes an answer fit
+    # Checks of answers
 
     def _unfit(
         self,
@@ -628,7 +629,7 @@ class ApprovalRequests:
         digest: str | None,
         grant: GrantTerms | None,
     ) -> str | None:
-        """Why an answer cannot be taken; `None` when it can."""
+        """Reason why an answer cannot be taken now; `None` when it can."""
         if digest is not None and digest != waits.digest:
             return "This is not the request that was shown: look again"
         if shown.expires is not None and self._clock() >= shown.expires:
@@ -677,7 +678,7 @@ class ApprovalRequests:
         return why
 
     def _unseen(self, shown: ApprovalState, by: str) -> str | None:
-        """Why somebody cannot approve yet: text that may be more than a secret is masked for them."""
+        """Reason why a person cannot approve yet: masked text that may be more than a secret."""
         found = self._host.shown.approvals.get(shown.id)
         if found is None or not found.hidden or is_among(by, found.revealed):
             return None
@@ -685,14 +686,14 @@ class ApprovalRequests:
         return f"What is masked in {places} may be more than a secret: look at it first"
 
     def _same(self, shown: ApprovalState, name: str) -> str | None:
-        """Reason why somebody is no other person than those behind the call of a request."""
+        """Reason why a person is no other than those behind the call of a request."""
         sessions = self._host.sessions_of(shown.call_id)
         return not_another(name, *sessions, own_approvals=self._policy.own_approvals)
 
     def _first(
         self, shown: ApprovalState, by: str, credential: Credential | None
     ) -> ExtensionRecord | None:
-        """What another person wants who may be the first of two to lengthen a request."""
+        """Extension that another person proposed, where they may be the first of two to lengthen it."""
         first = shown.extension
         if first is None or same_person(first.by, by) or self._same(shown, first.by) is not None:
             return None

@@ -1,9 +1,9 @@
-"""What tools say of themselves, as nets: one that wants to be approved is, whatever the rules say.
+"""Tools' own wishes for approval, as nets: a tool that wants approval needs it, whatever the rules say.
 
-A rule stands in for a tool's own wish where it asks about each call of that tool, by the name that the
-tool has itself. One with a condition does so for the calls that it asks about; about any other the wish
-asks. A rule on a name that a map gives some calls, or on `tool.action`, asks for that name alone. Who
-switches a rule off that stands in for a wish switches both off.
+A rule replaces a tool's own wish where it wants approval of each call of that tool, by the name that the
+tool has itself. One with a condition does so for the calls that it asks about; any other call needs
+approval by the wish. A rule on a name that a map gives some calls, or on `tool.action`, counts for that
+name alone. Switching off a rule that replaces a wish switches off both.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def hinted(registry: Mapping[str, SkillNet], nets: Mapping[str, SkillNet]) -> tu
 
 
 def stands_in(registry: Mapping[str, SkillNet], name: str) -> bool:
-    """Whether a rule asks a person about each call of the tool `name`, or a net made by hand does."""
+    """True if a rule wants approval of each call of the tool `name`, or a net made by hand does."""
     return any(_asks_always(net, name) for net in registry.values())
 
 
@@ -64,10 +64,10 @@ def asked_when(registry: Mapping[str, SkillNet], name: str) -> tuple[Condition, 
 
 
 def is_certainly_asked(conditions: Iterable[Condition], call: ToolCall) -> bool:
-    """Whether a rule with one of `conditions` is sure to ask about `call`.
+    """True if a rule with one of `conditions` is sure to want approval of `call`.
 
-    It asks unless its condition does not hold, wherever the call's paths may lead: that only the session
-    can tell.
+    It does unless its condition does not hold, wherever the call's paths may lead: only the session knows
+    where they do.
     """
     return any(False not in _answers(each, call.input) for each in conditions)
 
@@ -136,7 +136,7 @@ def _tools(agent: Agent, seen: set[int]) -> Iterator[Tool]:
 
 
 def _net(name: str, tools: Sequence[Tool], conditions: Sequence[Condition]) -> SkillNet:
-    """The net for the wishes of `tools`, all called `name`, beside rules with `conditions`."""
+    """The net for the wishes of `tools`, all called `name`, besides rules with `conditions`."""
     always = any(not callable(getattr(tool, "needs_approval", False)) for tool in tools)
     asking = name if always and not conditions else f"{name} (wants approval)"
     on_paths = tuple(each for each in conditions if _has_paths(each))

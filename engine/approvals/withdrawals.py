@@ -1,4 +1,4 @@
-"""Questions that nobody waits for any more: out of the queue now, or as soon as the journal takes it."""
+"""Withdrawal of approval requests that no call waits for: at once, or when the journal takes it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..history.model.events import ApprovalWithdrawn, EventBody
 from ..history.model.state import SessionState
 
 INTERRUPTED = "the agent was interrupted"
-"""Why a question leaves the queue, where nothing more is known."""
+"""Reason of a withdrawal where nothing more is known."""
 RETRY = 1.0
 """Seconds until the end of a request that could not be recorded is tried again."""
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Recording(Protocol):
-    """The session whose questions these are."""
+    """The session whose requests these are."""
 
     @property
     def state(self) -> SessionState: ...
@@ -31,7 +31,7 @@ class Recording(Protocol):
 
 
 class Tasks:
-    """Work that nobody awaits, kept until it is done."""
+    """Background work that is not awaited, kept until it is done."""
 
     def __init__(self) -> None:
         self._working: set[asyncio.Task[None]] = set()
@@ -43,7 +43,7 @@ class Tasks:
 
 
 class Withdrawals:
-    """See the module. `waited_for` are the questions that somebody waits for."""
+    """Withdraws the requests of one session. `waited_for` are the ids of those that a call waits for."""
 
     def __init__(self, host: Recording, tasks: Tasks, waited_for: Container[str]) -> None:
         self._host = host
@@ -52,7 +52,7 @@ class Withdrawals:
         self._later: dict[str, asyncio.TimerHandle] = {}
 
     async def withdraw(self, approval_id: str, call_id: str, reason: str) -> None:
-        """Record that nobody waits, and why; when that cannot be written, try again until it can."""
+        """Record a withdrawal with its reason; when that cannot be written, try again until it can."""
 
         def then(written: bool) -> None:
             if not written:
@@ -66,7 +66,7 @@ class Withdrawals:
             self.later(approval_id, call_id, reason)
 
     def later(self, approval_id: str, call_id: str, reason: str) -> None:
-        """Withdraw a question after a while, if it is still open then."""
+        """Withdraw a request after a while, if it is still open then."""
 
         def again() -> None:
             self._later.pop(approval_id, None)

@@ -1,4 +1,4 @@
-"""What operators are told of their answers to requests."""
+"""Messages to operators about their answers to requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def expired(shown: ApprovalState, since: datetime | None = None) -> str:
 
 
 def ungrantable(shown: ApprovalState, grant: GrantTerms) -> str | None:
-    """Why this request gives no such grant."""
+    """Reason why this request gives no such grant; `None` when it does."""
     if not shown.may_grant:
         why = "its rule asks for several people" if shown.people > 1 else "its rule says 'no grants'"
         return f"{shown.tool} cannot be granted beyond this call: {why}"
