@@ -1,4 +1,4 @@
-"""Why a recorded call was decided as it was: what each net said of it at that moment."""
+"""Explanation of a recorded decision: the verdict of each net on the call at that moment."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .trial import ReadCondition
 def explained_then(
     before: SessionState, decided: CallDecided, at: datetime, conditions: ReadCondition
 ) -> ExplanationView:
-    """What the nets said of a call when it was decided; `before` is the session just before that.
+    """Verdicts of the nets on a call when it was decided; `before` is the session just before that.
 
     The call goes by the names that were recorded: maps are not in the record. `at` is when it was
-    recorded, for a gate that did not look at its clock. Raises `NetError` for nets that cannot stand as
-    the record says.
+    recorded, for a gate that did not look at its clock. Raises `NetError` for nets that cannot be put
+    where the record says.
     """
     trial = Trial.recorded(before, before.active, conditions=conditions)
     if trial.names is not None:
@@ -42,7 +42,7 @@ def explained_then(
 
 
 def _off(before: SessionState, decided: CallDecided) -> str | None:
-    """What people had switched off that would have stopped the call, and who."""
+    """Words for what people had switched off that would have stopped the call, and who did."""
     if decided.outcome == "allow":
         return decided.off_words
     if decided.mode != "shadow":

@@ -83,9 +83,9 @@ _RESULT_END = ',"undone":[],"clock":null,"arrived":{}}'
 
 
 class JsonInput(Mapping[str, object]):
-    """A call's input that is read when somebody looks into it; `text` is its JSON.
+    """A call's input that is parsed on first access; `text` is its JSON.
 
-    Looking raises `ValueError` where the text is not what it should be.
+    Access raises `ValueError` where the text is not what it should be.
     """
 
     __slots__ = ("_read", "text")
@@ -111,7 +111,7 @@ class JsonInput(Mapping[str, object]):
 
 
 def plain_call(row: CallRow) -> RecordedCall | None:
-    """A decision that allowed a call and asked nobody; `None` for any other row."""
+    """A decision that allowed a call without approval; `None` for any other row."""
     text = row[3]
     common = _COMMON.match(text)
     if common is not None and text.endswith(_COMMON_ENDS):
@@ -138,7 +138,7 @@ def plain_call(row: CallRow) -> RecordedCall | None:
 
 
 def result(row: CallRow) -> RecordedResult | None:
-    """How a call that ran ended; `None` for any other row."""
+    """Result of a call that ran; `None` for any other row."""
     text = row[3]
     head = _RESULT.match(text)
     at = -1 if head is None else text.find(_ERROR, head.end() - 1)
@@ -154,7 +154,7 @@ def result(row: CallRow) -> RecordedResult | None:
     return _result(head[1], head[2], text[at] == "t")
 
 
-# From a journal's events to what a judge reads.
+# Conversion of a journal's events to what a judge reads.
 
 
 OPENINGS = 32
@@ -164,7 +164,7 @@ class Items:
     """The items of one session, event by event: which rule asked about a call, and who denied it, is
     remembered until it is decided.
 
-    A step of a flow that a person takes is no call: no rule has a say in it, then or now.
+    A step of a flow that a person takes is no call: no rule judges it, then or now.
 
     `openings` are those of sessions read before, by their text: many begin alike, and with all their
     nets that text is the longest there is.
@@ -199,7 +199,7 @@ class Items:
         known = self._openings.get(text) if kind == "session.opened" else None
         if known is not None:
             return known
-        # Where it stands in the whole file is not read: nothing here asks.
+        # Its position in the whole file is not read: nothing here needs it.
         item = self.of(event_of((0, session, seq, at, kind, text), path))
         if isinstance(item, RecordedOpening) and item.branch is None:
             if len(self._openings) >= OPENINGS:

@@ -1,7 +1,7 @@
-"""Judging recorded calls again: what the gate would say now of each, without running anything.
+"""Judges recorded calls again: the decision of the gate on each now, without running anything.
 
 The verdicts are the gate's own: a `GateManager` takes every call through its phases, in the order of the
-record, and hears the recorded results. A call that ran moves the nets even where they would have
+record, and gets the recorded results. A call that ran moves the nets even where they would have
 blocked it, as in shadow mode. One that did not run moves none; where that turned out later, what it moved
 is taken back: the nets follow what happened. From the first call that would have gone the other way, the
 rest is hypothetical, since an agent that is stopped, or let through, goes on differently.
@@ -39,15 +39,15 @@ from .recording import (
 from .trial import Trial, initial_markings
 
 Change: TypeAlias = Literal["same", "blocked", "asked", "allowed"]
-"""What is new about a call: nothing, or that it would now be blocked, asked about or allowed."""
+"""Change of a call: none, or that it would now be blocked, asked about or allowed."""
 
 
 @frozen
 class Now:
-    """What the nets say of a call now; `net` and `rule` block it or ask.
+    """Verdict of the nets on a call now; `net` and `rule` block it or ask.
 
     `name` is the most specific name it goes by, where a net is against it. `assumed` marks a question
-    that nobody answered in the record.
+    that has no answer in the record.
     """
 
     outcome: Outcome = "allow"
@@ -60,7 +60,7 @@ class Now:
 
 @frozen
 class Judgement:
-    """A recorded call, what became of it then (`call.then`) and what would become of it now.
+    """A recorded call, its outcome then (`call.then`) and its outcome now.
 
     `hypothetical` says that an earlier call of the session would have gone the other way.
     """
@@ -102,7 +102,7 @@ class Judge:
         self._known: frozenset[str] = frozenset()
         self._hypothetical = False
         self.followed = False
-        """Whether nets of this session were off, or switched, because the record says so."""
+        """True if nets of this session were off, or switched, because the record says so."""
 
     def _new_manager(self) -> GateManager:
         return GateManager(self._trial.nets, active=self._trial.active, clock=lambda: self._now)
@@ -123,7 +123,7 @@ class Judge:
             else:
                 self._follow(item)
 
-    # Where a session stands
+    # State of a session
 
     def _begin(self, start: Start) -> None:
         if self._begun and self._trial.keeps_notes:
@@ -148,14 +148,14 @@ class Judge:
         self._asked = dict.fromkeys(start.asked, Now("ask"))
 
     def _activate(self, active: tuple[str, ...]) -> None:
-        """Have these nets active, or those that the trial says."""
+        """Activate these nets, or those that the trial names."""
         wanted = active if self._trial.active is None else self._trial.active
         self.followed |= self._trial.active is None and len(wanted) < len(self._trial.nets)
         if wanted != self._manager.active:
             self._manager.restore(active=wanted)
 
     def _follow(self, item: Recorded) -> None:
-        """Go along with what else happened in the session."""
+        """Follow what else happened in the session."""
         match item:
             case RecordedQuestion():
                 if self._names is not None:
@@ -236,9 +236,9 @@ class Judge:
         return asked or _ALLOWED
 
     def _that_did_not(self, call: RecordedCall, asked: Now | None) -> Now:
-        """The verdict on a call that did not run; whatever it is, the nets stay where they are.
+        """The verdict on a call that did not run; the nets keep their markings.
 
-        One that a person denied ended with that, however the nets stood by then.
+        One that a person denied ended with that, whatever the markings were by then.
         """
         then = call.then
         if asked is not None and (then.denied or asked.outcome == "block"):
@@ -276,7 +276,7 @@ class Judge:
         self._manager.restore(markings=markings, since=since)
 
     def _unmoved(self, call: ToolCall, then: Then) -> Now:
-        """What the nets say of a call, left as they were."""
+        """Verdict of the nets on a call, with their markings left as they were."""
         before = {key: (state.marking, state.since) for key, state in self._states.items()}
         keeper = MetaKeeper()
         if self._trial.keeps_notes:
@@ -329,10 +329,10 @@ class Judge:
 
 
 def _assumed(then: Then) -> bool:
-    """Whether nobody answered, so that a question counts as approved."""
+    """True if no answer is recorded, so that a question counts as approved."""
     return not then.by and not then.denied
 
 
 def _runs(now: Now, then: Then) -> bool:
-    """Whether the call would run now, a person saying what was said then."""
+    """True if the call would run now, a person giving the answer that was given then."""
     return now.outcome == "allow" or (now.outcome == "ask" and not then.denied)

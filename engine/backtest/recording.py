@@ -1,4 +1,4 @@
-"""What a record holds for judging its calls again: one value for each event that counts.
+"""Values of a record for judging its calls again: one for each event that counts.
 
 Sources turn rows of a journal and messages of a log into these; `judge` reads nothing else.
 """
@@ -19,15 +19,15 @@ from ..history.model.times import from_ms
 from ..net.net import Input, Marking, Since, ToolCall
 
 Unit: TypeAlias = Literal["event", "message"]
-"""What the numbers of a recording count."""
+"""Unit that the numbers of a recording count."""
 
 
 @frozen
 class Then:
-    """What became of a call when it was recorded.
+    """Outcome of a call when it was recorded.
 
     `outcome` is the nets' verdict: `ask` when a person was asked, whatever the answer, or, in shadow
-    mode, would have been. `ran` says whether the call ran, `denied` that a person said no, `by` who
+    mode, would have been. `ran` says whether the call ran, `denied` that a person denied it, `by` who
     answered. `own` marks a block in no net's name, such as an id in use: the gate's own, which no rule
     would change. In a message log, where no gate decided, every call that has a result was allowed.
     """
@@ -74,7 +74,7 @@ class RecordedCall:
 
 @frozen
 class RecordedResult:
-    """How a call ended; an unknown outcome is an error, as it was for the nets.
+    """Result of a call; an unknown outcome is an error, as it was for the nets.
 
     `undone` are the steps that were taken back, last first, because it never ran, `arrived` when those
     tokens came that went with them or returned, where they age.
@@ -110,7 +110,7 @@ class RecordedSwitch:
 class RecordedOpening:
     """A session began under the nets `known`, of which `active` were active.
 
-    `branch` is the event itself where nets began elsewhere than at their initial markings, `workdir`
+    `branch` is the event itself where nets began at other than their initial markings, `workdir`
     where its calls ran, `shell` what ran the commands in them.
     """
 
@@ -144,7 +144,7 @@ Recorded: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where judging begins: nets elsewhere than at their initial markings, and what waits there.
+    """Starting point of judging: markings other than the initial ones, and what is pending there.
 
     `known` are the nets that the record has so far, `pending` what waits for results (net, transition,
     tool, call). The calls of the ids `asked` had been put to a person before. `since` is when tokens came
@@ -168,7 +168,7 @@ BEGINNING = Start()
 class Recording:
     """One session of a journal, or one conversation of a log.
 
-    `name` is the session's id, or file and place of the conversation. `items` can be read once, before
+    `name` is the session's id, or file and location of the conversation. `items` can be read once, before
     the next recording of the same source is asked for.
     """
 

@@ -1,4 +1,4 @@
-"""What a backtest found, as consoles and other programs get it: plain fields, ready for a wire."""
+"""Results of a backtest, as consoles and other programs get them: plain fields, ready for a wire."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _View(BaseModel):
 
 
 class ThenView(_View):
-    """What became of a call when it was recorded; see `Then`."""
+    """Outcome of a call when it was recorded; see `Then`."""
 
     outcome: Outcome
     ran: bool
@@ -31,7 +31,7 @@ class ThenView(_View):
 
 
 class NowView(_View):
-    """What the nets say of it now; see `Now`."""
+    """Verdict of the nets on it now; see `Now`."""
 
     outcome: Outcome
     net: str | None
@@ -60,7 +60,7 @@ class Divergence(_View):
 
 
 class Count(_View):
-    """How many calls, and how many of them after the session would have gone another way."""
+    """Number of calls, and of those among them after the session would have gone another way."""
 
     calls: int = 0
     hypothetical: int = 0
@@ -90,7 +90,7 @@ class SessionReport(_View):
 
 
 class RuleCount(_View):
-    """What is new because of one net: `now` those that newly block or ask, `then` those that did.
+    """Changes because of one net: `now` those that newly block or ask, `then` those that did.
 
     `net` is `None` for the gate's own blocks, such as an id in use, and where no net was recorded.
     """

@@ -1,4 +1,4 @@
-"""What the engine asks of the rules language, which it does not know: it only has what is given to it."""
+"""Interface to the rules language, which the engine does not import: it is given one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Language(Protocol):
         ...
 
     def condition(self, text: str) -> Condition | None:
-        """What stands after `when`; `None` for a text that is none."""
+        """The condition in the text after `when`; `None` for a text that is none."""
         ...
 
     def commands(self, text: str) -> tuple[str, ...]:
@@ -39,7 +39,7 @@ class Language(Protocol):
 
 
 class NoLanguage:
-    """Reads nothing: for a hub that nobody gave a language to."""
+    """Reads nothing: for a hub without a language."""
 
     def compiled(self, rules: Mapping[str, str]) -> NoReturn:
         raise ValueError(

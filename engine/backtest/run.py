@@ -18,10 +18,10 @@ from .report import Count, Counts, Divergence, NowView, RuleCount, SessionReport
 from .trial import Trial
 
 Progress: TypeAlias = Callable[[int, int | None], object]
-"""Told how many calls are judged, and of how many where that is known."""
+"""Gets the number of calls that are judged, and their total where that is known."""
 
 EVERY = 1_000
-"""Calls between two looks at whether to go on."""
+"""Calls between two checks whether to go on."""
 
 _Side: TypeAlias = Literal["now", "then"]
 
@@ -61,7 +61,7 @@ class _Tally:
 
 
 USUAL = Redaction()
-"""What is hidden where nobody wants more hidden."""
+"""Redaction where no other is given."""
 
 
 class _Session:
@@ -96,7 +96,7 @@ class Backtest:
     """Judges recordings under a trial and keeps the totals.
 
     Reports come as the sessions are judged, so that many need no more memory than one. Raises `NetError`
-    for nets that never come to rest. Calls are judged as they were, and told as `redaction` shows them.
+    for nets that never come to rest. Calls are judged as they were, and reported masked by `redaction`.
     """
 
     def __init__(self, trial: Trial, redaction: Redaction | None = None) -> None:
@@ -112,7 +112,7 @@ class Backtest:
 
     @property
     def totals(self) -> Totals:
-        """What has been judged so far, of a session under way as far as it came."""
+        """Totals of what has been judged so far, of a session under way as far as it came."""
         tally, now = _Tally(), self._under_way
         tally.take(self._tally)
         calls = 0

@@ -1,4 +1,4 @@
-"""Questions that were always answered with yes: how many would have been saved, and by what.
+"""Questions that were always approved: how many would have been saved, and by what.
 
 The recorded calls are judged again under the nets they were judged by, once without the rule that asks
 and once with a condition that lets the most common value pass. A question counts as saved when the call
@@ -50,7 +50,7 @@ _Field: TypeAlias = tuple[tuple[str, ...], type, Scalar]
 
 
 class Saved(Record):
-    """What would have saved questions of one rule, in the sessions that were looked at.
+    """Means that would have saved questions of one rule, in the sessions that were looked at.
 
     `asked` is how many it asked there, `alone` how many of these calls nothing else asked about or
     blocked. `uses` of a grant at each question would have saved `by_grant`. `when` is the condition that
@@ -75,10 +75,10 @@ def saved(
     redaction: Redaction,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Saved | None:
-    """What would have saved questions of a rule; `None` when nothing would, or once `cancelled`.
+    """Means that would have saved questions of a rule; `None` without any, or once `cancelled`.
 
-    `conditions` reads those of recorded nets. A value that `redaction`
-    hides is none to write into a rule. Raises `JournalError`.
+    `conditions` reads those of recorded nets. A value that `redaction` hides is none to write into a
+    rule. Raises `JournalError`.
     """
     if not rule.always:
         return None
@@ -143,7 +143,7 @@ class _Trials:
         self._last: tuple[dict[str, NetRecord], Compare | None, Judge | None] | None = None
 
     def judge(self, session: str, compare: Compare | None) -> Judge | None:
-        """Without the net or, with `compare`, where that holds too; `None` for nets nobody can make."""
+        """Judge without the net or, with `compare`, where that holds too; `None` for invalid nets."""
         records = nets_of(self._path, session)
         if self._last is None or self._last[:2] != (records, compare):
             self._last = records, compare, self._make(records, compare)
@@ -165,7 +165,7 @@ class _Trials:
     def _net_of(self, record: NetRecord, compare: Compare | None, names: RecordedNames) -> SkillNet:
         """A recorded net with its condition, and `compare` besides.
 
-        One whose condition nobody can read any more applies always; then none can be added. Raises
+        One whose condition cannot be read any more applies always; then none can be added. Raises
         `NetError`.
         """
         made = None if record.when is None else self._conditions(record.when)

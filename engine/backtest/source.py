@@ -1,4 +1,4 @@
-"""What takes long at a journal, done in a thread that tells how far it is; see `JudgedSource`."""
+"""Long work on a journal, done in a thread that reports its progress; see `JudgedSource`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long work in a thread of its own, which tells now and then how far it is."""
+"""Long work in a thread of its own, which reports its progress now and then."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class ProgressStream(Generic[T]):
-    """What such work says. Nothing is said any more once nobody listens: it looks at `gone` and ends."""
+    """Parts of such work. Without a listener nothing more is reported: the work sees `gone` and ends."""
 
     def __init__(self) -> None:
         self._stop = threading.Event()
@@ -26,15 +26,15 @@ class ProgressStream(Generic[T]):
 
     @property
     def stop(self) -> threading.Event:
-        """Set when nobody listens any more."""
+        """Set when there is no listener any more."""
         return self._stop
 
     def gone(self) -> bool:
-        """Whether nobody listens any more."""
+        """True if there is no listener any more."""
         return self._stop.is_set()
 
     def due(self) -> bool:
-        """Whether it is time for another part: the last was taken, and some time has passed."""
+        """True if it is time for another part: the last was taken, and some time has passed."""
         return time.monotonic() - self._last >= EVERY and self._told.empty()
 
     def tell(self, part: T) -> None:
@@ -67,7 +67,7 @@ class ProgressStream(Generic[T]):
 async def beside(work: Callable[[ProgressStream[T]], None]) -> AsyncGenerator[T, None]:
     """The parts of `work`, as they come; closing this ends the work soon.
 
-    It has a thread that it shares with nobody: those of the loop are for work that is quick.
+    It has a thread of its own: those of the loop are for work that is quick.
     """
     parts: ProgressStream[T] = ProgressStream()
     threading.Thread(target=parts.run, args=(work,), name="beside", daemon=True).start()

@@ -1,4 +1,4 @@
-"""What recorded calls are judged under: nets, which of them are active, how calls get their names."""
+"""Setting in which recorded calls are judged: nets, those of them that are active, names of calls."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class CachedNames:
 
 
 def _key(call: ToolCall) -> object | None:
-    """What is the same for calls alike; `None` for one whose input is long or more than texts."""
+    """Cache key that calls alike share; `None` for one whose input is long or more than texts."""
     given = call.input
     if isinstance(given, JsonInput):
         return (call.tool_name, call.shell, given.text) if len(given.text) < LONGEST_CACHED else None
@@ -138,12 +138,12 @@ class Trial:
 
     @property
     def keeps_notes(self) -> bool:
-        """Whether a net has callbacks of its own, whose notes no marking holds."""
+        """True if a net has callbacks of its own, whose notes no marking holds."""
         return any(n.validate_tool_call or n.on_deferred_result for n in self.nets.values())
 
 
 def _recorded(record: NetRecord, names: RecordedNames, conditions: ReadCondition) -> SkillNet:
-    """A net as it was recorded. One whose condition nobody can read any more applies always: closed."""
+    """A net as it was recorded. One whose condition cannot be read any more applies always: closed."""
     condition = None if record.when is None else conditions(record.when)
     governs = record.governs if condition is not None else ()
     made = skill_net(record)
@@ -161,7 +161,7 @@ def _active(nets: Mapping[str, SkillNet], active: Iterable[str] | None) -> tuple
     return chosen
 
 
-# Where the nets of a trial stand at a moment of a record: a fork begins there.
+# Markings of a trial's nets at a moment of a record: a fork begins there.
 
 
 def initial_markings(state: SessionState, trial: Trial) -> Start:
@@ -197,11 +197,11 @@ def _call(state: SessionState, call_id: str) -> ToolCall:
 def fork(
     events: Iterable[JournalEvent], at: int, trial: Trial | Callable[[SessionState], Trial]
 ) -> Recording:
-    """What came after event number `at` of one session, to be judged from there: what if.
+    """The rest of one session after event number `at`, to be judged from there: what if.
 
-    A `trial` may be made from the state that the session has there.
-    `events` are all of the session's, those after `at` read only as they are judged. After event 0 it is
-    the whole session, as `recordings` gives it. Raises `FoldError` for events that contradict each other.
+    A `trial` may be made from the state that the session has there. `events` are all of the session's,
+    those after `at` read only as they are judged. After event 0 it is the whole session, as `recordings`
+    gives it. Raises `FoldError` for events that contradict each other.
     """
     left = iter(events)
     first = next(left, None)

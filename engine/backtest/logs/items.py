@@ -1,4 +1,4 @@
-"""What stands in a log of another program: calls, results, and what people answered."""
+"""Items of another program's log: calls, results, and the answers of people."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LogError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where something stands in a log; `number` is its message's, or its line's where that is one."""
+    """Location in a log; `number` is its message's, or its line's where each line is a message."""
 
     file: str
     number: int = 1
@@ -48,7 +48,7 @@ class LoggedCall:
 
 @frozen
 class LoggedResult:
-    """How a call ended; `tool` is `None` where the log does not say it again."""
+    """Result of a call; `tool` is `None` where the log does not say it again."""
 
     call_id: str
     tool: str | None
@@ -90,5 +90,5 @@ def input_of(given: object) -> Input:
 
 
 def is_list(value: object) -> bool:
-    """Whether a value is a JSON array."""
+    """True if a value is a JSON array."""
     return isinstance(value, list)

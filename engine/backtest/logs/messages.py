@@ -30,7 +30,7 @@ from .items import (
 )
 from .ui_messages import is_ui_message, ui_items
 
-# Items of OpenAI's Responses API, which stand beside its messages: calls and outputs by themselves.
+# Items of OpenAI's Responses API besides its messages: calls and outputs by themselves.
 
 
 _CALL, _OUTPUT = "_call", "_call_output"
@@ -49,13 +49,13 @@ _FAILED = ("failed", "incomplete")
 
 
 def is_response_item(fields: Fields) -> bool:
-    """Whether an object without a role is such an item, or one that holds no call."""
+    """True if an object without a role is such an item, also one that holds no call."""
     kind = fields.get("type")
     return isinstance(kind, str) and (kind in _OTHER or kind in _MCP or kind.endswith((_CALL, _OUTPUT)))
 
 
 def response_item(item: Fields, place: Location) -> Iterator[Logged]:
-    """What an item says. Raises `LogError`.
+    """Calls, results and questions of an item. Raises `LogError`.
 
     A call without a `call_id` was run by the provider itself, as a search of the web: no gate could have
     judged it, except that of a tool on an MCP server, which is named. Nothing in an output says that a
@@ -101,14 +101,14 @@ def _input(item: Fields) -> Input:
 __all__ = ["Location", "LogError", "is_message", "items_of"]
 
 SOMEBODY = "an operator"
-"""Who answered, where a log says that somebody did."""
+"""Name for the person who answered, where a log says that someone did."""
 
 _ALLOWED = Then()
 _ERRORS = ("error-text", "error-json", "execution-denied")
 
 
 def is_message(value: object) -> bool:
-    """Whether a value is one message, or what stands in the place of one."""
+    """True if a value is one message, or an item in the place of one."""
     fields = as_mapping(value)
     if fields is None or "messages" in fields:
         return False
@@ -149,7 +149,7 @@ def items_of(messages: Iterable[tuple[Location, object]]) -> Iterator[Recorded]:
 
 
 def _answered(items: Iterable[Logged]) -> Iterator[Logged]:
-    """The same, an answer that goes by the id of its question put to the call that was asked about."""
+    """The same items, with answers by the id of a question assigned to the call it was about."""
     asked: dict[str, str] = {}
     for item in items:
         if not isinstance(item, LoggedQuestion) or item.approval_id is None:
@@ -162,7 +162,7 @@ def _answered(items: Iterable[Logged]) -> Iterator[Logged]:
 
 
 def _then(ended: LoggedResult | None, asked: bool, approved: bool | None) -> Then:
-    """What became of a call: how it `ended`, and what a person said who was `asked` about it."""
+    """Outcome of a call from its result, `ended`, and the answer of a person, if one was `asked`."""
     ran = ended is not None and not ended.denied
     if (ended is not None and ended.denied) or (approved is False and not ran):
         return Then("ask", ran=False, denied=True)
@@ -172,7 +172,7 @@ def _then(ended: LoggedResult | None, asked: bool, approved: bool | None) -> The
 
 
 def _read(message: object, place: Location) -> Iterator[Logged]:
-    """The calls and results in one message, or in what stands in the place of one."""
+    """The calls and results in one message, or in an item in the place of one."""
     fields = as_mapping(message)
     role = None if fields is None else fields.get("role")
     if fields is not None and role is None and is_response_item(fields):

@@ -1,4 +1,4 @@
-"""Message logs that other programs recorded: which conversations a file holds.
+"""Message logs that other programs recorded: the conversations that a file holds.
 
 A file is one JSON value, or JSON lines. An array of messages is one conversation, and so are lines that
 are one message each; an object with `messages`, or an array inside the array or on a line, is a
@@ -46,7 +46,7 @@ def conversations(path: Path) -> Iterator[Recording]:
 
 
 def _is_lines(file: TextIO) -> bool:
-    """Whether the first line says something by itself and is not all."""
+    """True if the first line is a JSON value by itself and others follow."""
     written = (line for line in file if line.strip())
     try:
         json.loads(next(written, ""))
@@ -128,7 +128,7 @@ def _parsed(text: str, place: Location, *, single: bool = False) -> object:
 
 
 def _kind(value: object) -> str:
-    """What a value is, in JSON's words."""
+    """Kind of a value, in JSON's words."""
     match value:
         case dict():
             return "an object that is no message and has none"

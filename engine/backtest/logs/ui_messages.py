@@ -1,7 +1,7 @@
-"""Messages as a Vercel user interface keeps them: a call and what became of it are one part.
+"""Messages as a Vercel user interface keeps them: a call and its outcome are one part.
 
 Today's have `tool-<name>` and `dynamic-tool` among their `parts`, older ones `tool-invocation`, the
-oldest `toolInvocations` beside their text.
+oldest `toolInvocations` besides their text.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _ENDED = ("result", "output-available", "output-error")
 
 
 def is_ui_message(message: Fields) -> bool:
-    """Whether a message keeps its calls as a user interface does."""
+    """True if a message keeps its calls as a user interface does."""
     return "parts" in message or "toolInvocations" in message
 
 
 def ui_items(message: Fields, place: Location) -> Iterator[Logged]:
-    """What the message holds: of every step first its calls, then their results. Raises `LogError`."""
+    """Items of the message: of every step first its calls, then their results. Raises `LogError`."""
     for _, parts in groupby(_invocations(message, place), key=lambda found: found[0]):
         calls: list[Logged] = []
         ended: list[Logged] = []
