@@ -1,4 +1,4 @@
-"""Where a recorded session may be branched, and what of it the branch begins with. Pure."""
+"""Points at which a recorded session may be branched, and messages that the branch begins with. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .resume import ENDS, BranchError, status_of
 def check_branch_point(events: Sequence[JournalEvent], at: int) -> None:
     """Raise `BranchError` unless every call has a result after event number `at`.
 
-    A model refuses a conversation with open calls, and a gate's state amid one is nobody's.
+    A model refuses a conversation with open calls, and a gate's state amid one is none to begin with.
     """
     session, last = visible(events[0].session), len(events)
     if not 1 <= at <= last:
@@ -68,10 +68,10 @@ def _follow(unanswered: dict[str, CallRecord], event: JournalEvent) -> None:
 
 
 def copied(events: Iterable[JournalEvent], state: SessionState) -> list[EventBody]:
-    """The messages in `events` for a record of their own: texts in full, and how each call ended.
+    """The messages in `events` for a record of their own: texts in full, and the end of each call.
 
-    What waited to be said at that moment is not among them: it was said to the other session, which takes
-    it up. `state` is the fold of `events`.
+    Messages that were queued at that moment are not among them: they were sent to the other session,
+    which takes them up. `state` is the fold of `events`.
     """
     outputs: dict[str, str] = {}
     messages: list[EventBody] = []

@@ -98,6 +98,6 @@ def message_of(body: MessageAdded, outputs: Mapping[str, str]) -> Message:
 def message_log(events: Iterable[JournalEvent]) -> list[JsonValue]:
     """The messages in a session's events as its model would be sent them next, without instructions.
 
-    What was summed up stands there as its summary; the record itself has every word.
+    What was compacted is there as its summary; the record itself has every word.
     """
     return wire_messages(ModelRequest(messages=tuple(prompt_of(conversation(events)))))

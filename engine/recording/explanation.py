@@ -1,7 +1,4 @@
-"""An explanation as consoles and other programs get it: plain fields, ready for a wire.
-
-Every client imports this, so it imports neither the gate nor verification; see `explaining`.
-"""
+"""An explanation as consoles and other programs get it: plain fields, ready for a wire."""
 
 from __future__ import annotations
 
@@ -27,11 +24,11 @@ class _View(BaseModel):
 
 
 class NetView(_View):
-    """What one active net says of the call, where its tokens are and what rule it was made of.
+    """Verdict of one active net on the call, its marking, and the rule it was made of.
 
-    `people` is how many must approve, 0 where it asks nobody. `when` is the rule's condition, where it is
-    asked of the call; `note` says that it does not hold, where the net therefore abstains, or why that
-    cannot be told, where the net therefore applies.
+    `people` is how many must approve, 0 where it needs no approval. `when` is the rule's condition, where
+    it is asked of the call; `note` says that it does not hold, where the net therefore abstains, or why
+    that is unknown, where the net therefore applies.
     """
 
     net: str
@@ -47,7 +44,7 @@ class NetView(_View):
 
 
 class PlannedCallView(_View):
-    """A call on the way: all its names, whether a person is asked, how it has to end.
+    """A call on the way: all its names, whether it needs approval, how it has to end.
 
     `people` is how many must approve, `outside` the nets whose conditions it must not meet. With
     `seconds` it is no call but waiting for so long; see `verify.PlannedCall`.
@@ -69,7 +66,7 @@ class PlannedCallView(_View):
 
 
 class WayView(_View):
-    """How the call comes to be allowed.
+    """Way to have the call allowed.
 
     `reachable` is `yes` with the `calls`, itself last, `never` with the nets that are `against` it, or
     `unknown` when there was too much to try. `shortest` says that no fewer calls lead there.
@@ -85,7 +82,7 @@ class WayView(_View):
 
 
 class ExplanationView(_View):
-    """What the active nets would do with a call now; see `gate.explain.Explanation`.
+    """Outcome of a call under the active nets now; see `gate.explain.Explanation`.
 
     `unclear` is why the call may do more than its names tell, `judged_as` are names of the rules that its
     tool's name folds to without being one of them. `off` says of a recorded call what people had switched
@@ -122,7 +119,7 @@ class ExplanationView(_View):
         )
 
 
-# From what the gate explains to what consoles and other programs get of it.
+# Conversion of the gate's explanations to what consoles and other programs get.
 
 
 def view_of(explained: Explanation) -> ExplanationView:
@@ -141,9 +138,10 @@ def view_of(explained: Explanation) -> ExplanationView:
 
 
 def waiting_view(view: ExplanationView, waiting: Iterable[ApprovalState]) -> ExplanationView:
-    """The verdict on a call about which people are asked, also by nets that ask no more (G-67).
+    """The explanation of a call that waits for approval, with nets that no longer ask about it (G-67).
 
-    Whoever was to answer still does, whatever has been switched off since; such a net moves nothing.
+    Their questions are still to be answered, whatever has been switched off since; such a net moves
+    nothing.
     """
     asking = {net.net for net in view.nets if net.asks}
     kept = [asked for asked in waiting if asked.net not in asking]

@@ -1,4 +1,4 @@
-"""A gate in memory in step with its record: what it has done is handed over at once, or undone.
+"""Keeps the gate in memory consistent with its record: what it did is handed over at once, or undone.
 
 A change that could not be recorded leaves the gate ahead of the journal. Nothing else is then recorded of
 it, so nothing runs that rests on the change, until it has been set back to where the journal is.
@@ -15,19 +15,19 @@ from ..history.model.events import EventBody
 
 
 class HandOver(Protocol):
-    """Gives events to the journal here and now; `then` is told whether they were written."""
+    """Gives events to the journal at once; `then` learns whether they were written."""
 
     def __call__(self, *bodies: EventBody, then: Callable[[bool], None]) -> asyncio.Future[None]: ...
 
 
 class GateSync:
-    """See the module. `set_back` puts the gate where the journal is."""
+    """Consistency of one gate with its record. `set_back` restores the gate from the journal."""
 
     def __init__(self, hand_over: HandOver, set_back: Callable[[], None]) -> None:
         self._hand_over = hand_over
         self._set_back = set_back
         self._ahead = False
-        # Decisions the gate has not heard of yet that they could not be recorded.
+        # Decisions that could not be recorded, which the gate does not know yet.
         self._unheard: set[str] = set()
         # What was handed over and is neither written nor lost yet.
         self._under_way = 0
@@ -72,7 +72,7 @@ class GateSync:
             raise
 
     def heard(self, call_id: str) -> None:
-        """The gate has given out its decision on a call, and knows if it could not be recorded."""
+        """Note that the gate gave out its decision on a call, and knows if it could not be recorded."""
         self._unheard.discard(call_id)
         self._look()
 
@@ -83,14 +83,14 @@ class GateSync:
         self._look()
 
     def _look(self) -> None:
-        """Wake who waits for the gate to be set back, or have them wait."""
+        """Wake those who wait for the gate to be set back, or make them wait."""
         if self._unheard or self._under_way:
             self._all_heard.clear()
         else:
             self._all_heard.set()
 
     async def catch_up(self) -> None:
-        """Have the gate where the journal is; nothing comes between this and what is done next.
+        """Set back a gate that is ahead of the journal; nothing comes between this and what is next.
 
         A gate that hears of a failure only afterwards would refuse everything from then on; and what is
         under way may yet be written, or fail for what it followed.

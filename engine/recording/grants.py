@@ -71,7 +71,7 @@ def same_rules(
 ) -> dict[str, SkillNet]:
     """The nets among `kept` whose rule says what it said when it was recorded.
 
-    What one may grant stands in the rule and not in its net's structure.
+    What one may grant is in the rule and not in its net's structure.
     """
     return {
         key: nets[key]

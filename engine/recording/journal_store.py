@@ -53,8 +53,8 @@ class JournalStore:
         """Record a message, and before the first one that the session begins or goes on.
 
         Raises `JournalError` when it could not be written, also for a session that a hub recorded under
-        nets: who goes on without them would not be gated. Raises `ValidationError` for arguments that
-        JSON cannot hold.
+        nets: without them it would not be gated. Raises `ValidationError` for arguments that JSON cannot
+        hold.
         """
         record = message_record(message, gated=False)
         async with self._beginning:
@@ -66,7 +66,7 @@ class JournalStore:
         await self._journal.append(session_id, record)
 
     async def exists(self, session_id: str) -> bool:
-        """Whether the journal holds a session of this id."""
+        """True if the journal holds a session of this id."""
         return await asyncio.to_thread(self._holds, session_id)
 
     async def list(self) -> StoredSessions:

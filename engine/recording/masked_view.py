@@ -1,4 +1,4 @@
-"""What the hub tells of a session: its state with what must not be seen masked, and text as it comes."""
+"""Session state as shown to operators, secrets masked, streamed text included."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Streams:
         self._held: dict[tuple[str, str | None], str] = {}
 
     def take(self, session: str, call_id: str | None, text: str) -> str:
-        """What may be shown now, after a further piece of a tool's output or of the agent's words."""
+        """Text that may be shown now, after another piece of a tool's output or of the agent's words."""
         held = self._held.pop((session, call_id), "") + text
         cut = _last_word(held, len(held))
         while cut > 0 and self._hides_next(held[max(0, cut - CONTEXT) : cut]):
@@ -108,10 +108,10 @@ class Streams:
         self._held.pop((session, call_id), None)
 
     def _hides_next(self, text: str) -> bool:
-        """Whether a word after `text` would be masked for what stands before it."""
+        """True if a word after `text` would be masked because of what precedes it."""
         return SAMPLE not in self._redaction.text(text + SAMPLE)
 
 
 def _last_word(text: str, end: int) -> int:
-    """Where the last word of `text[:end]` begins, or what follows its last white space."""
+    """Index at which the last word of `text[:end]` begins: after its last white space."""
     return max(text.rfind(space, 0, end) for space in (" ", "\n", "\t")) + 1

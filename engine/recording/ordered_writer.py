@@ -1,7 +1,7 @@
-"""What one session hands over to its journal: in order, and nothing that rests on what was lost.
+"""Writes one session's events to its journal: in order, and none that depend on lost ones.
 
-The journal knows of a failed commit before the session hears of it. What is handed over in between was
-decided on events that are in no file, so it must not be written either.
+The journal knows of a failed commit before the session does. What is handed over in between was decided
+on events that are in no file, so it must not be written either.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..history.model.events import EventBody, JournalEvent
 
 
 class SessionWriter:
-    """See the module. `written` takes every event in the moment in which it is known to be durable."""
+    """Writer of one session. `written` gets every event in the moment it is known to be durable."""
 
     def __init__(
         self, session_id: str, journal: Journal, written: Callable[[JournalEvent], None]
@@ -23,17 +23,17 @@ class SessionWriter:
         self._journal = journal
         self._written = written
         self._last = 0
-        # How often events were handed over of which it is not known yet what became of them.
+        # Number of hand-overs whose outcome is not known yet.
         self._unheard = 0
 
     def __call__(
         self, *bodies: EventBody, then: Callable[[bool], None] | None = None
     ) -> asyncio.Future[None]:
-        """Hand events over here and now; the future ends once they were told on, or with `JournalError`.
+        """Hand events over at once; the future ends once `written` has them, or with `JournalError`.
 
-        `then` is told whether they were written, before anybody goes on who waits: for these events, or
-        for others that were lost with them. Cancelling the future changes nothing. Raises as
-        `Journal.submit`, then without calling `then`.
+        `then` learns whether they were written before any waiter goes on: for these events, or for others
+        that were lost with them. Cancelling the future changes nothing. Raises as `Journal.submit`, then
+        without calling `then`.
         """
         after = self._last if self._unheard else None
         events, durable = self._journal.submit(self._session_id, *bodies, after=after)
@@ -46,7 +46,7 @@ class SessionWriter:
             failure = done.exception()
             if events:
                 self._unheard -= 1
-            # Whatever comes of telling, nobody waits for ever.
+            # Even if `written` or `then` raises, no one waits for ever.
             try:
                 for event in events if failure is None else ():
                     self._written(event)

@@ -1,4 +1,4 @@
-"""From the gate's values to the journal's records."""
+"""Conversion of the gate's values to the journal's records."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def json_input(value: Input) -> dict[str, JsonValue]:
 
 
 def rule_record(rule: Rule | None) -> RuleRecord | None:
-    """Where a rule was written; `None` for hand-built nets."""
+    """Source of a rule as the journal keeps it; `None` for hand-built nets."""
     if rule is None or rule.source is None:
         return None
     return RuleRecord(file=rule.source.file, line=rule.source.line, text=rule.source.text.strip())
@@ -88,7 +88,7 @@ def _net_record(key: str, net: SkillNet) -> NetRecord:
 
 
 def _name_maps(net: SkillNet) -> NameMaps | None:
-    """The maps by which calls come by the name that a net's rule restricts, if it can be told."""
+    """The maps that give calls the name that a net's rule restricts; `None` when they are unknown."""
     namer = net.call_names
     if net.rule is None or namer is None:
         return NameMaps()
@@ -106,7 +106,7 @@ def step_records(steps: Iterable[Step]) -> tuple[StepRecord, ...]:
 def result_record(
     result: ToolResult, output: str, seconds: float, outcome: ResultRecord = NO_STEPS
 ) -> CallResult:
-    """How a call ended as the journal keeps it; `outcome` is what that did to the nets."""
+    """Result of a call as the journal keeps it; `outcome` is its effect on the nets."""
     return CallResult(
         call_id=result.tool_call_id,
         tool=result.tool_name,
@@ -153,7 +153,7 @@ def decision_record(decision: GateDecision, original: Input, *, via: str | None 
     )
 
 
-# JSON of one's own: copied, so that whoever gave it changes nothing of what was judged and recorded.
+# Copies of JSON, so that its giver changes nothing of what was judged and recorded.
 
 
 _DEEPEST = 64
@@ -208,16 +208,16 @@ def _plain(value: object, levels: int) -> object:
     raise _NotPlain
 
 
-# A decision for which nobody was asked, as the journal keeps it: all of it is known to be valid.
+# A decision without approvals, as the journal keeps it: all of it is known to be valid.
 #
-# `records.decision_record` says the same of any decision, in four times the time.
+# `decision_record` does the same for any decision, in four times the time.
 
 
 _DECIDED = CallDecided(call_id="", tool="", input={}, names=(), outcome="block", mode="enforce")
 
 
 def decided_record(decision: GateDecision) -> CallDecided:
-    """Of a call as the agent made it. Raises `ValueError` for an input that JSON cannot hold."""
+    """Record of a decision on a call as the agent made it. Raises `ValueError` as `own_input` does."""
     call = decision.call
     fields = {
         "call_id": call.tool_call_id,

@@ -1,7 +1,7 @@
-"""How a recorded session goes on: where its nets stand, and how calls end that it left open.
+"""Resumption of a recorded session: the markings of its nets, and the ends of calls it left open.
 
 Pure: from a fold and a registry to the events that come next. What does not fit is an error, so that
-nobody goes on under fewer rules than the record says.
+no session goes on under fewer rules than its record says.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ REFUSED = "Tool call not executed: it was refused, and the session ended before 
 HOST_GONE = "the process that asked has ended"
 
 Nets: TypeAlias = Literal["recorded", "changed"]
-"""Whether a session goes on only under the nets it was recorded under, or under others too."""
+"""Nets that a session may go on under: only those it was recorded under, or others too."""
 
 
 class ResumeError(ValueError):
@@ -86,11 +86,11 @@ class BranchError(ResumeError):
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """Where the nets of a registry stand when a record goes on.
+    """Markings and activation of a registry's nets when a record goes on.
 
-    `markings` are of the nets that go on from where they were, `fresh` start anew, `dropped` are no more,
-    `forgot` go on without their own notes. `active` is in order of activation. `since` is when tokens
-    that age came to the nets that go on.
+    `markings` are of the nets that keep their recorded ones, `fresh` start from their initial ones,
+    `dropped` are no more, `forgot` go on without their own notes. `active` is in order of activation.
+    `since` is when tokens that age came to the nets that go on.
     """
 
     markings: dict[str, dict[str, int]]
@@ -157,7 +157,7 @@ def standing(
 
 
 def guarded(record: NetRecord) -> int:
-    """How many other people it takes to turn a recorded net off (G-67).
+    """Number of other people it takes to turn a recorded net off (G-67).
 
     Records from before this was written down have it in the words of the rule.
     """
@@ -211,9 +211,9 @@ def check_no_looser(
 def with_required(
     fit: ResumePoint, state: SessionState, registry: Mapping[str, SkillNet], required: Collection[str]
 ) -> ResumePoint:
-    """Where the nets stand with those active that the host requires, but for what people switched off.
+    """`fit` with those nets active, too, that the host requires, but for what people switched off.
 
-    Nobody had switched off a net that was never active, nor one that is another or takes more people now.
+    A net that was never active was not switched off, nor one that is another or takes more people now.
     """
     off = {key for key in state.off if key in fit.markings and _agreed(key, state, registry)}
     added = (key for key in required if key not in off and key not in fit.active)
@@ -229,7 +229,7 @@ def _agreed(key: str, state: SessionState, registry: Mapping[str, SkillNet]) -> 
 def check_required(
     state: SessionState, registry: Mapping[str, SkillNet], mode: Mode, required: Collection[str]
 ) -> None:
-    """Raise `ResumeError` where nobody agreed that nets of the host's own block nothing (G-67).
+    """Raise `ResumeError` where no one agreed that nets of the host's own block nothing (G-67).
 
     Where people switched the session to shadow mode they did so for the nets that it had.
     """
@@ -291,7 +291,7 @@ def _less(
     registry: Mapping[str, SkillNet],
     timed: Container[str],
 ) -> str | None:
-    """Say how a net of a record would not go on; `None` where it does."""
+    """The way in which a net of a record would not go on; `None` where it does."""
     was = state.nets[key].net
     if key in fit.dropped:
         return "is missing"
@@ -316,10 +316,10 @@ def _enforced(state: SessionState) -> bool:
 def switched_on(
     fit: ResumePoint, registry: Mapping[str, SkillNet], *states: SessionState
 ) -> tuple[ResumePoint, Mode]:
-    """Where the nets of a branch stand, and its mode; the first of `states` is where it begins.
+    """Resume point of a branch, and its mode; the first of `states` is where it begins.
 
-    That people agreed to switch something off was said of the other session, and not of a branch: its
-    rules that take several people are on, and so is what was off for a time only.
+    An agreement to switch something off was made for the other session, and not for a branch: its rules
+    that take several people are on, and so is what was off for a time only.
     """
     begins = states[0]
     held = {key for state in states for key in in_force(state)}
@@ -337,7 +337,7 @@ def switched_on(
 def _loosened(
     key: str, state: SessionState, fit: ResumePoint, registry: Mapping[str, SkillNet]
 ) -> str | None:
-    """How the net `key` of a record would be less than it was; `None` where it is what it was."""
+    """The way in which the net `key` of a record would be loosened; `None` where it is what it was."""
     was, active = state.nets[key].net, state.nets[key].active
     where = visible(key) if was.rule is None else f"{visible(key)} ({visible(was.rule.text)})"
     if key in fit.dropped or key not in registry:
@@ -386,7 +386,7 @@ _IMPLIED_BY = re.compile(r" \(implied by the maps? of [^()]*\)$")
 
 
 def _differences(recorded: NetRecord, given: NetRecord) -> list[str]:
-    """What differs in structure. Where the rule was written may change, what it does may not."""
+    """Parts of the structure that differ. The rule's location may change, its effect may not."""
     parts = ("name", "places", "transitions", "initial_marking", "free_tools", "when", "governs")
     return [part.replace("_", " ") for part in parts if getattr(recorded, part) != getattr(given, part)]
 
@@ -416,7 +416,7 @@ def undecided(
     """The open calls that were never decided because the host died; the gate may still decide them.
 
     `step` is what happened since the model last spoke. None of a session that was closed or failed by
-    itself, nor where a person had interrupted the step: it would start again what somebody had stopped.
+    itself, nor where a person had interrupted the step: it would start again what they had stopped.
     Calls are decided in their order, so one before another that was decided had been refused without the
     gate.
     """
@@ -429,12 +429,12 @@ def undecided(
 
 
 def host_died(state: SessionState) -> bool:
-    """Whether a recorded session neither ended nor failed by itself."""
+    """True if a recorded session neither ended nor failed by itself."""
     return state.phase in ("running", "idle") or state.error == DIED
 
 
 def interrupted(step: Iterable[EventBody], calls: Container[str]) -> bool:
-    """Whether somebody took back a question about one of `calls` in this step."""
+    """True if a request about one of `calls` was taken back in this step while the host was there."""
     return any(
         isinstance(body, ApprovalWithdrawn)
         and body.call_id in calls
@@ -452,7 +452,7 @@ def closings(
     asked_again: Collection[str] = (),
     going_on: Collection[str] = (),
 ) -> list[EventBody]:
-    """What ends everything that a session left open when its host went away.
+    """Events that end everything a session left open when its host went away.
 
     Questions are withdrawn. A call that was allowed and has no result gets one that says its outcome is
     unknown; what waited for it is dropped, as for an error. One that a person had rejected is blocked.
@@ -491,7 +491,7 @@ def closings(
 def told_later(
     state: SessionState, messages: Sequence[Message], going_on: Container[str]
 ) -> list[ProposedCall | MessageAdded]:
-    """The open calls from the first on that goes on: those that do, and what of the others is told."""
+    """The open calls from the first that goes on: those that do, and the messages of the others."""
     calls = dropwhile(lambda call: call.call_id not in going_on, open_calls(messages))
     return [
         call
@@ -502,7 +502,7 @@ def told_later(
 
 
 def last_step(events: Sequence[JournalEvent]) -> list[EventBody]:
-    """What happened since the model last spoke."""
+    """Events since the model last spoke."""
     step: list[EventBody] = []
     for event in reversed(events):
         if isinstance(event.body, MessageAdded) and event.body.role == "assistant":
@@ -551,10 +551,10 @@ def _rejection(asked: ApprovalRequested, reason: str | None) -> CallDecided:
 def open_questions(
     events: Iterable[JournalEvent], nets: Mapping[str, SkillNet]
 ) -> dict[str, tuple[OpenQuestion, ...]]:
-    """What people were asked about calls that were never decided, by call (G-67).
+    """Questions that people were asked about calls that were never decided, by call (G-67).
 
-    `nets` are those that are what they were when they asked; another asks in the recorded words, and of
-    as many people. What a flow itself asks is not among these: it asks again.
+    `nets` are those that are what they were when they asked; in place of any other a net asks in the
+    recorded words, and as many people. Questions of a flow itself are not among these: it asks again.
     """
     asked: dict[str, dict[tuple[str, str], ApprovalRequested]] = {}
     for event in events:
@@ -576,7 +576,7 @@ def open_questions(
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """Until when a request has to be answered that is asked anew (G-67).
+    """Deadline of a request that is asked again (G-67).
 
     `since` is when people were first asked, `expires` when the request is denied by itself, `due` what
     one of several people cannot go beyond; without a time it waits for ever.
@@ -617,7 +617,7 @@ def deadlines(events: Iterable[JournalEvent]) -> dict[tuple[str, str], Deadline]
 
 
 def chosen_edits(events: Iterable[JournalEvent]) -> dict[str, ChosenEdit]:
-    """What people last chose for calls that were never decided, by call (G-75)."""
+    """Inputs that people last chose for calls that were never decided, by call (G-75)."""
     made: dict[str, dict[str, JsonValue]] = {}
     flows: set[str] = set()
     edits: dict[str, ChosenEdit] = {}
@@ -664,7 +664,7 @@ def _asking_net(asked: ApprovalRequested) -> SkillNet:
 
 
 def withdrawals(state: SessionState, reason: str = HOST_GONE) -> list[EventBody]:
-    """Every open question as nobody's any more."""
+    """Withdrawals of all open requests."""
     return [
         ApprovalWithdrawn(approval_id=asked.id, call_id=asked.call_id, reason=reason)
         for asked in state.approvals.values()
@@ -672,9 +672,9 @@ def withdrawals(state: SessionState, reason: str = HOST_GONE) -> list[EventBody]
 
 
 UNRESOLVED = ("running", "unknown")
-"""How a call stands that was allowed and has no result."""
+"""Statuses of a call that was allowed and has no result."""
 NOT_YET = ("proposed", "waiting", "skipped")
-"""How one stands that was not decided."""
+"""Statuses of a call that was not decided."""
 ENDS: Mapping[str, CallEnd] = {
     "done": "done",
     "failed": "failed",
@@ -685,13 +685,13 @@ ENDS: Mapping[str, CallEnd] = {
 
 
 def status_of(state: SessionState, call_id: str) -> str:
-    """How a call stands; one that the state does not know was proposed at most."""
+    """Status of a call; one that the state does not know was proposed at most."""
     call = state.calls.get(call_id)
     return "proposed" if call is None else call.status
 
 
 def unknown_result(call_id: str, tool: str, dropped: Iterable[StepRecord]) -> CallResult:
-    """The result of a call that nobody knows the outcome of."""
+    """The result of a call whose outcome is unknown."""
     return CallResult(
         call_id=call_id,
         tool=tool,

@@ -1,4 +1,4 @@
-"""How sessions end whose host died, and what is no session to go on with by itself."""
+"""Ends of sessions that are closed or whose host died, and a check of where one can be resumed."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def end_left_open(journal: Journal) -> None:
 
 
 def ending(state: SessionState, by: str | None = None) -> SessionStatus:
-    """How a session ends that somebody closes; a run of a flow is done only where its flow is.
+    """Final status of a session that is closed; a run of a flow is done only where its flow is.
 
-    Any other run says why it stands, or where, and can be resumed.
+    Any other run says why or where it stopped, and can be resumed.
     """
     if state.flow is None or state.phase == "done":
         return SessionStatus(status="done", by=by)
