@@ -13,11 +13,11 @@ from ..history.model.events import JournalEvent
 
 
 class Streaming(BaseModel):
-    """Something on its way that the journal does not keep: text as it comes, a tool's output, a failure.
+    """Streamed piece that the journal does not keep: text as it comes, a tool's output, a failure.
 
-    `kind` is `text` for the agent's own words, `output` for what the tool of `call_id` prints. `input`
-    is a call of `tool` that the model is writing, the reply's call number `place` from 0: of its
-    arguments only the `size` in characters is told, as half a secret cannot be masked.
+    `kind` is `text` for the agent's own words, `output` for what the tool of `call_id` prints. `input` is
+    a call of `tool` that the model is writing, the reply's call number `place` from 0: of its arguments
+    only the `size` in characters is given, as half a secret cannot be masked.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -45,9 +45,9 @@ HubEvent: TypeAlias = JournalEvent | Streaming
 class Subscription:
     """Events from now on, in order; never holds up the hub. Ends when closed or when the hub closes.
 
-    Streaming text that nobody has taken yet is joined, so that a slow reader costs no memory per word.
-    For one with a `limit` no more events wait: where more come all are dropped, and the subscription ends
-    with `lost`. They are in the journal.
+    Streaming text that waits is joined, so that a slow reader costs no memory per word. For one with a
+    `limit` no more events wait: where more come all are dropped, and the subscription ends with `lost`.
+    They are in the journal.
     """
 
     def __init__(self, forget: Callable[[Subscription], None], limit: int | None = None) -> None:

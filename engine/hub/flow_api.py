@@ -86,12 +86,12 @@ class Flowing:
         reason: str | None = None,
         required: Collection[str] = (),
     ) -> str:
-        """Go on with a run after its last recorded step, under its own id, which is returned.
+        """Resume a run after its last recorded step, under its own id, which is returned.
 
-        What was asked is asked again; an answer that the record has counts. A call that had been approved
-        is never run a second time. `reason` and `required` are as for `resume_session`, and so is what
-        raises, besides
-        `SnapLoadError` where `flow` is not what the run was begun with.
+        Open requests are made again; an answer that the record has counts. A call that had been approved
+        is never run a second time. `reason`, `required` and the errors raised are as for
+        `resume_session`, besides `SnapLoadError` where `flow` is not the flow that the run was begun
+        with.
         """
         from ..sessions.flow.record import RunRecord
         from ..sessions.flow.run import FlowRun

@@ -175,12 +175,12 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         explain_blocks: bool = False,
         source: dict[str, JsonValue] | None = None,
     ) -> str:
-        """Host a session of `agent` under the nets of `registry`; `active` defaults to all. Its id.
+        """Host a session of `agent` under the nets of `registry`; `active` defaults to all.
 
-        Tools that want to be approved add a net each, see `with_hints`; these are always active at first.
-        With `explain_blocks` the agent is also told which calls would lead to a blocked one. `source` is
-        kept with the session: what the caller needs to start it again. Raises `NetError` for unknown
-        names in `active`, `JournalError` when it cannot be recorded.
+        Returns its id. Tools that want to be approved add a net each, see `with_hints`; these are always
+        active at first. With `explain_blocks` the model also reads which calls would lead to a blocked
+        one. `source` is kept with the session: what the caller needs to start it again. Raises `NetError`
+        for unknown names in `active`, `JournalError` when it cannot be recorded.
         """
         terms = _terms(agent, registry, active, mode, by, explain_blocks, source)
         return await self._live.open(agent, terms, session_id)
@@ -201,17 +201,17 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         reason: str | None = None,
         required: Collection[str] = (),
     ) -> str:
-        """Go on with a recorded session under its own id, which is returned; its beginning is enough.
+        """Resume a recorded session under its own id, which is returned; its beginning is enough.
 
         Conversation, markings, budgets, active nets, mode and totals are those of the record; `active`,
         `mode` and `source` replace them. Nothing runs again: a call that was allowed and has no result
-        gets one that says its outcome is unknown. What was open when the host died goes on by itself:
-        calls that were not decided are put to the gate again, so questions come back to the queue;
-        messages that waited are taken up; subagents at work go on, and end the calls that started them.
-        See `standing` for which nets fit. A `reason`, which is recorded, is needed to go on under less
+        gets one that says its outcome is unknown. What was open when the host died resumes by itself:
+        calls that were not decided are put to the gate again, so requests come back to the queue;
+        messages that waited are taken up; subagents at work resume, and end the calls that started them.
+        See `standing` for which nets fit. A `reason`, which is recorded, is needed to resume under less
         than the record says: without one of its active nets or with another, in shadow mode instead of
         enforce mode, or with a higher `max_cost` (G-67). The nets `required` are active unless the record
-        says that people switched them off.
+        says that operators switched them off.
 
         Raises `SessionNotFound` for an unknown id, `ResumeError` for a session that is live here, for
         nets that do not fit and, with `must_go_on`, for a session that would only wait for a message;
@@ -249,10 +249,10 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         return await self._live.branch(session_id, at, agent, terms, branch_id)
 
     async def close_session(self, session_id: str, by: str) -> None:
-        """End one session: stop its agent, withdraw its questions, record who ended it.
+        """End one session: stop its agent, withdraw its requests, record who ended it.
 
-        Others go on; it can be resumed. Raises `UnknownSessionError`, also for one that is being closed,
-        and `JournalError` when its end cannot be recorded: it then stays.
+        Other sessions are not affected; it can be resumed. Raises `UnknownSessionError`, also for one
+        that is being closed, and `JournalError` when its end cannot be recorded: it then stays.
         """
         await self._live.close(session_id, by)
 

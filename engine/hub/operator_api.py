@@ -83,12 +83,13 @@ class Approving(ABC):
         stop: bool = False,
         credential: Credential | None = None,
     ) -> Outcome:
-        """Answer a request. The first answer counts; a later one learns what it was.
+        """Answer a request. The first answer counts; a later one gets it as the reply.
 
-        Whoever gave the answer that was recorded learns so, and not that somebody was faster.
-        `digest` is that of the request as it was shown: an answer to another counts for nothing. An
-        approval with a `grant` also lets later calls pass, for a `reason`, which is recorded with it; a
-        denial with `stop` also stops the agent.
+        The operator whose answer was recorded gets it as their own, not as that of a faster one. `digest`
+        is that of the request as it was shown: an answer to another counts for nothing. An approval with
+        a `grant` also lets later calls pass, for a `reason`, which is recorded with it; a denial with
+        `stop` also stops the agent.
+
         Where several people must approve, an approval says how many are missing. `credential` is the
         token of an operator at a server, which has to be in force until the last of them has approved.
         """
@@ -120,9 +121,9 @@ class Approving(ABC):
         return Outcome(ok=reply.ok, message=reply.message)
 
     async def reveal(self, approval_id: str, *, by: str) -> Revealed:
-        """The masked parts of a request that may be more than a secret; that `by` saw it is recorded.
+        """Masked parts of a request that may be more than a secret; that `by` saw them is recorded.
 
-        Without having seen it nobody can approve the request; see `ApprovalState.hidden`.
+        The request cannot be approved by an operator who has not seen them; see `ApprovalState.hidden`.
         """
         hosted = self._asker(approval_id)
         try:
@@ -172,7 +173,7 @@ class Approving(ABC):
     ) -> Outcome:
         """Give a request `seconds` from now on before it is denied by itself; `None` lets it wait.
 
-        Takes the name of whoever wants it, as a decision does.
+        Takes the name of the operator, as a decision does.
         """
         if not by.strip():
             return Outcome(ok=False, message="Not extended: this needs the name of an operator")
@@ -224,9 +225,9 @@ class Approving(ABC):
     ) -> Outcome:
         """Turn a net of a session on, turn it off for a `reason`, or propose that (G-67).
 
-        Off it goes for so many `seconds` if that is said. Where its rule asks for several people, says
-        `no grants` or has a high risk, that takes as many other people as the rule asks for: the first
-        proposes, the others confirm it. Requests that wait go on waiting.
+        With `seconds` it is off for that time only. Where its rule asks for several people, says `no
+        grants` or has a high risk, that takes as many other people as the rule asks for: the first
+        proposes, the others confirm it. Open requests stay open.
         """
         return await self._switch(
             session_id,
@@ -277,7 +278,7 @@ class Approving(ABC):
     ) -> Outcome:
         """Let a session cost more, in US dollars, from its next model call on, for a `reason`.
 
-        One that has stopped at its limit goes on with the next message. Raises `UnknownSessionError`,
+        One that has stopped at its limit continues with the next message. Raises `UnknownSessionError`,
         also as `SessionRegistry.get`.
         """
         hosted, session = self._live.get(session_id)

@@ -1,7 +1,7 @@
 """Session of an external agent: its loop is in another process or language, or behind a hook.
 
-Its record, nets and approval requests are kept here; its messages and calls come over the wire. No call
-of it is ever run here.
+Its record, nets and approval requests are kept here; its messages and calls come from its program. No
+call of it is ever run here.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ _ASKS_NOBODY = GateContext(confirm=_ask_later)
 
 
 class OutsideSession(HostedSession):
-    """Session of an external agent; `session` stays `None`. A driver takes operators' messages."""
+    """Session of an external agent; `session` stays `None`. With a driver it takes messages."""
 
     loop: ClassVar[Loop] = "elsewhere"
     renews_ids: ClassVar[bool] = True

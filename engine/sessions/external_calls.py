@@ -220,7 +220,7 @@ class OutsideCalls:
         return answer_of(self.book.decided[call_id], repeated=repeated)
 
     def _decides(self, asked: OpenCall) -> bool:
-        """Have the gate decide a call that needs nobody, and hand it over with its decision.
+        """Have the gate decide a call that needs no operator, and hand it over with its decision.
 
         The two are recorded together or not at all. False where that cannot be, and nothing has happened.
         """
@@ -271,7 +271,7 @@ class OutsideCalls:
             ) from problem
 
     async def _decided(self, asked: OpenCall) -> Exception | None:
-        """Have the gate decide, unless somebody ends that; what went wrong there."""
+        """Have the gate decide, unless the call is ended early; returns the error, if any."""
         call = asked.call
         if asked.ending is not None:
             return None

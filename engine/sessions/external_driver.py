@@ -1,4 +1,4 @@
-"""Messages of operators to an external agent whose program was started with a driver.
+"""Messages of operators to an external agent that was started from here, through its driver.
 
 One turn at a time; a message is recorded before its sender gets an answer. A message sent while the agent
 works waits, in the record; to steer such an agent is to interrupt its turn, as it listens between turns

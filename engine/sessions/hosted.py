@@ -223,7 +223,7 @@ class HostedSession:
     ) -> ResultRecord:
         """Tell the nets how a call ended and record it before the model sees the result.
 
-        `unknown` says that nobody knows how.
+        `unknown` says that its outcome is unknown.
         """
         await self._in_step.catch_up()
         outcome = self.manager.handle_tool_result(result)
@@ -309,7 +309,7 @@ class HostedSession:
         return None if steered is None else f"{steered or 'somebody'} spoke to the agent"
 
     def wait_for(self, calls: Container[str]) -> None:
-        """Have the gate wait for the results of calls that go on, as the record says it did."""
+        """Have the gate wait for the results of calls that resume, as the record says it did."""
         self.manager.restore(
             pending=[
                 (p.step.net, p.step.transition, p.step.tool, self._call(p.call_id))
@@ -533,5 +533,5 @@ class HostedSession:
 
 
 async def _same_version(previews: Previews, given: Mapping[str, JsonValue], version: str) -> bool:
-    """Tell whether the file that a preview was made of is as it was, as far as that can be found out."""
+    """Tell whether the file that a preview was made of is unchanged, as far as that can be found out."""
     return await previews.version(given) in (version, None)

@@ -135,7 +135,7 @@ class SessionRegistry:
     async def resume(
         self, session_id: str, agent: Agent, terms: Terms, *, must_go_on: bool = False
     ) -> str:
-        """Go on with a recorded session; its id."""
+        """Resume a recorded session; returns its id."""
         around = surroundings_of(agent.runtime)
         async with self.reviving(session_id, terms, around, HostedSession) as back:
             hosted, fit, reader = back.hosted, back.fit, self._journal.reader()
@@ -200,7 +200,7 @@ class SessionRegistry:
             yield Revived(hosted, events, state, fit, ending, line.imported)
 
     def add(self, hosted: HostedSession) -> None:
-        """From here on a session is listed: whoever has heard of it by now finds it."""
+        """List a session from now on: a caller that learns of it can find it."""
         self._hosted[hosted.id] = hosted
 
     async def branch(
@@ -290,7 +290,7 @@ class SessionRegistry:
     async def _leave(self, hosted: HostedSession) -> None:
         """Close the runtime of a session that has ended, unless another session's tools run in it.
 
-        Only some need it: a remote sandbox would go on, and be paid for.
+        Only some need it: a remote sandbox would keep running, and be paid for.
         """
         runtime = hosted.runtime
         if any(other.runtime is runtime for other in self):
@@ -432,7 +432,7 @@ class SessionRegistry:
 
     @contextmanager
     def _change(self, session_id: str, live: Exception) -> Generator[None, None, None]:
-        """Nobody else begins, resumes or ends this session meanwhile. Raises `live` when it is live."""
+        """Keep others from beginning, resuming or ending this session. Raises `live` when it is live."""
         if session_id in self._changing or session_id in self._hosted:
             raise live
         self._changing.add(session_id)
@@ -447,7 +447,7 @@ def _goes_on(resumed: SessionResumed, left: RecoveryPlan) -> SessionResumed:
 
 
 def _take_up(hosted: HostedSession, session: Session, left: RecoveryPlan) -> None:
-    """Let what was left of a session go on; one below that was told nothing yet waits for its task."""
+    """Resume what is left of a session; a subagent's session without events yet waits for its task."""
     session.restore(hosted.sending.restored())
     if left.works and (left.said or hosted.state.kind != "child"):
         session.continue_(decide_open=bool(left.again), unfinished=left.unfinished)

@@ -261,7 +261,7 @@ class Switching:
         return None
 
     async def drop(self, change_id: str, by: str) -> Reply:
-        """Take back what was proposed, whoever proposed it."""
+        """Take back a proposed change; any operator may."""
         async with self._turn:
             change = self._host.state.changes.get(change_id)
             if change is None:
@@ -388,9 +388,9 @@ class Switching:
             self._look_in(RETRY)
 
     def is_late(self) -> bool:
-        """Tell whether the time of something is over that is not switched back yet.
+        """Tell whether a temporary switch is over and not switched back yet.
 
-        Timers stand still while the machine sleeps; whoever decides a call looks at the clock.
+        Timers stop while the machine sleeps, so the clock is read whenever a call is decided.
         """
         state = self._host.state
         if not state.off and state.shadowed is None:
@@ -399,7 +399,7 @@ class Switching:
         return bool(ends) and min(ends) <= self._clock()
 
     async def catch_up(self) -> None:
-        """Switch back what was switched for a time that is over, and drop what nobody agreed to.
+        """Switch back temporary switches that are over, and drop expired proposals.
 
         Raises `JournalError`; what is not recorded has not happened.
         """

@@ -29,8 +29,8 @@ Purpose: TypeAlias = Literal["turn", "summary"]
 class ModelRequest:
     """One call of a model: the conversation so far and the tools it may use.
 
-    `purpose` tells a step of a turn from the request that has the model sum up a conversation when a
-    session is compacted: that one has a system prompt of its own, one user's message and no tools.
+    `purpose` distinguishes a step of a turn from the request for a summary, by which a session is
+    compacted: that one has a system prompt of its own, one user's message and no tools.
     """
 
     messages: tuple[Message, ...]

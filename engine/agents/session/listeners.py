@@ -157,7 +157,7 @@ class Listeners:
         return None
 
     async def _call(self, fn: Listener, event: Event) -> object:
-        """Answer of `fn`. All that it raises becomes an ordinary error, so that the run ends in order."""
+        """Answer of `fn`. What it raises becomes an ordinary error, so that the run ends in order."""
         try:
             result = fn(_own(event))
             return await result if inspect.isawaitable(result) else result

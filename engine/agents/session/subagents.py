@@ -38,8 +38,8 @@ class Children(Protocol):
     def open(self, agent: Agent, call_id: str) -> AbstractAsyncContextManager[Session]:
         """A session of `agent` for the call `call_id`, its calls decided by the parent's gate.
 
-        It is closed at the end. One that an earlier process began for this call goes on: it works
-        already, or has said its last words. Entering raises `ToolError` where there can be none.
+        It is closed at the end. One that an earlier process began for this call is resumed: it works
+        already, or has ended with its last reply. Entering raises `ToolError` where there can be none.
         """
         ...
 
@@ -96,11 +96,7 @@ class OwnChildren:
 
     @asynccontextmanager
     async def open(self, agent: Agent, call_id: str) -> AsyncGenerator[Session, None]:
-        """A session of `agent` for the call `call_id`, its calls decided by the parent's gate.
-
-        It is closed at the end. One that an earlier process began for this call is resumed: it works
-        already, or has ended with its last reply. Entering raises `ToolError` where there can be none.
-        """
+        """See `Children.open`."""
         check_depth(agent, self._depth)
         child = f"{self._parent}/{agent.name}-{uuid4().hex[:6]}"
         gate = None if self._gate is None else ChildGate(self._gate, child)

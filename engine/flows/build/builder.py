@@ -41,7 +41,7 @@ def put_inside(outer: str, nodes: Mapping[str, Node]) -> list[Node]:
 def inlined(
     entry: str, output: str, nodes: Mapping[str, Node], taken: Container[str]
 ) -> tuple[list[Node], list[str]]:
-    """The nodes under their new keys; and why they cannot stand beside those whose keys are `taken`."""
+    """The nodes under their new keys, and the conflicts of these with the keys that are `taken`."""
 
     def rename(key: str) -> str:
         return key if key in (entry, output) else f"{entry}::{key}"

@@ -92,7 +92,7 @@ class Graph:
         return petri_net(f"flow {self.takes.key}", self.takes.key, self.distinct)
 
     def mermaid(self, *, live: Collection[str] = (), named: bool = False) -> str:
-        """The flow as a Mermaid flowchart; `live` states stand out, nodes may be `named`."""
+        """The flow as a Mermaid flowchart; `live` states are highlighted, nodes may be `named`."""
         return mermaid(self.takes.key, self.distinct, live=live, named=named)
 
     def svg(self, *, live: Collection[str] = (), named: bool = False) -> str:

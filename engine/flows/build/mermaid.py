@@ -20,9 +20,9 @@ _SHAPES = {
 
 
 def mermaid(entry: str, nodes: Sequence[Node], *, live: Collection[str] = (), named: bool = False) -> str:
-    """A flowchart: states are rounded, each kind of node has its shape, `live` states stand out.
+    """A flowchart: states are rounded, each kind of node has its shape, `live` states are highlighted.
 
-    With `named` nodes have their functions' names beside their kind, and live states say that they are.
+    With `named` nodes have their functions' names next to their kind, and live states say that they are.
     """
     states = dict.fromkeys((entry, *(state.key for node in nodes for state in states_of(node))))
     number = {key: f"s{n}" for n, key in enumerate(states)}

@@ -30,9 +30,9 @@ class _Box:
 
 
 def svg(entry: str, nodes: Sequence[Node], *, live: Collection[str] = (), named: bool = False) -> str:
-    """A drawing of the flow; states are rounded, `live` ones stand out, a choice's arrows are dashed.
+    """Drawing of the flow; states are rounded, `live` ones highlighted, a choice's arrows dashed.
 
-    With `named` nodes have their functions' names beside their kind, and live states say that they are.
+    With `named` nodes have their functions' names next to their kind, and live states say that they are.
     """
     texts = {
         f"s{key}": f"{key} · live" if named and key in live else key for key in _states(entry, nodes)

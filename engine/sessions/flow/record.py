@@ -35,7 +35,7 @@ class Answer:
 
 
 def answer_in(body: EventBody) -> Answer | None:
-    """The answer that an event holds. To a tool's question a denial is one: its model goes on with it."""
+    """The answer that an event holds. A denial answers a tool's request: its model continues with it."""
     match body:
         case ApprovalDecided(approved=True, input=dict() as filled_in):
             return Answer(filled_in, body.by)

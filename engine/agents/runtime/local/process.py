@@ -107,8 +107,8 @@ class _Process:
     """A running process.
 
     Its pipes are ours, so that a stray child cannot keep us waiting, and it is started without a pause in
-    between: no cancellation can come when the process exists and is not known. Its exit is seen before
-    it is reaped; until then its process group cannot be somebody else's.
+    between: no cancellation can come when the process exists and is not known. Its exit is seen before it
+    is reaped; until then its process group cannot belong to another process.
     """
 
     def __init__(self, launch: Launch, limits: Limits, on_data: Callable[[bytes], None] | None) -> None:
