@@ -43,7 +43,7 @@ class Terms:
         return with_required(fit, state, self.registry, self.required)
 
 
-# Where an agent's calls run, as far as conditions on paths need to know.
+# Evaluation contexts of agents' calls, for conditions on paths.
 
 
 MOST_LINKS = 40
