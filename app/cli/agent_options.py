@@ -1,4 +1,4 @@
-"""The options that say what an agent is and what it runs under, of every command that makes one."""
+"""Options of an agent and its rules, for every command that makes one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AGENT = (
 
 
 def add_agent(command: argparse.ArgumentParser) -> None:
-    """Options for the agent, all but its limit of cost."""
+    """Options for the agent, all but its cost limit."""
     command.add_argument(
         "--model", metavar="MODEL", help="a litellm model name or URL, e.g. openai/gpt-4o"
     )

@@ -43,7 +43,7 @@ DESCRIPTION = "Approval console for AI agents: every tool call passes nets compi
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line, without any setting applied: options nobody gave are `None`."""
+    """The command line, without any setting applied: absent options are `None`."""
     top = argparse.ArgumentParser(prog="interlock", description=DESCRIPTION, epilog=EPILOG)
     top.add_argument("--version", action="store_true", help="print the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
@@ -207,7 +207,7 @@ def parser() -> argparse.ArgumentParser:
 def _settle(
     top: argparse.ArgumentParser, args: argparse.Namespace, extra: list[str], line: list[str]
 ) -> None:
-    """Give the words of `run` their meaning."""
+    """Interpret the words of `run`."""
     from ..agents.command_line import WordsError, settle_words
 
     try:
@@ -217,7 +217,7 @@ def _settle(
 
 
 def _settle_operator(args: argparse.Namespace) -> None:
-    """For a command that records who did something: the login name, unless another is given.
+    """Set the operator for a command that records one: the login name, unless another is given.
 
     Raises `SettingsError`.
     """
@@ -233,7 +233,7 @@ def _settle_operator(args: argparse.Namespace) -> None:
 
 
 def _settle_appearance(args: argparse.Namespace) -> None:
-    """For a command that opens a console: how it looks, in `args.appearance`. Raises `SettingsError`."""
+    """Set `args.appearance` for a command that opens a console. Raises `SettingsError`."""
     if "theme" in args and not getattr(args, "headless", None) and not getattr(args, "plain", None):
         from ..terminal.appearance import appearance_of
 
@@ -241,10 +241,11 @@ def _settle_appearance(args: argparse.Namespace) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. Returns the exit code: 0 done, 1 the work failed, 2 the input was wrong; of a
-    console also 129 when its terminal is gone (SIGHUP), 143 when it was told to end (SIGTERM).
+    """Run one command. Returns the exit code.
 
-    `args.typed` has the names of the options that were on the line.
+    It is 0 done, 1 the work failed, 2 the input was wrong; of a console also 129 when its terminal is
+    gone (SIGHUP), 143 when it was told to end (SIGTERM). `args.typed` has the names of the options that
+    were on the line.
     """
     if arguments is None:
         _own_process()
@@ -275,7 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SettingsError as error:
         from ...engine.core.sanitize import visible
 
-        # A settings file may come with the directory, from somebody else.
+        # A settings file may come with the directory, from another author.
         print(f"interlock: {visible(str(error), keep_newlines=True)}", file=sys.stderr)
         return BAD_INPUT
     try:
@@ -289,16 +290,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _own_process() -> None:
-    """Of a process that is this command's own, a third of the time to start and end is collections.
+    """Collect garbage less often in this command's process: it takes a third of its start and end.
 
-    What is imported stays to the end, and then goes with the process: neither is worth looking through.
+    Imports stay to the end, and then go with the process: neither is worth collecting.
     """
     gc.set_threshold(50_000, 20, 50)
     atexit.register(gc.freeze)
 
 
 def _answer_hook(line: list[str], *, leave: bool) -> int:
-    """Answer a hook; `leave` the process at once, so that nothing later changes the exit code."""
+    """Answer a hook; with `leave`, exit at once, so that nothing later changes the exit code."""
     code = BAD_INPUT
     try:
         from .hooks.main import main as answer

@@ -23,7 +23,7 @@ def add_command(commands: Parts, name: str, text: str) -> argparse.ArgumentParse
 
 
 def add_journal(command: argparse.ArgumentParser) -> None:
-    """Which journal."""
+    """Add the options for the journal and its masking."""
     command.add_argument(
         "--db", metavar="FILE", type=Path, help="the journal (default: in the user's data directory)"
     )
@@ -35,7 +35,7 @@ def add_journal(command: argparse.ArgumentParser) -> None:
 
 
 def add_operator(command: argparse.ArgumentParser) -> None:
-    """Who decides."""
+    """Add the option for the operator's name."""
     command.add_argument(
         "--as",
         dest="operator",
@@ -46,7 +46,7 @@ def add_operator(command: argparse.ArgumentParser) -> None:
 
 
 def add_read_only(command: argparse.ArgumentParser) -> None:
-    """Of every command whose console may change something."""
+    """Add the read-only option, for every command whose console may change something."""
     command.add_argument(
         "--read-only", action="store_true", default=None, help="show everything, change nothing"
     )
@@ -91,7 +91,7 @@ def positive(text: str) -> int:
 
 
 def add_reason(command: argparse.ArgumentParser) -> None:
-    """Add the option that says why a session goes on under less than its record says (G-67)."""
+    """Add the option for the reason why a session is resumed under less than its record says (G-67)."""
     command.add_argument(
         "--reason",
         metavar="TEXT",

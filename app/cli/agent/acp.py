@@ -32,7 +32,7 @@ def acp(args: argparse.Namespace, database: Path, operator: str) -> int:
     if not headless and not in_terminal():
         return needs_terminal("acp", "use --headless --answer approve|deny to run without one")
     if headless and args.answer is None:
-        # Nobody can be asked, and nobody said what to answer: the safe answer.
+        # No operator, and no `--answer`: the safe answer.
         args.answer = "deny"
     from ....engine.gateway.acp.agent import AcpAgent, AcpError
 
@@ -69,7 +69,7 @@ def acp(args: argparse.Namespace, database: Path, operator: str) -> int:
 
 
 def _problem(args: argparse.Namespace, *, headless: bool) -> str | None:
-    """What is missing before anything can be started."""
+    """First missing argument or package, with the remedy; `None` if there is none."""
     if not args.agent:
         return "which agent? Give its command after --: interlock acp --rules my.rules -- my-agent --acp"
     if not args.rules:

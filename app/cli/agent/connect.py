@@ -1,4 +1,4 @@
-"""`interlock console --connect`: the console on the hub of a server, as one of several perhaps."""
+"""`interlock console --connect`: the console on the hub of a server, possibly one of several."""
 
 from __future__ import annotations
 

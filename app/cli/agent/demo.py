@@ -47,7 +47,7 @@ async def open_demo(
 ) -> str:
     """Open the demo's session on `hub`; its task is not sent yet. Returns the session's id.
 
-    `pace` is the seconds the scripted model takes for a word, `project` where its shell works.
+    `pace` is the scripted model's time for a word in seconds, `project` the directory of its shell.
     """
     project = project or create_project()
     rules = load_rules(library_rules("deploy"), library_rules("freeze"))

@@ -1,4 +1,4 @@
-"""`interlock flow`: run flows and go on with runs, on a screen or without one; draw and check them."""
+"""`interlock flow`: runs flows and resumes runs, on a screen or without one; draws and checks them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ...sessions.imported_session import refusal
 
 
 def flow(args: argparse.Namespace, database: Callable[[], Path], operator: Callable[[], str]) -> int:
-    """Do the part of `interlock flow` that `args` names. Returns the exit code."""
+    """Run the part of `interlock flow` that `args` names. Returns the exit code."""
     try:
         match args.part:
             case "run" | "resume":
@@ -84,7 +84,7 @@ def _host(args: argparse.Namespace, database: Callable[[], Path], operator: Call
 
 
 def _beginning(args: argparse.Namespace, _: Path, operator: str) -> tuple[PreparedFlow, Start]:
-    """The flow that is named, and how its run begins."""
+    """The named flow, and the start of its run."""
     here = Path.cwd()
     text, where = input_text(args.input, args.input_file)
     spec = _spec(
@@ -117,7 +117,7 @@ def _beginning(args: argparse.Namespace, _: Path, operator: str) -> tuple[Prepar
 
 
 def _going_on(args: argparse.Namespace, database: Path, operator: str) -> tuple[PreparedFlow, Start]:
-    """The flow of a recorded run, and how that goes on."""
+    """The flow of a recorded run, and its continuation."""
     # Before anything is opened for writing: a misspelt id is the likeliest mistake.
     session = open_reader(database).session(args.session)
     if session.kind != "flow":
@@ -151,12 +151,12 @@ def _going_on(args: argparse.Namespace, database: Path, operator: str) -> tuple[
 
 
 def _answer(args: argparse.Namespace) -> Answer:
-    """What a run without a screen is answered. Nobody can be asked: unless it is said, that is no."""
+    """Answer to approval requests of a run without a screen: without an operator the default is deny."""
     return args.answer or "deny"
 
 
 def limits_of(args: argparse.Namespace) -> FlowLimits:
-    """How far this host takes the run."""
+    """Limits of this host for the run."""
     return FlowLimits(max_steps=args.max_steps, max_turns=args.max_turns, max_seconds=args.max_time)
 
 
@@ -172,7 +172,7 @@ def _spec(said: Mapping[str, object]) -> FlowSpec:
 
 
 def _as_option(found: ErrorDetails) -> str:
-    """A problem as the command line has it."""
+    """A problem in terms of the command line."""
     name = str(found["loc"][0])
     given = f"{found['input']!r:.80}"
     if name == "flow":

@@ -1,4 +1,4 @@
-"""`interlock flow list`: recorded runs of flows, and where each stands."""
+"""`interlock flow list`: recorded runs of flows, with the state of each."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _row(reader: HistoryReader, session: SessionSummary) -> Sequence[str]:
 
 
 def _last(events: Iterable[JournalEvent]) -> tuple[FlowStepped | None, bool]:
-    """The last step taken, and whether the next one needs a person."""
+    """The last step taken, and whether the next one needs an operator."""
     last: FlowStepped | None = None
     for event in events:
         match event.body:

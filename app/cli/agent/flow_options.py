@@ -1,4 +1,4 @@
-"""The parts of `interlock flow` and their options. Imports nothing heavy: help does not wait."""
+"""Parts of `interlock flow` and their options. Imports nothing heavy, so that help is fast."""
 
 from __future__ import annotations
 

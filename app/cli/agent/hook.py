@@ -1,4 +1,4 @@
-"""`interlock hook`: put the hooks of agents in place; what they call is `hook_run`."""
+"""`interlock hook`: installs the hooks of agents; their command is `hooks.main`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TRUST_PROJECT = "It reads those of a project only where it trusts the project."
 
 
 def hook(args: argparse.Namespace) -> int:
-    """Do what `args.part` says. Returns the exit code."""
+    """Run the part that `args.part` names. Returns the exit code."""
     if args.part == "stop":
         return _stop()
     if args.part not in ("install", "uninstall"):

@@ -31,7 +31,7 @@ def add_hook(commands: object, command: Add) -> None:
         "--project", metavar="DIR", type=Path, help="those of DIR (default: those for everywhere)"
     )
     command(parts, "stop", "end the servers that hooks have started, e.g. to read changed rules")
-    # What else stands on their lines is for `hook_line` alone: it is no setting that a file may hold.
+    # Their other words are parsed by `command_line` only: they are no settings that a file may have.
     for agent in AGENTS:
         answer = command(parts, agent, f"answer an event of {agent} on stdin; the hooks call this")
         answer.add_argument(
@@ -41,5 +41,5 @@ def add_hook(commands: object, command: Add) -> None:
 
 
 def answers(line: list[str]) -> bool:
-    """Whether a command line is the one of a hook, which has no time for the others' options."""
+    """Tell whether a command line is a hook's, for which the other commands' options take too long."""
     return len(line) > 1 and line[0] == "hook" and line[1] in AGENTS and not {"-h", "--help"} & set(line)

@@ -1,4 +1,4 @@
-"""`interlock mcp`: the gate before an MCP server."""
+"""`interlock mcp`: the gate in front of an MCP server."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _said(error: ValueError | OSError, command: Sequence[str]) -> str:
 
 
 def _checked(url: str) -> str:
-    """A URL of HTTP. Raises `ValueError`."""
+    """Check that a URL is of HTTP. Raises `ValueError`."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"--url: expected http://… or https://…, found '{url}'")

@@ -1,4 +1,4 @@
-"""`interlock resume`: go on with a recorded session, or from a moment of it in a new one."""
+"""`interlock resume`: resumes a recorded session, or branches from an event of it into a new one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def resume(args: argparse.Namespace, database: Path, operator: str) -> int:
         )
         return BAD_INPUT
     if headless and args.answer is None:
-        # Nobody can be asked, and nobody said what to answer: the safe answer.
+        # No operator, and no `--answer`: the safe answer.
         args.answer = "deny"
     # What interlock.toml says is for agents that leave their limit open; a record has settled that.
     limited = "max_cost" in args.typed or "INTERLOCK_MAX_COST" in os.environ
@@ -72,9 +72,9 @@ def resume(args: argparse.Namespace, database: Path, operator: str) -> int:
 
 
 def _given(args: argparse.Namespace, line: SessionSummary, database: Path) -> Prepared | None:
-    """The agent that goes on with an imported session, after what the record says was printed.
+    """The agent that continues an imported session, after the record's account of it was printed.
 
-    `None` for a session of this journal's own, whose record says it. Raises `AgentSpecError`.
+    `None` for a session of this journal's own, whose record has it. Raises `AgentSpecError`.
     """
     if not line.imported:
         named = [f"--{name.replace('_', '-')}" for name in AGENT if name in args.typed]

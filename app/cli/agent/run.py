@@ -24,7 +24,7 @@ def run(args: argparse.Namespace, database: Path, operator: str) -> int:
     if not headless and not in_terminal():
         return needs_terminal("run", "use --headless --answer approve|deny to run without one")
     if headless and args.answer is None:
-        # Nobody can be asked, and nobody said what to answer: the safe answer.
+        # No operator, and no `--answer`: the safe answer.
         args.answer = "deny"
     try:
         spec = from_command_line(args)

@@ -1,1 +1,1 @@
-"""Commands that read and keep the journal."""
+"""Commands that read and maintain the journal."""

@@ -1,4 +1,4 @@
-"""Looking for what would have saved approvals, for the command line."""
+"""Search for changes that would have saved approvals, for the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def suggested(
     redaction: Redaction,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[RuleFatigue, Saved]]:
-    """The rules that are always approved, with what would have saved questions. Raises `JournalError`."""
+    """Rules that are always approved, with changes that would save requests. Raises `JournalError`."""
     for rule in found.rules:
         what = saved(
             database,

@@ -1,4 +1,4 @@
-"""`interlock history approvals`: how approvals are decided, and which could be asked less."""
+"""`interlock history approvals`: statistics of approvals, and suggestions for fewer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def approvals(
     zone: tzinfo | None = None,
     now: datetime | None = None,
 ) -> int:
-    """Print it. Returns the exit code: 2 for a moment or a journal that cannot be read."""
+    """Print the statistics. Returns the exit code: 2 for an invalid moment or an unreadable journal."""
     try:
         begin = None if since is None else moment(since, now or datetime.now(UTC), zone)
         path = open_reader(database).path

@@ -1,4 +1,4 @@
-"""`interlock backtest`: recorded calls judged again under other rules, without running anything."""
+"""`interlock backtest`: judges recorded calls by other rules, without running anything."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _LOGGED = (
 
 @dataclass(frozen=True, slots=True)
 class BacktestSelection:
-    """What is to be judged: sessions by id or its beginning, those since a moment, files of messages.
+    """Selection for a backtest: sessions by id or its beginning, those since a moment, message files.
 
-    With nothing chosen all sessions are. `at` is an event of the one session, after which it begins.
+    With nothing chosen, all sessions. `at` is an event of the one session, after which to begin.
     """
 
     sessions: Sequence[str] = ()
@@ -74,7 +74,7 @@ def run(
     now: datetime | None = None,
     redaction: Redaction | None = None,
 ) -> int:
-    """Judge what is `chosen` of the journal in `database`, and logs, under the rules of `files`.
+    """Judge the `chosen` sessions of the journal in `database`, and logs, under the rules of `files`.
 
     Prints each session that diverges, then the totals, or with `json` one object. `active` fixes which
     nets are. Returns 0 when it ran, whatever it found; 2 after printing to `err` what cannot be read.
@@ -113,9 +113,9 @@ def run(
 def _found(
     database: Path, chosen: BacktestSelection, trial: Trial, zone: tzinfo | None, now: datetime
 ) -> tuple[Iterable[Recording], int | None]:
-    """What is to be judged, and how many calls that is, where the journal alone can tell.
+    """The recordings to judge, and their number of calls, where the journal alone can tell.
 
-    Raises `ValueError` for what cannot be chosen together, and what reading the journal raises.
+    Raises `ValueError` for a contradictory selection, and what reading the journal raises.
     """
     if chosen.sessions and chosen.since:
         raise ValueError("give --session or --since, not both")
@@ -178,7 +178,7 @@ def _text(
 
 
 def _json(rules: RuleSet, reports: Iterable[SessionReport], backtest: Backtest) -> Iterator[str]:
-    """One object, written as it comes: a thousand sessions need no more memory than one."""
+    """One object, written in parts: a thousand sessions need no more memory than one."""
     yield "{"
     yield f'"files": {json_text.dumps(list(rules.sources))},'
     yield '"sessions": ['
@@ -193,12 +193,12 @@ def _json(rules: RuleSet, reports: Iterable[SessionReport], backtest: Backtest) 
 
 
 def _ascii(text: str) -> str:
-    """JSON with escapes for all that a terminal might obey, hide or turn around."""
+    """JSON with escapes for all characters that a terminal might obey, hide or reorder."""
     return re.sub(r"[^\x00-\x7e]", lambda found: json_text.dumps(found[0])[1:-1], text)
 
 
 class _Progress:
-    """A line on a terminal that says how far it is, and goes when something else is printed."""
+    """Progress line on a terminal, which is removed when other output is printed."""
 
     def __init__(self, err: TextIO) -> None:
         self._err = err if err.isatty() else None

@@ -1,4 +1,4 @@
-"""`interlock history verify|export|import|prune|rebuild`: what an auditor and a keeper need."""
+"""`interlock history verify|export|import|prune|rebuild`: commands for auditing and maintenance."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ KEY_NAME = "journal-key.pem"
 
 
 def run(args: argparse.Namespace, database: Path, *, out: TextIO, err: TextIO) -> int:
-    """Do the part of `history` that `args` names. Returns the exit code.
+    """Run the part of `history` that `args` names. Returns the exit code.
 
-    It is 1 for what is broken, and for what is signed by somebody unknown.
+    It is 1 for a broken journal, and for one signed with an unknown key.
     """
     try:
         match args.part:
@@ -90,7 +90,7 @@ def _verify(args: argparse.Namespace, database: Path, out: TextIO) -> int:
 
 
 def _compared(path: Path, database: Path) -> ExportComparison:
-    """A file that was exported before, and what the journal still has of it."""
+    """Compare a file that was exported before with the journal's present content."""
     export = read_export(path)
     if export.check.fault is not None:
         raise ValueError(
@@ -139,10 +139,10 @@ def _export(args: argparse.Namespace, database: Path, out: TextIO, err: TextIO) 
 
 
 def _print(lines: Iterator[str], out: TextIO, err: TextIO, *, exact: bool) -> None:
-    r"""Lines as they are, in UTF-8, for a file or a pipe; without anything a terminal would obey.
+    r"""Print lines unchanged, in UTF-8, to a file or a pipe; without control characters to a terminal.
 
-    There they have JSON's escapes, `\u0080`: JSON is `exact` with them. A table has none of its own; that
-    it is not what a file would hold is told.
+    There they have JSON's escapes, `\u0080`: JSON is `exact` with them. A table has no escapes of its
+    own; a note says that a file would differ.
     """
     if out.isatty():
         changed = False
@@ -168,7 +168,7 @@ def _as_utf8(out: TextIO) -> None:
 
 
 def _save(lines: Iterator[str], path: Path, database: Path) -> None:
-    """Put lines into a file that only its owner reads: whole, or what was there stays."""
+    """Write lines into a file that only its owner can read: completely, or the old content stays."""
     if path.exists() and database.exists() and path.samefile(database):
         raise ValueError(f"'{path}' is the journal itself; choose another file")
     if path.is_dir():
@@ -241,7 +241,7 @@ def _prune(args: argparse.Namespace, database: Path, out: TextIO) -> int:
 
 
 def _old_enough(text: str) -> timedelta:
-    """An age for what cannot be undone: `3m` might be meant as months. Raises `ValueError`."""
+    """Parse an age for an irreversible command: `3m` might be meant as months. Raises `ValueError`."""
     length = age(text)
     if text.strip().lower().endswith(("s", "m")):
         raise ValueError(f"say the age in hours, days or weeks: 36h, 90d, 12w; found '{text}'")

@@ -43,5 +43,5 @@ def list_sessions(
 
 
 def _width(out: TextIO) -> int:
-    """What the table may take: the terminal's width, or 80 cells where there is none."""
+    """Width for the table: the terminal's, or 80 cells where there is none."""
     return shutil.get_terminal_size((WIDTH, 24)).columns if out.isatty() else WIDTH

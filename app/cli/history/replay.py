@@ -38,8 +38,8 @@ def replay(
 ) -> int:
     """Replay the session whose id is `session` or begins with it. Returns the exit code.
 
-    An unknown or ambiguous session, a journal that cannot be read and events that contradict each other
-    are told on `err`, with exit code 2.
+    An unknown or ambiguous session, an unreadable journal and contradictory events are reported on `err`,
+    with exit code 2.
     """
     try:
         reader = open_reader(database)
@@ -75,7 +75,7 @@ def show_replay(
 
 
 def print_replay(recorded: Sequence[JournalEvent], out: TextIO, zone: tzinfo | None = None) -> None:
-    """Every event with its number and time; below it what it changed and the markings it moved.
+    """Print every event with its number and time; below it its changes and the markings it moved.
 
     Raises `FoldError` at an event that cannot follow those before it; these have been printed then.
     """

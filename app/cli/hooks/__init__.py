@@ -1,1 +1,1 @@
-"""The hook command of coding agents: it answers one tool call and ends."""
+"""Hook command of coding agents: it answers one tool call and ends."""

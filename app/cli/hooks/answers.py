@@ -1,4 +1,4 @@
-"""What an agent's hook answers to each event, see `hook_run`."""
+"""Answers of the hook command to each event of an agent, see `main`."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ NO_EXIT_CODE = "({agent} did not say how this command ended, so it does not coun
 
 
 class ResultLostError(HookError):
-    """How a call ended could not be recorded; it has run, so nothing is blocked by this."""
+    """The result of a call could not be recorded; the call has run, so this blocks nothing."""
 
     lost = True
 
 
 @dataclass(frozen=True, slots=True)
 class HookAgent:
-    """How an agent's answers differ. One that cannot take `ask` or `allow` lets the tool run on it.
+    """Properties of an agent's answers. One that does not know `ask` or `allow` runs the tool on it.
 
     The results of `commands`, its shell's tool, do not say how the command ended: its transcript does.
     """
@@ -78,7 +78,7 @@ AGENTS = {
 
 @dataclass(frozen=True, slots=True)
 class HookOutput:
-    """What goes to stdout; `note` is for stderr."""
+    """Output of the hook command: `out` for stdout, `note` for stderr."""
 
     out: str = ""
     note: str = ""
@@ -101,12 +101,12 @@ class _Hook:
 
     @property
     def until(self) -> float:
-        """When an operator's time is over."""
+        """Deadline of the operator's answer, in monotonic time."""
         return self.began + min(self.settings.wait, self.line.timeout - self.margin)
 
     @property
     def end(self) -> float:
-        """When there has to be an answer."""
+        """Deadline of the command's answer, in monotonic time."""
         return self.began + self.line.timeout - self.margin / 2
 
     def opening(self, event: HookEvent) -> Opening:
@@ -156,7 +156,7 @@ def answer(
 
 
 def _goes_on(event: HookEvent) -> bool:
-    """Whether an event is no end yet. What ends later without being told is closed with its turn."""
+    """Tell whether an event is no end yet. Work that ends later, unreported, is closed with its turn."""
     match event:
         case PostToolUse(goes_on=goes_on):
             return goes_on
@@ -241,7 +241,7 @@ def _judge(hook: _Hook, event: PreToolUse, client: HookClient, took: float) -> H
 
 
 def _skips_question(settings: HookSettings, judged: HookVerdict) -> bool:
-    """Whether the agent's own question is answered with ours."""
+    """Tell whether our answer replaces the agent's own question."""
     return settings.on_allow == "allow" or (settings.on_allow == "approved" and judged.approved)
 
 
@@ -293,7 +293,7 @@ def _settle(hook: _Hook, event: PostToolUse, client: HookClient) -> HookOutput:
 
 
 def _ended(hook: _Hook, event: PostToolUse) -> tuple[str, bool]:
-    """What a call came to, and whether it failed. A command is a success only where that is known."""
+    """Result of a call, and whether it failed. A command succeeds only if that is known."""
     if event.is_error or event.tool != hook.agent.commands:
         return event.output, event.is_error
     code = None if event.transcript is None else exit_code(event.transcript, event.call)

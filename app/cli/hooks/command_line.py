@@ -1,6 +1,6 @@
-"""The line that `hook install` writes into an agent's settings, and that the hook's command reads.
+"""Command line that `hook install` writes into an agent's settings, and that the hook's command reads.
 
-What decides stands on it and not in the environment, which a project's settings may set.
+Everything that decides is on it and not in the environment, which a project's settings may set.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ _PATHS = ("--project", "--config-dir", "--rules", *_PLACES)
 
 @dataclass(frozen=True, slots=True)
 class HookLine:
-    """`config` is the user's own directory of settings, `places` are those of the user's other files by
-    their variables, and `rules` are files that the settings named when the hooks were installed. Without
-    a directory the line is that of an older Interlock.
+    """Options on a hook's command line.
+
+    `config` is the user's own directory of settings, `places` are the directories of the user's other
+    files by their variables, and `rules` are files that the settings named when the hooks were installed.
+    Without a directory the line is that of an older Interlock.
     """
 
     timeout: float = TIMEOUT
@@ -35,7 +37,7 @@ class HookLine:
 
     @property
     def words(self) -> list[str]:
-        """What stands on the line."""
+        """Words of the line."""
         words = ["--timeout", f"{self.timeout:.0f}"]
         if self.project is not None:
             words += ["--project", str(self.project)]
@@ -50,7 +52,7 @@ class HookLine:
 
     @classmethod
     def read(cls, words: Sequence[str]) -> HookLine:
-        """The line that these words are. Raises `ValueError`."""
+        """Parse the words of a line. Raises `ValueError`."""
         line, left = cls(), iter(words)
         for word in left:
             name, equals, value = word.partition("=")
@@ -77,9 +79,10 @@ class HookLine:
         )
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """The environment that counts here and for a server that is started: of Interlock's own
-        variables it says who is asked, and with which token. The user's files are where they were when
-        the hooks were installed: the socket that is asked, and the journal.
+        """Environment for the hook and for a server that it starts.
+
+        Of Interlock's own variables it keeps the server's URL and the token. The user's files are where
+        they were when the hooks were installed: the server's socket, and the journal.
         """
         config = self.config or config_directory(environ).absolute()
         kept = {
@@ -91,7 +94,7 @@ class HookLine:
 
 
 def users_places() -> tuple[tuple[str, str], ...]:
-    """Where this user's files are, as a line's `places`."""
+    """Directories of this user's files, as a line's `places`."""
     from platformdirs import user_data_path, user_state_path
 
     found = {

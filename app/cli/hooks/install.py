@@ -1,4 +1,4 @@
-"""Writes hooks into an agent's settings, beside whatever else is there, and takes them out again."""
+"""Writes hooks into an agent's settings, keeping the other content, and removes them again."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class HookInstallError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """Where an agent's hooks stand, and which events it has; tools are matched where `of_tools`.
+    """Place of an agent's hooks, and its events; tools are matched where `of_tools`.
 
-    `blocks` is written beside the hook that holds calls back, for agents that know how to be strict
-    about a hook that fails. `ending` is for how many seconds an agent that ends waits at most.
+    `blocks` is written with the hook that holds calls back, for agents that can be strict about a failing
+    hook. `ending` is the longest time in seconds that an ending agent waits.
     """
 
     folder: str
@@ -65,7 +65,7 @@ _OF_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 
 
 def settings_path(agent: str, project: Path | None) -> Path:
-    """The file of an agent's settings, for one project or for all."""
+    """Path of an agent's settings, for one project or for all."""
     place = PLACES[agent]
     if project is not None:
         return project / place.folder / place.file
@@ -74,7 +74,7 @@ def settings_path(agent: str, project: Path | None) -> Path:
 
 
 def check_inside(path: Path, project: Path) -> None:
-    """Whether a project's settings are a file in it: what is written there is for no other agent.
+    """Check that a project's settings are a file in it: the hooks written there are for no other agent.
 
     Raises `HookInstallError`.
     """
@@ -86,7 +86,7 @@ def check_inside(path: Path, project: Path) -> None:
 
 
 def hook_command(agent: str, interlock: tuple[str, ...], line: HookLine, event: str = "") -> str:
-    """The shell's line: whatever becomes of ours, even when it is gone, the code is 0 or 2.
+    """Shell line of a hook: even when our command is missing, the exit code is 0 or 2.
 
     It is 0 or 1 for an event at which 2 would keep the agent from resting.
     """
@@ -101,9 +101,9 @@ def hook_command(agent: str, interlock: tuple[str, ...], line: HookLine, event: 
 
 
 def install(agent: str, path: Path, interlock: tuple[str, ...], wait: float, line: HookLine) -> bool:
-    """Put the hooks in, in the place of older ones of ours; `line` is theirs, but for its timeout.
+    """Install the hooks, replacing older ones of ours; `line` is theirs, except for its timeout.
 
-    Whether that changed anything. Raises `HookInstallError`.
+    Returns whether that changed anything. Raises `HookInstallError`.
     """
     text, settings = _read(path)
     if settings.get("disableAllHooks") is True:
@@ -127,7 +127,7 @@ def install(agent: str, path: Path, interlock: tuple[str, ...], wait: float, lin
 
 
 def uninstall(agent: str, path: Path) -> bool:
-    """Take the hooks out. Whether there were any. Raises `HookInstallError`."""
+    """Remove the hooks; return whether there were any. Raises `HookInstallError`."""
     if not path.exists():
         return False
     text, settings = _read(path)
@@ -139,7 +139,7 @@ def uninstall(agent: str, path: Path) -> bool:
 
 
 def check_isolated(interlock: tuple[str, ...]) -> None:
-    """Whether this Interlock is found where the environment has no say. Raises `HookInstallError`."""
+    """Check that this Interlock is found in isolated mode. Raises `HookInstallError`."""
     ran = subprocess.run(
         [*interlock, "hook", "--help"], stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
@@ -151,7 +151,7 @@ def check_isolated(interlock: tuple[str, ...]) -> None:
 
 
 def installed(agent: str, path: Path) -> list[str]:
-    """The commands of our hooks in a file, as far as it can be read."""
+    """Commands of our hooks in a file, as far as it can be read."""
     with suppress(HookInstallError):
         _, settings = _read(path)
         return [
@@ -165,7 +165,7 @@ def installed(agent: str, path: Path) -> list[str]:
 
 
 def older(commands: Iterable[str]) -> bool:
-    """Whether some of these commands take what decides from the environment, as they did at first."""
+    """Tell whether some of these commands are early ones, with deciding options in the environment."""
     return any("--config-dir " not in command for command in commands)
 
 
@@ -190,7 +190,7 @@ def _read(path: Path) -> tuple[str | None, JsonObject]:
 
 
 def _once(pairs: list[tuple[str, object]]) -> JsonObject:
-    """An object, whose keys stand there once: writing it again would lose the others."""
+    """Object with unique keys: writing one with repeated keys would lose values."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key stands twice in one object")
@@ -198,7 +198,7 @@ def _once(pairs: list[tuple[str, object]]) -> JsonObject:
 
 
 def _without(agent: str, path: Path, settings: JsonObject) -> JsonObject:
-    """The hooks of a file without ours; groups that held nothing else are gone."""
+    """The settings without our hooks; groups that held nothing else are removed."""
     hooks = settings.get("hooks", {})
     if not is_table(hooks):
         raise HookInstallError(f"{path}: hooks: expected an object, found {hooks!r}; nothing was changed")
@@ -223,7 +223,7 @@ def _others(agent: str, group: object) -> object:
 
 
 def _our_command(agent: str, hook: object) -> str | None:
-    """The command of a hook that is ours."""
+    """The command of a hook of ours; `None` for another's."""
     command = _table(hook).get("command")
     if not isinstance(command, str):
         return None
@@ -240,7 +240,7 @@ def _list(value: object) -> list[object]:
 
 
 def _write(path: Path, before: str | None, settings: JsonObject) -> bool:
-    """Put a whole new file in the place of the old one, which is kept beside it."""
+    """Replace the file by a whole new one; the old one is kept as a copy."""
     after = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
     if before is not None and before.strip() and json.loads(before) == settings:
         return False

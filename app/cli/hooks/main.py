@@ -1,8 +1,8 @@
-"""`interlock hook AGENT`: answers one event of an agent that asks a command before it calls a tool.
+"""`interlock hook AGENT`: answers one event of an agent that runs a command before each tool call.
 
-Exit code 0 with the answer on stdout, or 2: agents take any other code, and a command that is too late,
-for permission. So every failure ends with 2 and a sentence, and a timer ends what hangs. Only what this
-needs is loaded; an agent waits for it at every call.
+Exit code 0 with the answer on stdout, or 2: agents treat any other code, and a late command, as
+permission. So every failure ends with 2 and a sentence, and a timer ends a command that hangs. Only
+necessary modules are loaded; an agent waits for them at every call.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ RESUME = (
 
 
 class Stopped(BaseException):
-    """The agent ends this command, or it is too late."""
+    """The agent ends this command, or its time is over."""
 
 
 def main(agent: str, line: Sequence[str]) -> int:
-    """Answer the event on stdin. The exit code; raises nothing."""
+    """Answer the event on stdin. Returns the exit code; raises nothing."""
     try:
         return _main(agent, line)
     except BaseException as error:
@@ -63,7 +63,7 @@ def _main(agent: str, line: Sequence[str]) -> int:
 
 
 def _say(answered: HookOutput) -> int:
-    """Write the answer. What could not be written whole is none."""
+    """Write the answer. A partly written one does not count."""
     data = answered.out.encode()
     while data:
         data = data[os.write(1, data) :]
@@ -73,7 +73,7 @@ def _say(answered: HookOutput) -> int:
 
 
 def _guard(agent: str, timeout: float) -> None:
-    """End with an answer whatever happens: when the agent stops us, and before it stops waiting."""
+    """Ensure an answer: when the agent stops this command, and before it stops waiting."""
 
     last = f"{LATE} {RESUME.format(agent=agent)}\n".encode()
 
@@ -117,5 +117,5 @@ def _tell(text: str) -> None:
 
 
 def own_command() -> tuple[str, ...]:
-    """How this Interlock is started again, from anywhere, whatever PYTHONPATH and the like say."""
+    """Command that starts this Interlock again, from anywhere, independent of PYTHONPATH and the like."""
     return (sys.executable, "-I", "-m", "interlock.app.cli")

@@ -1,4 +1,4 @@
-"""The rules that a server started by a hook judges by: the user's, and on top of them a project's."""
+"""Rules of a server started by a hook: the user's, and in addition a project's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...config.paths import beside, is_list, is_table
 
 
 def users_rules(environ: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The files that the user's settings name; `None` where they say nothing of rules.
+    """Rules files of the user's settings; `None` if they do not mention rules.
 
     Raises `SettingsError`.
     """
@@ -19,15 +19,17 @@ def users_rules(environ: Mapping[str, str]) -> tuple[str, ...] | None:
 
 
 def projects_rules(project: Path | None, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The files that a project's settings add, where they are not the user's. Raises `SettingsError`."""
+    """Files that a project's settings add to the user's. Raises `SettingsError`."""
     if project is None or project / FILE_NAME == users_file(environ):
         return ()
     return _named_in(project, project / FILE_NAME, environ) or ()
 
 
 def rules_to_start(installed: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The user's files that a server is started with. Raises `SettingsError` where the settings name
-    fewer than the hooks were `installed` with, or say nothing of rules: it would allow what they do not.
+    """The user's rules files for starting a server.
+
+    Raises `SettingsError` if the settings name fewer than the hooks were `installed` with, or do not
+    mention rules: the server would allow what those block.
     """
     own, users = users_file(environ), users_rules(environ)
     lost = [each for each in installed if each not in (users or ())]

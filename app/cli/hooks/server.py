@@ -1,7 +1,7 @@
-"""The server that a hook asks: the one that runs, or one of this user's own that is started here.
+"""Server for a hook: a running one, or one of this user's own that is started here.
 
 A server that is started here judges by the user's rules, never by a project's alone: an agent may write
-in its project, so a project's rules only come on top, on a server of that project, which checks them.
+in its project, so a project's rules are only added, on a server of that project, which checks them.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ _LONGEST_PATH = 100
 
 
 class StartingError(LateError):
-    """A server takes longer to begin than there was time for; the next call may find it."""
+    """A server takes longer to start than the time allows; the next call may find it."""
 
     soon = True
 
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """A connection, and how a person comes to the same server where that is not the usual place.
+    """A connection, and the console command for its server if that is not the default one.
 
-    `took` is for how many seconds the server was waited for, where it had to be started.
+    `took` is the time in seconds that starting the server took.
     """
 
     client: HookClient
@@ -75,9 +75,9 @@ def connect(
     idle_exit: str,
     environ: Mapping[str, str] = os.environ,
 ) -> Connected:
-    """A server that answers; `interlock` is the command to start one with. Raises `HookError`.
+    """Connect to a server; `interlock` is the command to start one with. Raises `HookError`.
 
-    Where INTERLOCK_URL names one it is that one or none. One that is started ends after `idle_exit`.
+    If INTERLOCK_URL is set, only that server is tried. One that is started ends after `idle_exit`.
     """
     try:
         usual = server_url(None, environ)
@@ -97,7 +97,7 @@ def connect(
     try:
         return Connected(_client(url, until, environ), url)
     except (NoServerError, NoTokenError, GoneError):
-        # One that is about to end takes nobody; under the lock it has ended.
+        # A server that is about to end accepts no connection; under the lock it has ended.
         if not may_start:
             raise
     with _lock(Path(f"{place}.lock"), until):
@@ -142,7 +142,7 @@ def _client(url: str, until: float, environ: Mapping[str, str]) -> HookClient:
 
 
 def directory(environ: Mapping[str, str]) -> Path:
-    """Where the sockets and logs of these servers are; nobody else may look into it."""
+    """Directory of the sockets and logs of these servers, accessible to this user only."""
     from platformdirs import user_state_path
 
     given = environ.get("XDG_STATE_HOME")
@@ -167,7 +167,7 @@ def _added(project: Path | None, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _key(project: Path) -> str:
-    """What the server of a project that adds rules to the user's is called."""
+    """Name of the server of a project that adds rules to the user's."""
     return sha256(os.fsencode(project)).hexdigest()[:12]
 
 
@@ -180,7 +180,7 @@ def _rules(line: HookLine, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 @contextmanager
 def _lock(path: Path, until: float):
-    """One at a time starts a server."""
+    """Let only one process at a time start a server."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         while True:
@@ -205,11 +205,11 @@ def _start(
     *,
     quiet: bool,
 ) -> HookClient:
-    """Start a server that goes on without us, and wait until it answers.
+    """Start a server in the background, and wait until it answers.
 
-    One that an earlier hook has started, and that does not answer yet or is about to end, is waited for.
-    With `quiet` the agent is not told what a server says that does not begin: of a file that is none of
-    rules, and a project may name any, that is its lines.
+    Waits for one that an earlier hook has started, and that does not answer yet or is about to end. With
+    `quiet` the agent does not get the output of a server that fails to start: for an invalid rules file
+    it quotes lines, and a project may name any file.
     """
     log, server = Path(f"{place}.log"), None
     latest = min(until, time.monotonic() + STARTING)
@@ -257,7 +257,7 @@ def _started(
         raise HookError(f"{config}: cannot be made: {error.strerror}") from error
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
         try:
-            # Where it starts its paths begin: beside the user's settings, not in what an agent writes.
+            # Its paths are relative to its start: with the user's settings, not where an agent writes.
             return subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Ends the servers that hooks have started; the next call starts one, with the rules as they are then."""
+"""Ends the servers that hooks have started; the next call starts one with the rules of that time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAC_LOCAL, _MAC_PEER_PID = 0, 2
 
 
 def stop(environ: Mapping[str, str] = os.environ) -> list[Path]:
-    """End every server that listens where hooks start them; where they listened. Raises `HookError`."""
+    """End every server at the sockets of hooks; return their sockets. Raises `HookError`."""
     ended: list[Path] = []
     for path in sorted(directory(environ).glob("*.sock")):
         process = _listener(path)
@@ -39,7 +39,7 @@ def stop(environ: Mapping[str, str] = os.environ) -> list[Path]:
 
 
 def _lives(process: int) -> bool:
-    """Whether a process still holds anything; one that nobody has buried does not."""
+    """Tell whether a process is alive; a zombie is not."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -52,7 +52,7 @@ def _lives(process: int) -> bool:
 
 
 def _listener(path: Path) -> int | None:
-    """The process that listens there, as the system knows it."""
+    """Process that listens there, as reported by the system."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))

@@ -1,4 +1,4 @@
-"""`interlock check`: compile rules files, prove them together, and print what became of them."""
+"""`interlock check`: compiles rules files, verifies them together, and prints the result."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def run(
     json: bool = False,
     strict: bool = False,
 ) -> int:
-    """Compile `files` together; print each net, each gated tool, and what is wrong with the rules.
+    """Compile `files` together; print each net, each gated tool, and the findings about the rules.
 
-    `tools` are the tools that exist: `a,b,c` or a JSON file. `json` prints one JSON object instead.
-    Returns 0; 1 when the rules contradict each other, or with `strict` when there is any warning; 2 after
+    `tools` are the existing tools: `a,b,c` or a JSON file. `json` prints one JSON object instead. Returns
+    0; 1 when the rules contradict each other, or with `strict` when there is any warning; 2 after
     printing to `err` what keeps them from being compiled.
     """
     if not files:

@@ -1,4 +1,4 @@
-"""What `interlock check --json` prints: plain values for other programs."""
+"""Output of `interlock check --json`: plain values for other programs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | Non
 
 
 def as_json(rules: RuleSet, findings: Findings) -> Json:
-    """Nets, tools, errors and warnings; what is not known is `null` or says `unknown`.
+    """Nets, tools, errors and warnings; an unknown value is `null` or says `unknown`.
 
-    A step of a way that has `seconds` is no call but waiting for so long.
+    A step of a way that has `seconds` is no call but a wait.
     """
     return {
         "files": list(rules.sources),

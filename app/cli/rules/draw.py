@@ -23,10 +23,9 @@ FORMATS: Mapping[str, Callable[[Nets], str]] = {
 
 
 def run(file: str, *, net: str | None, out_file: str | None, out: TextIO, err: TextIO) -> int:
-    """Draw the nets of `file`, or the one called `net`, into `out_file`; its ending says how.
+    """Draw the nets of `file`, or the one called `net`, into `out_file`; its suffix selects the format.
 
-    Without `out_file` the nets are printed as Mermaid. Returns 0, or 2 after saying to `err` what is
-    wrong.
+    Without `out_file` the nets are printed as Mermaid. Returns 0, or 2 after printing the fault to `err`.
     """
     suffix = ".mmd" if out_file is None else Path(out_file).suffix.lower()
     if suffix not in FORMATS:

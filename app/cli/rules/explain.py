@@ -1,4 +1,4 @@
-"""`interlock explain`: what rules say of one call, and the way to have it allowed."""
+"""`interlock explain`: the decision of rules on one call, and the way to have it allowed."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def run(
     """Explain `call` under the rules of `files`, once the calls in `after` have been made.
 
     Calls are written as in a scenario: `deploy`, or `bash command "./deploy staging"`. Those in `after`
-    are approved by as many people as are asked, and succeed unless they end in `fails`; among them
-    `wait 1h` lets time pass. They run here: paths start from the working directory. Returns 0, or 2
+    are approved by as many operators as required, and succeed unless they end in `fails`; among them
+    `wait 1h` advances the time. They run here: paths start from the working directory. Returns 0, or 2
     after printing to `err` what cannot be read, or which call of `after` is blocked.
     """
     now = _Clock()
@@ -77,19 +77,19 @@ def run(
 
 @dataclass(slots=True)
 class _Clock:
-    """Time, which stands still but for what is waited."""
+    """A clock that advances only by waiting."""
 
     time: float = 0.0
 
 
 def _here() -> Surroundings:
-    """This machine, as a session started here would see it."""
+    """Surroundings of a session on this machine."""
     from ....engine.sessions.config import real_path
 
     try:
         workdir = os.getcwd()
     except OSError:
-        # The folder is gone; what depends on it cannot be told.
+        # The folder is gone; conditions on it cannot be evaluated.
         workdir = None
     return Surroundings(workdir, os.path.expanduser("~"), real_path)
 
@@ -113,7 +113,7 @@ def _approve(request: ApprovalRequest) -> ApprovalAnswer:
 
 
 async def _make(manager: GateManager, steps: Sequence[Call | int], now: _Clock) -> str | None:
-    """Make calls one after the other, or wait so many seconds; the first that is blocked, and why."""
+    """Make calls one after the other, or wait; return the first that is blocked, with the reason."""
     context = GateContext(confirm=_approve)
     for number, step in enumerate(steps, 1):
         if isinstance(step, int):

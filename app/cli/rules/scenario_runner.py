@@ -41,19 +41,19 @@ class NetLine:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Where a scenario went another way than it says: what was expected and got, and every net then."""
+    """Difference between a scenario and the gate: expected and actual outcome, and every net then."""
 
     problem: Problem
     nets: tuple[NetLine, ...]
 
 
 def run_scenario(scenario: Scenario, rules: RuleSet) -> Divergence | None:
-    """The first divergence of a scenario from what `rules` do; `None` when there is none."""
+    """First divergence of a scenario from `rules`; `None` when there is none."""
     return asyncio.run(_Run(rules).play(scenario))
 
 
 class _DivergedError(Exception):
-    """A step that did not go as the scenario says."""
+    """A step whose outcome differs from the scenario."""
 
     def __init__(self, spot: Spot, message: str, remedy: str = "") -> None:
         super().__init__(message)
@@ -61,7 +61,7 @@ class _DivergedError(Exception):
 
 
 class _Ongoing:
-    """A call from its first verdict to its decision, with the question it waits for, if any."""
+    """A call from its first verdict to its decision, with its open approval request, if any."""
 
     def __init__(self, step: Call, number: int, manager: GateManager) -> None:
         self.step = step
@@ -93,16 +93,16 @@ class _Ongoing:
         return await self._answer
 
     async def rest(self) -> GateDecision | None:
-        """The decision, or `None` when the call waits for an answer."""
+        """The decision, or `None` when the call needs approval."""
         asked = asyncio.create_task(self._asked.wait())
         await asyncio.wait([self._task, asked], return_when=asyncio.FIRST_COMPLETED)
         asked.cancel()
         return self._task.result() if self._task.done() else None
 
     def answer(self, approved: bool, reason: str | None) -> None:
-        """Answer the question that waits, each time as somebody else.
+        """Answer the open request, each time as another operator.
 
-        It goes on waiting while fewer people have approved than the rule wants.
+        It stays open while fewer operators have approved than the rule requires.
         """
         assert self._request is not None
         # After a refusal the scenario need not say again that the call is blocked.
@@ -113,7 +113,7 @@ class _Ongoing:
             self._give(ApprovalAnswer(approved, reason, by=by, others=others if approved else ()))
 
     def wait(self, seconds: float) -> None:
-        """Let a question that waits grow older; one that its rule gave less time is refused."""
+        """Advance the age of an open request; it is denied at its rule's deadline."""
         if self._answer is None or self._answer.done() or self._request is None:
             return
         self._waited += seconds
@@ -130,14 +130,14 @@ class _Ongoing:
         self._answer.set_result(answer)
 
     async def withdraw(self) -> None:
-        """Give the call up if it still waits."""
+        """Withdraw the call if its request is open."""
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
 
 
 class _Run:
-    """One scenario under way."""
+    """A running scenario."""
 
     def __init__(self, rules: RuleSet) -> None:
         self._now = 0.0
@@ -207,7 +207,7 @@ class _Run:
         await ongoing.rest()
 
     async def _conclude(self) -> None:
-        """Leave the last call: one the scenario says nothing of must have run."""
+        """Finish the last call: without an expectation it must have run."""
         ongoing = self._ongoing
         if ongoing is None:
             return
@@ -228,7 +228,7 @@ class _Run:
 
 
 def _got(decision: GateDecision | None) -> str:
-    """How a call stands, in a scenario's words and with the rule behind it."""
+    """Outcome of a call in a scenario's terms, with the rule behind it."""
     if decision is None:
         return "ask"
     reason = f' "{decision.reason}"' if decision.reason else ""

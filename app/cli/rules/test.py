@@ -50,7 +50,7 @@ def run(paths: Sequence[str], *, out: TextIO, err: TextIO) -> int:
 
 
 def _find(paths: Sequence[str]) -> tuple[list[str], list[Problem]]:
-    """The files of scenarios that `paths` mean, each once, and what is wrong with the paths."""
+    """Scenario files in `paths`, each once, and the problems of the paths."""
     found: dict[str, None] = {}
     wrong: list[Problem] = []
     for path in paths or [os.curdir]:
@@ -74,7 +74,7 @@ def _below(folder: str) -> Iterator[str]:
 
 
 def _rules(file: ScenarioFile) -> RuleSet:
-    """The rules that scenarios use. Raises `RuleError`, at the `use` for a file that is not there."""
+    """The rules that scenarios use. Raises `RuleError`, at the `use` of a missing file."""
     missing = [use for use in file.uses if not Path(use.path).is_file()]
     if missing:
         remedy = "the path counts from the folder of this file"
@@ -83,7 +83,7 @@ def _rules(file: ScenarioFile) -> RuleSet:
 
 
 def _run(scenario: Scenario, rules: RuleSet, out: TextIO) -> Divergence | None:
-    """Run a scenario and print how it went."""
+    """Run a scenario and print its outcome."""
     divergence = run_scenario(scenario, rules)
     where = f"{scenario.spot.file}:{scenario.spot.line}"
     word = "ok  " if divergence is None else "FAIL"
@@ -95,7 +95,7 @@ def _run(scenario: Scenario, rules: RuleSet, out: TextIO) -> Divergence | None:
 
 
 def _details(divergence: Divergence) -> Iterator[str]:
-    """The first divergence, with the nets as they stood then."""
+    """The first divergence, with the nets' markings at that time."""
     yield from str(divergence.problem).split("\n")
     if divergence.nets:
         yield "the nets at that moment:"

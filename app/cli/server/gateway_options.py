@@ -1,4 +1,4 @@
-"""The options of the commands around a server."""
+"""Options of the commands about servers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRUE, FALSE = {"", "1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 
 
 def server_named(text: str) -> str | None:
-    """A server's URL, empty for the usual one; nothing where a setting says so."""
+    """A server's URL, empty for the default one; `None` where a setting switches it off."""
     word = text.strip().lower()
     if word in TRUE or word in FALSE:
         return "" if word in TRUE else None
@@ -29,7 +29,7 @@ def server_named(text: str) -> str | None:
 
 
 def add_connection(console: argparse.ArgumentParser) -> None:
-    """What connects a console to a server."""
+    """Add the options that connect a console to a server."""
     console.add_argument(
         "--connect",
         metavar="URL",
@@ -49,7 +49,7 @@ def add_connection(console: argparse.ArgumentParser) -> None:
 
 
 def add_certificate(command: argparse.ArgumentParser) -> None:
-    """Of every command that others may reach over a network."""
+    """Add the certificate options, for every command that is reachable over a network."""
     command.add_argument(
         "--certificate", metavar="FILE", type=Path, help="serve TLS with this certificate"
     )
@@ -57,7 +57,7 @@ def add_certificate(command: argparse.ArgumentParser) -> None:
 
 
 def add_gateway(commands: object, command: Add, journal: Options, operator: Options) -> None:
-    """`serve`, `token` and `protocol`."""
+    """Add `serve`, `token` and `protocol`."""
     serve = command(commands, "serve", "judge agents from elsewhere, and let consoles connect")
     serve.add_argument(
         "--rules", metavar="FILE", nargs="+", action="extend", help="rules that apply to every agent"

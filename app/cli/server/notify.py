@@ -1,4 +1,4 @@
-"""`interlock notify`: what `[notify]` does, and a try of it."""
+"""`interlock notify`: shows the settings of `[notify]`, and tests them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NONE = (
 
 
 def notify(*, test: bool, out: TextIO, err: TextIO) -> int:
-    """Print what is set up; with `test` do it once. Returns the exit code: 1 when that failed."""
+    """Print the settings; with `test`, notify once. Returns the exit code: 1 when that failed."""
     try:
         settings = notify_settings()
     except SettingsError as error:

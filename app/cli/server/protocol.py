@@ -1,4 +1,4 @@
-"""`interlock protocol`: what is said over the wire, for whoever writes a client."""
+"""`interlock protocol`: the wire protocol, for authors of clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlock serve`: the hub without a screen, for agents and consoles that connect."""
+"""`interlock serve`: a hub without a screen, for agents and consoles that connect."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NOTHING_JUDGED = "no rules were given: every call is allowed and recorded. Name 
 
 
 def serve(args: argparse.Namespace, database: Path, operator: str, redaction: Redaction) -> int:
-    """Serve until it is told to end. Returns the exit code."""
+    """Serve until told to end. Returns the exit code."""
     try:
         address = Address.parse(args.listen) if args.listen else Address()
         environ = named_file(args, os.environ)
@@ -90,7 +90,7 @@ def serve(args: argparse.Namespace, database: Path, operator: str, redaction: Re
 
 
 def _checked(texts: RuleTexts, rules: Sequence[str], added_rules: Sequence[str]) -> RuleTexts:
-    """The texts of all of them. Raises `RuleError`, and `SettingsError` where what is added loosens."""
+    """Read and check all rules files. Raises `RuleError`, and `SettingsError` if added ones loosen."""
     texts = texts.reading([*rules, *added_rules])
     if (rule := loosened(texts, rules, added_rules)) is not None:
         raise SettingsError(
@@ -101,7 +101,7 @@ def _checked(texts: RuleTexts, rules: Sequence[str], added_rules: Sequence[str])
 
 
 def _idle_exit(given: str | None) -> float | None:
-    """After how long unused it ends by itself. Raises `ValueError`."""
+    """Idle time in seconds after which the server ends. Raises `ValueError`."""
     try:
         return None if given is None else idle_time(given)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""`interlock token`: who may connect."""
+"""`interlock token`: manages the tokens of agents and operators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...config.quantities import age
 
 
 def token(args: argparse.Namespace) -> int:
-    """Do what `args.part` says, or list the tokens. Returns the exit code."""
+    """Run the part that `args.part` names, or list the tokens. Returns the exit code."""
     tokens = TokenFile(token_file())
     try:
         match args.part:
@@ -73,5 +73,5 @@ def _operators(tokens: TokenFile) -> list[str]:
 
 
 def _say(text: str) -> None:
-    """Beside what a program reads."""
+    """Print to stderr, apart from output for programs."""
     print(text, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`interlock web`: the console in a browser, on a server of its own or on one that runs."""
+"""`interlock web`: the console in a browser, on a server of its own or on a running one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Running = Callable[[], AsyncGenerator[str, None]]
 
 
 def web(args: argparse.Namespace, database: Path, operator: str, redaction: Redaction) -> int:
-    """Serve the console until it is told to end. Returns the exit code."""
+    """Serve the console until told to end. Returns the exit code."""
     try:
         listen = Address.parse(args.listen) if args.listen else Address(port=PORT)
         certificate = server_certificate(listen, args.certificate, args.key)
@@ -100,8 +100,10 @@ async def _serve(args: argparse.Namespace, page: _Page, server: Running, token: 
 
 
 def _logins(args: argparse.Namespace, listen: Address, database: Path, token: str) -> Logins:
-    """The logins of browsers. They outlast a restart that shows the same server, or one's own on the
-    same journal, under the same operator's token."""
+    """Logins of browsers.
+
+    They outlast a restart that shows the same server, or one's own on the same journal, under the same
+    operator's token."""
     if not listen.port:  # Another port each time is another page each time.
         return Logins()
     shown = str(database.absolute()) if args.connect is None else server_url(args.connect or None)
@@ -116,7 +118,7 @@ def _renew(front: Front, certificate: Certificate | None) -> None:
 
 
 def _line(args: argparse.Namespace, url: str, place: DeepLink) -> list[str]:
-    """A tab's command line. Modules are not looked for in the working directory, where agents write."""
+    """Command line of a tab. Modules are not imported from the working directory, where agents write."""
     line = [sys.executable, "-P", "-m", "interlock.app.cli", "console", "--connect", url]
     # A browser shows every symbol, whatever the locale that the server runs in.
     line.append("--ascii" if args.ascii else "--no-ascii")
@@ -124,7 +126,7 @@ def _line(args: argparse.Namespace, url: str, place: DeepLink) -> list[str]:
 
 
 def _attached(args: argparse.Namespace) -> Running:
-    """A server that runs already. Raises `ValueError`."""
+    """A running server. Raises `ValueError`."""
     for name in ("agents", "rules", "mode", "db", "redact", "operator"):
         if name in args.typed:
             option = "--as" if name == "operator" else f"--{name}"
@@ -139,7 +141,7 @@ def _attached(args: argparse.Namespace) -> Running:
 
 
 def _token(args: argparse.Namespace) -> str:
-    """The operator's token for a server that runs already. Raises `TokenError`."""
+    """Operator's token for a running server. Raises `TokenError`."""
     given = os.environ.get(TOKEN)
     if given is None or "token_file" in args.typed:
         return read_secret(args.token_file or operator_token_file())
@@ -150,7 +152,7 @@ def _token(args: argparse.Namespace) -> str:
 def _started(
     args: argparse.Namespace, database: Path, operator: str, redaction: Redaction
 ) -> tuple[Running, str]:
-    """A server of this command's own, and the operator's token for it."""
+    """Start a server of this command's own; return it with the operator's token."""
     tokens = TokenFile(token_file())
     agent, console = own_tokens(tokens, operator)
     token = read_secret(console)
@@ -190,7 +192,7 @@ def _started(
 
 @asynccontextmanager
 async def _reachable(serving: Serving) -> AsyncGenerator[Address, None]:
-    """The server. Raises `OSError` that says what else can be done where it cannot listen."""
+    """Start a server. Raises `OSError` with the remedy where it cannot listen."""
     started = running(serving)
     try:
         where = await started.__aenter__()
@@ -206,7 +208,7 @@ async def _reachable(serving: Serving) -> AsyncGenerator[Address, None]:
 
 
 def _check_reach(listen: Address, *, private: bool) -> None:
-    """Nobody may listen in on what a browser says and is told. Raises `ValueError` where others could."""
+    """Raises `ValueError` for an address where others could listen in on the traffic of browsers."""
     if listen.path is not None or not (private or listen.is_local):
         raise ValueError(
             f"--listen {listen}: expected an address of this machine only, like 127.0.0.1:{PORT}; from "
@@ -216,7 +218,7 @@ def _check_reach(listen: Address, *, private: bool) -> None:
 
 
 def _check_agents(agents: Address) -> None:
-    """Tabs and agents send their tokens to the server that is started here. Raises `ValueError`."""
+    """Raises `ValueError` for an address over which tabs and agents must not send their tokens."""
     if not agents.is_local:
         raise ValueError(
             f"--agents {agents}: expected an address of this machine only, or unix:PATH; for agents "
@@ -227,7 +229,7 @@ def _check_agents(agents: Address) -> None:
 
 @contextmanager
 def _on_enter(act: Callable[[], object]) -> Generator[None, None, None]:
-    """Do something for each line that is typed where this runs, if that is a terminal."""
+    """Call `act` for each line typed in the terminal, if there is one."""
     if not sys.stdin.isatty():
         yield
         return
@@ -248,7 +250,7 @@ def _on_enter(act: Callable[[], object]) -> Generator[None, None, None]:
 
 @contextmanager
 def _page_to(link: str) -> Generator[str, None, None]:
-    """A page for this user's eyes only that leads to `link`: a command line everybody may read."""
+    """A page, readable only by this user, that leads to `link`: command lines are public."""
     with tempfile.TemporaryDirectory(prefix="interlock-") as directory:
         page = Path(directory) / "login.html"
         page.write_text(f'<meta http-equiv="refresh" content="0;url={escape(link)}">\n')

@@ -10,7 +10,7 @@ from .gateway_options import Add, Options, add_certificate, server_named
 def add_web(
     commands: object, command: Add, journal: Options, operator: Options, appearance: Options
 ) -> None:
-    """`web`."""
+    """Add `web`."""
     web = command(commands, "web", "show the console in a browser on this machine")
     web.add_argument(
         "--listen",
