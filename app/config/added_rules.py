@@ -1,7 +1,7 @@
-"""Rules that a working directory adds, held against the user's: they may not take calls from those.
+"""Checks the rules that a working directory adds: they may not take calls from the user's rules.
 
-A rule on `anything-else` counts for what no other rule names. A file that names a tool, or maps its
-calls, would take that tool's calls out of it, and an agent may write that file (G-66).
+A rule on `anything-else` applies to every tool that no other rule names. A file that names a tool, or
+maps its calls, would exclude that tool's calls from it, and an agent may write that file (G-66).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .rule_texts import RuleTexts
 
 
 def loosened(texts: RuleTexts, users: Sequence[str | Path], added: Sequence[str | Path]) -> str | None:
-    """The rule of `users` that judges fewer calls beside the files `added`; `None` where none does.
+    """Rule of `users` that applies to fewer calls once the files `added` join it; `None` if none does.
 
     Raises `RuleError`.
     """

@@ -1,4 +1,4 @@
-"""The `[approvals]` of a settings file: what the dialog offers, and what holds where rules do not say."""
+"""The `[approvals]` of a settings file: options of the dialog, and defaults where rules say nothing."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class ApprovalSettings:
 def approval_settings(
     *, environ: Mapping[str, str] | None = None, directory: Path | None = None
 ) -> ApprovalSettings:
-    """Those of the nearest file that has any. Raises `SettingsError`.
+    """Settings of the nearest file that has any. Raises `SettingsError`.
 
-    A working directory's reasons stand in place of the user's; of two times the shorter one counts.
+    A working directory's reasons replace the user's; of two times the shorter one counts.
     """
     environ = os.environ if environ is None else environ
     near = table_setting("approvals", environ=environ, directory=directory)

@@ -24,19 +24,19 @@ def database(args: argparse.Namespace):
 
 
 def redaction(args: argparse.Namespace):
-    """What is never shown: the fields that are masked by default, and those of `--redact`."""
+    """Masking for this command: the fields masked by default, and those of `--redact`."""
     from .rules_compiler import redaction as masking
 
     return masking(name.strip() for name in (args.redact or "").split(","))
 
 
 def operator(args: argparse.Namespace) -> str:
-    """Who decides: `--as` or the login name, as `cli` settled it."""
+    """Name of the operator: `--as` or the login name, as settled by `cli`."""
     return args.operator
 
 
 def starts_nothing(command: str) -> int:
-    """Say that a read-only console hosts nothing. Returns the exit code."""
+    """Report that a read-only console hosts nothing. Returns the exit code."""
     print(
         f"interlock {command}: --read-only changes nothing, so no agent can be started under it. Leave "
         "it out (also read_only in interlock.toml and INTERLOCK_READ_ONLY), or watch what another "
@@ -47,9 +47,9 @@ def starts_nothing(command: str) -> int:
 
 
 def in_terminal() -> bool:
-    """Whether a console can be shown here: it reads from stdin and Textual paints on stderr.
+    """Tell whether a console can be shown here: it reads from stdin and Textual paints on stderr.
 
-    A tab's process is told by its driver that it is shown in a browser.
+    In a tab's process, Textual's driver in the environment says that a browser shows it.
     """
     if os.environ.get("TEXTUAL_DRIVER"):
         return True
@@ -57,7 +57,7 @@ def in_terminal() -> bool:
 
 
 def needs_terminal(command: str, remedy: str) -> int:
-    """Say that a console cannot open here. Returns the exit code."""
+    """Report that a console cannot open here. Returns the exit code."""
     print(
         f"interlock {command}: there is no terminal here to show a console in; {remedy}.", file=sys.stderr
     )

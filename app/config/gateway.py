@@ -1,4 +1,4 @@
-"""The `[gateway]` of a settings file: what agents and consoles from elsewhere may do at a server."""
+"""The `[gateway]` of a settings file: terms for external agents and remote consoles of a server."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ KNOWN = ("agents_may_shadow", "hosts", "limits", "origins", "rules")
 
 @dataclass(frozen=True, slots=True)
 class GatewaySettings:
-    """`rules` are sets that agents may add to a server's own, each a few files; `hosts` further names,
-    with port, under which the server is reached; `origins` pages that may connect from a browser;
-    `limits` how much one peer may ask for. `added` are the files in `rules` that a working directory
-    names.
+    """Settings of a server.
+
+    `rules` are sets that agents may add to a server's own, each a few files; `hosts` further names, with
+    port, under which the server is reached; `origins` pages that may connect from a browser; `limits` the
+    limits of one peer. `added` are the files in `rules` that a working directory names.
     """
 
     rules: Mapping[str, tuple[str, ...]]
@@ -34,9 +35,9 @@ class GatewaySettings:
 def gateway_settings(
     *, environ: Mapping[str, str] | None = None, directory: Path | None = None
 ) -> GatewaySettings:
-    """The user's, with the further sets of rules of the working directory. Raises `SettingsError`.
+    """The user's settings, with additional rule sets of the working directory. Raises `SettingsError`.
 
-    A set of both has the rules of both: nothing is taken out of the user's.
+    A set defined by both has the rules of both: none of the user's is removed.
     """
     environ = os.environ if environ is None else environ
     near = table_setting("gateway", environ=environ, directory=directory)
@@ -53,7 +54,7 @@ def gateway_settings(
 
 
 def _beside(directory: Path, settings: GatewaySettings) -> GatewaySettings:
-    """Files of the user begin there: where an agent writes, others could stand in for them."""
+    """Resolve the user's files in `directory`: where an agent writes, others could replace them."""
     try:
         sets = {
             name: tuple(beside(directory, file) for file in files)

@@ -1,4 +1,4 @@
-"""The `[hook]` of a settings file: what agents with hooks are answered."""
+"""The `[hook]` of a settings file: answers to agents with hooks."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ MARGIN = 10
 
 @dataclass(frozen=True, slots=True)
 class HookSettings:
-    """`wait` is for how many seconds an operator is waited for, and `on_wait` what is answered then.
+    """Settings of the hooks.
 
-    `on_allow` says for which calls an allowed call skips the agent's own question: those that a person
-    approved, all of them, or none. `on_edit` says whether edited input is passed on or the call denied;
-    `None` is what is safe with the agent. `rules` are sets of the server's `[gateway.rules]` to add.
+    `wait` is the time in seconds to wait for an operator, and `on_wait` the answer after that. `on_allow`
+    says for which calls an allowed call skips the agent's own question: those that an operator approved,
+    all of them, or none. `on_edit` says whether edited input is passed on or the call denied; `None`
+    selects what is safe with the agent. `rules` are sets of the server's `[gateway.rules]` to add.
     `idle_exit` is how long a server that was started here goes on without a session and a connection, as
     `interlock serve --idle-exit` takes it.
     """
@@ -45,9 +46,9 @@ class HookSettings:
 def hook_settings(
     project: Path | None = None, *, environ: Mapping[str, str] = os.environ
 ) -> HookSettings:
-    """The user's, with the waiting time and the further rules of a project. Raises `SettingsError`.
+    """The user's settings, with a project's waiting time and additional rules.
 
-    A project's table takes nothing out of the user's.
+    A project's table removes nothing from the user's. Raises `SettingsError`.
     """
     own = table_setting("hook", environ=environ, directory=config_directory(environ))
     user = HookSettings() if own is None else _read(*own)
@@ -68,7 +69,7 @@ def hook_settings(
 
 
 def waiting_time(text: object) -> float:
-    """`50s`, `9m`: seconds. Raises `ValueError`."""
+    """Seconds of `50s`, `9m`. Raises `ValueError`."""
     seconds = age(text if isinstance(text, str) else repr(text)).total_seconds()
     if not 0 < seconds <= LONGEST_WAIT:
         raise ValueError(f"expected from 1s to 60m, found '{text}'")

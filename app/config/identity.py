@@ -1,4 +1,4 @@
-"""Who an operator is: one name, shown above the screens and recorded with every decision."""
+"""Name of an operator: shown above the screens and recorded with every decision."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ LONGEST = 64
 
 
 def operator_name(text: str) -> str:
-    """A name as it is recorded: one line that looks like what it is, without blanks around it.
+    """A name as it is recorded: one line without deceptive characters or surrounding blanks.
 
-    Names that look alike are one: two people who must approve are told apart by their names. Raises
-    `argparse.ArgumentTypeError`, which the command line and settings join to where the name was found.
+    Names that look alike are one: two people who must approve are distinguished by their names. Raises
+    `argparse.ArgumentTypeError`, to which the command line and settings add where the name was found.
     """
     from ...engine.core.sanitize import visible
 
@@ -32,7 +32,7 @@ def operator_name(text: str) -> str:
 
 
 def login_name(login: Callable[[], str]) -> str:
-    """The name of whoever is logged in; `operator` where there is none.
+    """Login name of the current user; `operator` if there is none.
 
     Raises `argparse.ArgumentTypeError` for one that cannot be an operator's.
     """

@@ -1,4 +1,4 @@
-"""The `[keys]` of the settings files: which keys an operator gives to which actions of the console."""
+"""The `[keys]` of the settings files: an operator's key bindings for actions of the console."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .paths import is_list, is_table
 
 @dataclass(frozen=True, slots=True)
 class KeySetting:
-    """The keys that a file gives to an action of the console, by its binding's id, and where it does."""
+    """Keys that a file sets for an action of the console, by its binding's id, and the position there."""
 
     binding: str
     keys: tuple[str, ...]
@@ -27,8 +27,8 @@ def key_settings(
 ) -> list[KeySetting]:
     """The `[keys]` of the files; the working directory's line counts where both have one.
 
-    Raises `SettingsError` for a table that is none, or keys that are not text. Whether there are such
-    actions and keys is `keymap_check`'s to say.
+    Raises `SettingsError` for an invalid table, or keys that are not text. Unknown actions and keys are
+    reported by `keymap_check`.
     """
     found: dict[str, KeySetting] = {}
     directory, environ = directory or Path.cwd(), os.environ if environ is None else environ
@@ -47,7 +47,7 @@ def key_settings(
 
 
 def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
-    """`approval.approve`, whether its dot was written in quotes or made a table."""
+    """Items such as `approval.approve`, whether the dot was quoted or made a table."""
     for key, value in table.items():
         if is_table(value):
             yield from _flat(value, f"{above}{key}.")
@@ -67,7 +67,7 @@ def _key_list(binding: str, value: object, where: str) -> tuple[str, ...]:
 
 
 def _line_of(path: Path, binding: str) -> str:
-    """`:12`, where `binding` is set in a file; empty when it cannot be told."""
+    """Position `:12` at which `binding` is set in a file; empty if unknown."""
     table = ""
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if header := re.match(r"\s*\[([^\[\]]+)\]", line):

@@ -1,11 +1,11 @@
-"""Settings: what the command line left open comes from the environment, then from configuration files.
+"""Settings: options that are not on the command line come from the environment, then from files.
 
 Order: option, `INTERLOCK_<OPTION>`, `interlock.toml` in the working directory or the file that is named
 instead of it (`--config`, `INTERLOCK_CONFIG`), `interlock.toml` in the user's config directory. In a file
 an option is a key, at the top or in a table of its command's name; dashes become underscores. The tables
-`keys`, `attention`, `notify`, `approvals`, `gateway` and `hook` are no options: they say what keys do,
-how an operator who looks elsewhere is told that somebody waits, what dialogs offer, and what agents and
-consoles from elsewhere may do.
+`keys`, `attention`, `notify`, `approvals`, `gateway` and `hook` are no options: they set key bindings,
+how an operator is notified of waiting requests, the options of dialogs, and the terms for external agents
+and remote consoles.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def apply_settings(
 ) -> None:
     """Fill the options of `args.command` that were not given. Raises `SettingsError`.
 
-    So do paths that nothing can be called, on the line as in a setting, and what a working directory may
-    not say. What it says of how agents are judged is then in `args.of_directory`, and the rules that were
-    checked for that in `args.rule_texts`; see `setting_trust`.
+    Also raised for unusable paths, on the line as in a setting, and for settings that a working directory
+    may not have. Its settings about rules and mode are then in `args.of_directory`, and the rules that
+    were checked for that in `args.rule_texts`; see `trust`.
     """
     from .paths import path_fault
 
@@ -98,7 +98,7 @@ def apply_settings(
 
 @dataclass(frozen=True, slots=True)
 class _Sources:
-    """Where the settings of a command come from, what is typed aside; the nearest file is the first."""
+    """Sources of a command's settings other than its line; the nearest file is the first."""
 
     command: str
     directory: Path
@@ -111,15 +111,15 @@ class _Sources:
         return users_file(self.environ)
 
     def find(self, action: argparse.Action) -> _Found | None:
-        """What counts for an option."""
+        """Find an option's value in the first source that has one."""
         each = (_find(n, self.command, self.environ, self.files) for n in option_names(action))
         return next(filter(None, each), None)
 
     def value(self, action: argparse.Action, found: _Found) -> object:
-        """What was found, as the option takes it. Raises `SettingsError`.
+        """Convert a found value to the option's type. Raises `SettingsError`.
 
-        The user's own rules begin beside the file that names them: where an agent writes, a file of the
-        same name would stand in for them.
+        The user's own rules are resolved in the directory of the file that names them: where an agent
+        writes, a file of the same name could replace them.
         """
         value = _convert(action, found)
         if action.dest not in ("added_rules", "rules") or found.file != self.own:
@@ -132,9 +132,9 @@ class _Sources:
             raise SettingsError(f"{found.where}: {error}") from error
 
     def trusted(self, action: argparse.Action, found: _Found, value: object) -> object:
-        """What counts where the working directory says `value`: no less than what the user says.
+        """Effective value where the working directory says `value`: no looser than the user's.
 
-        Raises `SettingsError` for what may not be said there.
+        Raises `SettingsError` for a value that is not allowed there.
         """
         from .trust import counted
 
@@ -149,7 +149,7 @@ class _Sources:
         return counts
 
     def rule_texts(self, action: argparse.Action, found: _Found, added: object) -> RuleTexts:
-        """The rules of the user and those that the working directory `added`, as they are now.
+        """The texts of the user's rules and of those that the working directory `added`, as they are now.
 
         Raises `SettingsError` where those of the directory take calls from the user's, in a command that
         judges by them.
@@ -176,14 +176,14 @@ class _Sources:
         return texts
 
     def _users(self, action: argparse.Action) -> object:
-        """What the user's own file says of an option; `None` where it says nothing."""
+        """Value of an option in the user's own file; `None` if it has none."""
         of_user = [each for each in self.files if each[0] == self.own]
         found = replace(self, environ={}, files=of_user).find(action)
         return None if found is None else self.value(action, found)
 
 
 def named_file(args: argparse.Namespace, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """The environment in which `--config` is the file to read, where it stands on the line.
+    """The environment with the file of `--config` as the one to read, if the option is on the line.
 
     A file names no other: one that came with the directory could name a file to be trusted.
     """
@@ -197,10 +197,10 @@ def table_setting(
     environ: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> tuple[Mapping[str, object], str] | None:
-    """One of `TABLES` as the nearest file has it, and where that is; `None` where no file has it.
+    """One of `TABLES` from the nearest file, and its position; `None` if no file has it.
 
-    It counts as a whole: whoever reads a table of the working directory mixes it with the user's. Raises
-    `SettingsError` for what is no table, and for what a working directory may not say of it.
+    It counts as a whole: readers of a working directory's table merge it with the user's. Raises
+    `SettingsError` for an invalid table, and for settings in it that a working directory may not have.
     """
     environ = os.environ if environ is None else environ
     directory = directory or Path.cwd()
@@ -216,7 +216,7 @@ def table_setting(
 
 
 def users_table(name: str, environ: Mapping[str, str]) -> tuple[Mapping[str, object], str] | None:
-    """One of `TABLES` as the user's own file has it, and where that is. Raises as `table_setting`."""
+    """One of `TABLES` from the user's own file, and its position. Raises as `table_setting`."""
     config = users_file(environ).parent
     return table_setting(name, environ={**environ, CONFIG: ""}, directory=config)
 
@@ -224,7 +224,7 @@ def users_table(name: str, environ: Mapping[str, str]) -> tuple[Mapping[str, obj
 def _check_directory(
     name: str, table: Mapping[str, object], where: str, environ: Mapping[str, str]
 ) -> None:
-    """Raise `SettingsError` for what a working directory may not say in one of `TABLES`."""
+    """Raise `SettingsError` for settings in one of `TABLES` that a working directory may not have."""
     from .trust import TABLES as MAY
 
     may = MAY.get(name, frozenset())
@@ -239,9 +239,9 @@ def _check_directory(
 
 
 def agents_write(path: Path, directory: Path, environ: Mapping[str, str]) -> bool:
-    """Whether a file of settings is that of a working directory, where agents may write.
+    """Tell whether a settings file is that of a working directory, where agents may write.
 
-    One that is named is not: who names it answers for what is in it.
+    A file named by the user is not: the user answers for its content.
     """
     project = directory / FILE_NAME
     return path == project and not environ.get(CONFIG) and not _same(project, users_file(environ))
@@ -252,7 +252,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def users_file(environ: Mapping[str, str]) -> Path:
-    """The file in the user's config directory, whether or not there is one."""
+    """The file in the user's config directory, whether it exists or not."""
     from platformdirs import user_config_path
 
     config = environ.get("INTERLOCK_CONFIG_DIR")
@@ -279,18 +279,18 @@ def _options(command: argparse.ArgumentParser) -> list[argparse.Action]:
 
 
 def _all_options(command: argparse.ArgumentParser) -> list[argparse.Action]:
-    """Those of a command and of its parts."""
+    """Options of a command and of its parts."""
     return [a for p in (command, *_subparsers(command).values()) for a in _options(p)]
 
 
 def _chosen_options(command: argparse.ArgumentParser, args: argparse.Namespace) -> list[argparse.Action]:
-    """Those of a command and of the part of it that was named."""
+    """Options of a command and of its chosen part."""
     part = _subparsers(command).get(getattr(args, "part", None) or "")
     return _options(command) + (_options(part) if part is not None else [])
 
 
 def option_names(action: argparse.Action) -> tuple[str, ...]:
-    """What an option is called in the environment and in files: as on the line, then as programs do."""
+    """Names of an option in the environment and in files: as on the line, then its `dest`."""
     on_line = next((o for o in action.option_strings if o.startswith("--")), action.dest)
     return tuple(dict.fromkeys([on_line.lstrip("-").replace("-", "_"), action.dest]))
 
@@ -298,7 +298,7 @@ def option_names(action: argparse.Action) -> tuple[str, ...]:
 def settings_files(
     directory: Path, environ: Mapping[str, str]
 ) -> Iterator[tuple[Path, Mapping[str, object]]]:
-    """The settings files there are, the nearest first. Raises `SettingsError` for one that is none."""
+    """The existing settings files, the nearest first. Raises `SettingsError` for an invalid one."""
     named = environ.get(CONFIG)
     for path in (Path(named) if named else directory / FILE_NAME, users_file(environ)):
         try:
@@ -319,10 +319,12 @@ def settings_files(
 
 
 def _text(path: Path) -> str:
-    """What a file of settings holds. Raises `SettingsError` for what is no file of a usual length, and
-    `OSError` and `UnicodeDecodeError` for one that cannot be read.
+    """Text of a settings file.
+
+    Raises `SettingsError` for one that is no regular file or too large, and `OSError` and
+    `UnicodeDecodeError` for one that cannot be read.
     """
-    # Without waiting: a pipe that nobody writes to would never open.
+    # Without blocking: a pipe without a writer would never open.
     with open(os.open(path, os.O_RDONLY | _NO_WAIT), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise SettingsError(f"{path}: is a pipe or a device, expected a file of settings; remove it")
@@ -335,7 +337,7 @@ def _text(path: Path) -> str:
 
 
 def _unread(path: Path, error: OSError | UnicodeDecodeError, environ: Mapping[str, str]) -> str:
-    """Why a file of settings cannot be read, with the remedy."""
+    """Reason why a settings file cannot be read, with the remedy."""
     from .paths import unusable
 
     config = environ.get("INTERLOCK_CONFIG_DIR")

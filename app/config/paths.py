@@ -1,6 +1,6 @@
-"""Paths among the settings: what no file can be called is refused where it was set.
+"""Paths among the settings: an unusable path is refused where it was set.
 
-Later it would be found out by whoever opens the file, who does not know where its name came from.
+Later the code that opens the file would fail, without knowing where the name came from.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LISTS = frozenset({"added_rules", "rules"})
 
 
 def path_fault(action: argparse.Action, value: object) -> str | None:
-    """Why `value` cannot be what an option of paths says, with the remedy; `None` where it can."""
+    """Fault of `value` for an option of paths, with the remedy; `None` if it has none."""
     if action.type is not Path and action.dest not in _LISTS:
         return None
     for each in value if _is_sequence(value) else [value]:
@@ -31,7 +31,7 @@ def path_fault(action: argparse.Action, value: object) -> str | None:
 
 
 def unusable(text: str, *, expand: bool = True) -> str | None:
-    """Why nothing can be called so, with the remedy. `expand` where `~` stands for somebody's home."""
+    """Fault of a path that cannot exist, with the remedy. `expand` if `~` stands for a home directory."""
     if "\0" in text:
         return f"a path cannot hold a NUL character, found {_short(text)}; write it without"
     try:
@@ -51,19 +51,19 @@ def unusable(text: str, *, expand: bool = True) -> str | None:
 
 
 def beside(directory: Path, text: str) -> str:
-    """A path of the settings file in `directory`, which begins there. Raises `ValueError`."""
+    """A path of the settings file in `directory`, relative to it. Raises `ValueError`."""
     if (fault := unusable(text)) is not None:
         raise ValueError(fault)
     return str(directory / Path(text).expanduser())
 
 
 def is_table(value: object) -> TypeGuard[dict[str, object]]:
-    """Whether a value of a file of settings is a table."""
+    """Narrow a value of a settings file to a table."""
     return isinstance(value, dict)
 
 
 def is_list(value: object) -> TypeGuard[list[object]]:
-    """Whether a value of a file of settings is a list."""
+    """Narrow a value of a settings file to a list."""
     return isinstance(value, list)
 
 

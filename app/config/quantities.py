@@ -8,14 +8,14 @@ from ...engine.core.durations import parse_time
 
 
 def age(text: str) -> timedelta:
-    """`90d`, `12w`, `36h`, `15m`, `30s`. Raises `ValueError` with a sentence for anything else."""
+    """Length of time from `90d`, `12w`, `36h`, `15m`, `30s`. Raises `ValueError` for anything else."""
     seconds = parse_time(text)
     if seconds is None:
         raise ValueError(f"expected a length of time such as 90d, 12w or 36h, found '{text}'")
     return timedelta(seconds=seconds)
 
 
-# Amounts of money that people type.
+# Amounts of money in options.
 
 
 def parse_dollars(text: str) -> float:

@@ -1,6 +1,6 @@
-"""The texts of rules files, each read once: what was checked is what judges.
+"""Texts of rules files, each read once: the checked text is the one that is enforced.
 
-Agents may write the files that a working directory adds, also between a look at them and their use.
+Agents may write the files that a working directory adds, also between check and use.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from ...rules.compiler import read_text, shown_file
 
 @dataclass(frozen=True, slots=True)
 class RuleTexts:
-    """Texts by the files' absolute paths, or what kept them from being read."""
+    """Texts by the files' absolute paths, or the error in reading them."""
 
     texts: Mapping[Path, str | Problem] = field(default_factory=dict[Path, str | Problem])
 
     def reading(self, files: Iterable[str | Path]) -> RuleTexts:
-        """With `files` as they are now, but for those that are here already."""
+        """A copy with the present texts of `files`, except those that are here already."""
         new = {path_of(file) for file in files} - self.texts.keys()
         return RuleTexts({**self.texts, **{path: read_text(str(path)) for path in new}})
 
     def compiled(self, *files: str | Path) -> RuleSet:
-        """The rules of `files` as one set; a file that is not here is read. Raises `RuleError`."""
+        """The rules of `files` as one set; a missing file is read. Raises `RuleError`."""
         texts = self.reading(files).texts
         named = {shown_file(str(file)): texts[path_of(file)] for file in files}
         return compile_files({name: _called(text, name) for name, text in named.items()})
 
 
 def path_of(file: str | Path) -> Path:
-    """The file that a name among rules stands for, however it is written."""
+    """The file that a name among rules stands for, in any spelling."""
     return Path(os.path.abspath(os.path.expanduser(file)))
 
 

@@ -1,4 +1,4 @@
-"""The rules language, as hubs and journals are given it: they cannot know it themselves."""
+"""Implementation of the rules language for hubs and journals, which may not import it."""
 
 from __future__ import annotations
 
@@ -60,5 +60,5 @@ LANGUAGE = RulesLanguage()
 
 
 def redaction(also: Iterable[str] = ()) -> Redaction:
-    """The masking of secrets in this program: it knows which words of a shell command are literal."""
+    """Masking of secrets for this program, which knows the literal words of a shell command."""
     return Redaction(also, LANGUAGE)

@@ -1,8 +1,8 @@
-"""What a working directory's settings may say: an agent may write there, and sets the next start with it.
+"""Settings allowed in a working directory: an agent may write there, and so influence the next start.
 
-That is a list, and what is not on it may not be said there. Its rules and masked fields come on top of
-the user's own, of limits the lower one counts, and a choice is the stricter one. All else, such as files,
-addresses, names and code, is taken from the line, the environment or the user's own file.
+They are a list, and no others may be there. Its rules and masked fields are added to the user's own, of
+limits the lower one counts, and of choices the stricter one. All others, such as files, addresses, names
+and code, come from the line, the environment or the user's own file.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ TABLES: Mapping[str, frozenset[str]] = {
 
 
 def counted(command: str, option: str, value: object, users: object, directory: Path) -> object | None:
-    """What counts where `directory` says `value` of an option; `users` is what the user's own file says.
+    """Effective value where `directory` says `value` of an option; `users` is the user's own.
 
-    `None` is nothing: a working directory may not say that.
+    `None` if a working directory may not say that.
     """
     match option, value:
         case "rules", _ if is_list(value) and command != "hook":
@@ -99,13 +99,13 @@ def _may_say(command: str, option: str, value: object, users: object, directory:
 
 
 def _joined(*parts: object) -> list[str]:
-    """Each once, those of the first part first; what is empty, or no list, is none."""
+    """Join lists without repetition, the first list first; drops empty texts, and other values."""
     each = [str(text).strip() for part in parts if is_list(part) for text in part]
     return list(dict.fromkeys(filter(None, each)))
 
 
 def _usual_limit(command: str, option: str) -> int | None:
-    """The limit that holds where nobody says one."""
+    """Default limit."""
     from ...engine.agents.session.config import MAX_STEPS
 
     return MAX_STEPS if option == "max_steps" and command in ("run", "resume") else None
@@ -117,7 +117,7 @@ def _number(value: object) -> float:
 
 
 def rule_texts(args: argparse.Namespace) -> RuleTexts:
-    """The rules files that were read to check those of the working directory; they judge as they were."""
+    """The texts of rules files, as read for checking the working directory's; these are enforced."""
     from .rule_texts import RuleTexts
 
     found = getattr(args, "rule_texts", None)
@@ -125,9 +125,9 @@ def rule_texts(args: argparse.Namespace) -> RuleTexts:
 
 
 def added(args: argparse.Namespace, rules: Iterable[object] | None = None) -> str | None:
-    """What the working directory has to do with how agents are judged, in a sentence for who starts them.
+    """Sentence about the working directory's influence on the rules, for the operator who starts agents.
 
-    `rules` are those that count, where that is not all of `args.rules`. `None` where it has nothing to.
+    `rules` are those in effect, where they are not all of `args.rules`. `None` if it has none.
     """
     said: Mapping[str, object] = getattr(args, "of_directory", {})
     parts: list[str] = []
