@@ -1,4 +1,4 @@
-"""Agent files: TOML in, an `AgentSpec` out, or every problem with its place."""
+"""Agent files: parses TOML into an `AgentSpec`, or reports every problem with its position."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SubagentTable(SubagentSpec):
 
 
 class AgentFile(AgentSpec):
-    """The keys of an agent file: those of a spec, and one that stands for the text of another file."""
+    """The keys of an agent file: those of a spec, and one for a system prompt in another file."""
 
     system_prompt_file: Annotated[Path, AfterValidator(absolute)] | None = None
     # A spec is frozen, so a narrower type can stand here.
@@ -42,10 +42,10 @@ class AgentFile(AgentSpec):
 
 
 def load_agent_file(path: Path) -> AgentSpec:
-    """Read an agent file; paths in it are relative to it. Only what it says counts as set.
+    """Read an agent file; paths in it are relative to it. Only the keys in it count as set.
 
-    Raises `AgentSpecError` with every problem: a file that cannot be read, TOML that cannot be parsed,
-    keys there are not, values of another type, a system prompt that cannot be read.
+    Raises `AgentSpecError` with every problem: a file that cannot be read, invalid TOML, unknown keys,
+    values of another type, a system prompt that cannot be read.
     """
     text = _text(path, "an agent file")
     if isinstance(text, Problem):
@@ -82,7 +82,7 @@ def _as_spec(path: Path, text: str, file: AgentFile, here: Path) -> AgentSpec:
 def _read_prompt(
     path: Path, text: str, table: Keys, said: dict[str, Any], problems: list[Problem]
 ) -> None:
-    """Put the text for the file that a table names as its system prompt."""
+    """Replace the file that a table names as its system prompt by its text."""
     file: Path | None = said.pop("system_prompt_file", None)
     if file is None:
         return
@@ -100,13 +100,13 @@ def _read_prompt(
 
 
 def _text(path: Path, expected: str) -> str | Problem:
-    """The text of a file, or what keeps it from being read."""
+    """The text of a file, or the problem in reading it."""
 
     def whole(message: str, remedy: str) -> Problem:
         return Problem(str(path), 0, 0, 0, "", message, remedy)
 
     try:
-        # Without waiting: a pipe that nobody writes to would never open.
+        # Without blocking: a pipe without a writer would never open.
         with open(os.open(path, os.O_RDONLY | _NO_WAIT), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return whole(f"is a pipe or a device, expected {expected}", "copy what it holds into one")
@@ -130,7 +130,7 @@ def _text(path: Path, expected: str) -> str | Problem:
 
 
 def _unparsed(path: Path, text: str, said: str) -> str:
-    """tomllib's message with its place in front, as other messages have it."""
+    """tomllib's message with its position in front, as in other messages."""
     lines = text.split("\n")
     message, line, column = said.removesuffix(" (at end of document)"), len(lines), len(lines[-1]) + 1
     found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", said, re.DOTALL)
@@ -159,7 +159,7 @@ def _problem(path: Path, text: str, keys: Keys, message: str, remedy: str = "") 
 
 
 class _Location(NamedTuple):
-    """A key in a file: where it stands, what is shown of its line, and its whole path."""
+    """A key in a file: its position, the shown part of its line, and its whole path."""
 
     line: int
     column: int
@@ -169,7 +169,7 @@ class _Location(NamedTuple):
 
 
 def _place(text: str, keys: Keys) -> _Location:
-    """The first key in the file that comes nearest to `keys`; line 0 if none does."""
+    """The first key in the file with the longest common path with `keys`; line 0 if none has any."""
     wanted = [str(key) for key in keys if isinstance(key, str)]
     found, shared = _Location(0, 1, 0, "", []), 0
     for place in _file_keys(text):
@@ -180,7 +180,7 @@ def _place(text: str, keys: Keys) -> _Location:
 
 
 def _shared(path: list[str], wanted: list[str]) -> int:
-    """How many keys two paths begin with alike."""
+    """Number of keys that two paths have in common at their beginnings."""
     pairs = zip(path, wanted, strict=False)
     return next((n for n, (one, other) in enumerate(pairs) if one != other), min(len(path), len(wanted)))
 
@@ -188,7 +188,8 @@ def _shared(path: list[str], wanted: list[str]) -> int:
 def _file_keys(text: str) -> Iterator[_Location]:
     """Every key of a TOML text.
 
-    tomllib keeps no places. Texts of several lines are skipped; a key inside an inline table is not seen.
+    tomllib gives no positions. Texts of several lines are skipped; keys inside an inline table are not
+    found.
     """
     table: list[str] = []
     fence = ""

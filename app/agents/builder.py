@@ -1,4 +1,4 @@
-"""From an `AgentSpec` to a session: rules compiled, tools and runtime made, the agent imported."""
+"""Makes a session from an `AgentSpec`: compiles rules, makes tools and runtime, imports the agent."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .imports import ImportedError, imported, where_it_broke
 from .spec import AgentSpec, AgentSpecError, JustBashOptions, LocalOptions, SandboxOptions, VercelOptions
 from .tools import Subagent, clashes, named_tools, prepare_subagents
 
-# The runtime that a spec asks for, made when what it needs is here.
+# Runtime of a spec, made if its requirements are met.
 
 
 Options = LocalOptions | SandboxOptions | JustBashOptions | VercelOptions
@@ -49,8 +49,8 @@ class RuntimeOptionsError(ValueError):
 def make_runtime(options: Options, secrets: Collection[str] = ()) -> Runtime:
     """The runtime of `options`; commands do not see the variables `secrets` unless `env` names them.
 
-    Raises `RuntimeOptionsError` for directories and variables there are not, and what the runtime itself
-    raises where something it needs is missing (`AgentRuntimeError`, `ValueError`).
+    Raises `RuntimeOptionsError` for missing directories and variables, and what the runtime itself raises
+    where something it needs is missing (`AgentRuntimeError`, `ValueError`).
     """
     match options:
         case LocalOptions(workdir=workdir):
@@ -107,7 +107,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An agent that can be hosted: everything that could be checked was.
+    """An agent that can be hosted: all possible checks have passed.
 
     `made` is the agent, or the async function that makes it in the loop in which it will run.
     """
@@ -137,7 +137,7 @@ class Prepared:
         return agent
 
     async def open(self, hub: Hub, *, by: str) -> str:
-        """Open the session on `hub`; its id. Raises what `agent` and `Hub.open_session` raise."""
+        """Open the session on `hub`; return its id. Raises what `agent` and `Hub.open_session` raise."""
         spec = self.spec
         return await hub.open_session(
             await self.agent(),
@@ -152,7 +152,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What the spec says about an agent; `None` leaves an imported one as it is."""
+    """Parts of an agent that the spec sets; `None` leaves an imported agent's part unchanged."""
 
     spec: AgentSpec
     model: Model | None
@@ -161,7 +161,7 @@ class _Parts:
     subagents: tuple[Subagent, ...]
 
     def put_into(self, base: Agent) -> Agent:
-        """`base` with what the spec says, the rest of it as it was."""
+        """`base` with the spec's parts, otherwise unchanged."""
         spec = self.spec
         changes: AgentSettings = {}
         if self.runtime is not None:
@@ -187,7 +187,7 @@ class _Parts:
         return base.replaced(model=self.model, **changes)
 
     def unpriced(self, agent: Agent) -> list[str]:
-        """A problem for each model, the agent's or a subagent's, that a limit on costs could not bound.
+        """A problem for each model, the agent's or a subagent's, whose cost cannot be limited.
 
         May take seconds: a price list is imported when there is a limit.
         """
@@ -203,9 +203,9 @@ class _Parts:
 
 
 def prepare(spec: AgentSpec, texts: RuleTexts | None = None) -> Prepared:
-    """Check and make everything that hosting `spec` needs, but for what an async function makes.
+    """Check and make everything that hosting `spec` needs, except what an async function makes.
 
-    Rules of which `texts` were read before count as they were then.
+    Rules files in `texts` are used as they were read then.
 
     Code that the spec names is imported and, if it makes the agent, called. Raises `AgentSpecError` with
     every problem; its cause is the first one's.
@@ -266,7 +266,7 @@ def _rules(spec: AgentSpec, made: object, texts: RuleTexts) -> RuleSet:
 
 
 def shown_path(path: Path) -> Path:
-    """A rules file as rules say where they stand: below the working directory without it."""
+    """A rules file as problems name it: relative to the working directory if below it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) and path.parent != LIBRARY else path
 
@@ -286,7 +286,7 @@ def _model(spec: AgentSpec) -> Model | None:
 
 
 def _key_variables(spec: AgentSpec) -> set[str]:
-    """The variables that the models' URLs name for their keys, whatever they are called."""
+    """The variables that the models' URLs name for their keys, whatever their names."""
     models = (spec.model, *(each.model for each in spec.subagents.values()))
     return {key for model in models if model and (key := parse_model_name(model).key_env)}
 
@@ -343,7 +343,7 @@ def _as_agent(spec: AgentSpec, thing: object, problems: list[str]) -> Agent | No
 
 
 def _check_agent(spec: AgentSpec, agent: Agent, problems: list[str]) -> None:
-    """What an imported agent brings must be able to run, and must not be made less safe in passing."""
+    """Check that an imported agent's parts can run, and that the spec does not make them less safe."""
     if spec.model is None and isinstance(agent.model, LitellmModel):
         try:
             agent.model.check_environment()

@@ -1,7 +1,7 @@
-"""From `interlock run [AGENT] [OPTIONS] [TASK]` to an `AgentSpec`.
+"""Makes an `AgentSpec` from `interlock run [AGENT] [OPTIONS] [TASK]`.
 
-What was typed, or set in the environment, beats the agent file. A configuration file only fills what the
-agent leaves open: it is about the directory, the agent file about this agent.
+Options on the line, or in the environment, take precedence over the agent file. A configuration file only
+sets what the agent leaves open: it is about the directory, the agent file about this agent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def from_command_line(
     environ: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> AgentSpec:
-    """The agent that `args` of `interlock run` ask for, settings applied.
+    """Specification of the agent for `interlock run`, settings applied.
 
     `args.typed` has the names of the options that were on the command line, `args.target` an agent file
     or `package.module:name`, or nothing. Raises `AgentSpecError`.
@@ -61,8 +61,10 @@ def from_command_line(
 
 
 def _import_from(base: Mapping[str, object], said: _Said, here: Path) -> list[object]:
-    """Directories of the agent's modules. An agent file names them; the working directory, where agents
-    write, is added only for modules named for this run: its files would come before installed packages.
+    """Directories of the agent's modules.
+
+    An agent file names them; the working directory, where agents write, is added only for modules named
+    for this run: its files would come before installed packages.
     """
     own = _list(base.get("import_from"))
     named = not own or said.now("tools") is not None
@@ -70,14 +72,14 @@ def _import_from(base: Mapping[str, object], said: _Said, here: Path) -> list[ob
 
 
 class _Said:
-    """The options by name: those somebody chose for this run, and those of configuration files."""
+    """Options by name, separating those chosen for this run from those of configuration files."""
 
     def __init__(self, args: argparse.Namespace, environ: Mapping[str, str]) -> None:
         self._args = args
         self._environ = environ
 
     def now(self, option: str) -> object:
-        """What was typed or is in the environment, else `None`."""
+        """Value from the line or the environment, else `None`."""
         chosen = option in self._args.typed or f"INTERLOCK_{option.upper()}" in self._environ
         return getattr(self._args, option) if chosen else None
 
@@ -85,7 +87,7 @@ class _Said:
         return getattr(self._args, option)
 
     def of(self, option: str, *, is_open: bool) -> object:
-        """What counts: anything where the agent leaves it open, else only what was said for this run."""
+        """Effective value: from any source where the agent leaves it open, else only one for this run."""
         return self.at_all(option) if is_open else self.now(option)
 
 
@@ -168,7 +170,7 @@ def _list(value: object) -> list[object]:
 
 
 def _as_option(keys: Keys, message: str, remedy: str) -> str:
-    """A problem as the command line has it: with the option's name for the key's."""
+    """A problem in terms of the command line: with the option's name for the key's."""
     path = dotted(keys)
     if message == f"unknown key '{path}'":
         # Only what belongs to another runtime can get here.
@@ -179,7 +181,7 @@ def _as_option(keys: Keys, message: str, remedy: str) -> str:
     return f"{option}: {said}{f'; {remedy}' if remedy else ''}"
 
 
-# The words of `interlock run [AGENT] [TASK]` that belong to no option: which of them is what.
+# Positional words of `interlock run [AGENT] [TASK]`: the agent and the task.
 #
 # An agent is a `.toml` file or `package.module:name`; everything else is the task. Imports nothing
 # heavy: this runs while the command line is read.
@@ -190,14 +192,14 @@ NO_TASK = "what is the agent to do? Give a task, in quotes, after the options"
 
 
 class WordsError(ValueError):
-    """Words that make no agent and task; the message says what was expected."""
+    """Words that are no valid agent and task; the message says what was expected."""
 
 
 def settle_words(args: argparse.Namespace, extra: Sequence[str], line: Sequence[str]) -> None:
     """Set `args.target` and `args.task` from the positional words, `extra` ones included.
 
-    argparse gives back in `extra` what follows an option after the first word. A task may be missing
-    where an agent is named: its file may have one. Raises `WordsError`.
+    argparse returns in `extra` the words that follow an option after the first word. A task may be
+    missing where an agent is named: its file may have one. Raises `WordsError`.
     """
     words = [word for word in (args.target, args.task) if word is not None]
     words += _words(extra)
@@ -219,9 +221,10 @@ def settle_words(args: argparse.Namespace, extra: Sequence[str], line: Sequence[
 
 
 def is_target(word: str, *, alone: bool) -> bool:
-    """Whether `word` names an agent.
+    """Tell whether `word` names an agent.
 
-    `alone` it may as well be the task, so it must not look like a sentence, or the thing must be there.
+    `alone` it may be the task instead, so it must not look like a sentence, or the file or module must
+    exist.
     """
     if word.endswith(".toml"):
         return not alone or not any(map(str.isspace, word)) or Path(word).is_file()
@@ -229,7 +232,7 @@ def is_target(word: str, *, alone: bool) -> bool:
 
 
 def _is_module(word: str) -> bool:
-    """Whether the module that `word` begins with can be found; nothing is imported."""
+    """Tell whether the module that `word` begins with can be found; nothing is imported."""
     package = word.partition(":")[0].partition(".")[0]
     return PathFinder.find_spec(package, [str(Path.cwd()), *sys.path]) is not None
 
@@ -246,7 +249,7 @@ def _words(extra: Sequence[str]) -> list[str]:
 
 
 def _from_lists(args: argparse.Namespace, line: Sequence[str], *, has_target: bool) -> list[str]:
-    """In `run --rules a.rules "Ship it"` the option takes the task for a file: give it back.
+    """Return a task taken for a file: in `run --rules a.rules "Ship it"` the option takes it.
 
     An agent may bring its task: then only a sentence is one, lest the name of a net be lost.
     """

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with an agent's spec, in the words of a file's or an option's author."""
+"""Validation errors of an agent's spec, reworded for the author of a file or an option."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _SECRET = re.compile(r"key|token|secret|password", re.IGNORECASE)
 
 
 def describe_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[tuple[Keys, str, str]]:
-    """What pydantic found, each as keys, a message that begins with their path, and a remedy."""
+    """Describe each of pydantic's errors: its keys, a message that begins with their path, a remedy."""
     for found in error.errors(include_url=False):
         keys = _keys(found["loc"])
         where = dotted(keys)
@@ -104,7 +104,7 @@ def _dotted(key: str | int) -> str:
 
 
 def _keys(loc: Sequence[str | int]) -> Keys:
-    """Where the value is in the file: pydantic puts the runtime's kind between its key and the rest."""
+    """Keys of a value in the file: pydantic puts the runtime's kind between its key and the rest."""
     inside = len(loc) > 1 and loc[0] == "runtime" and loc[1] in KINDS
     return (loc[0], *loc[2:]) if inside else tuple(loc)
 
@@ -128,7 +128,7 @@ def _expected_text(keys: Keys) -> str:
 
 
 def _unknown(keys: Keys, model: type[BaseModel], loc: Sequence[str | int]) -> tuple[str, str]:
-    """The message and the remedy for a key there is not."""
+    """The message and the remedy for an unknown key."""
     key = str(keys[-1])
     home = "limits"
     match loc:

@@ -14,11 +14,11 @@ from ...engine.agents.errors import describe
 
 
 class ImportedError(ValueError):
-    """What cannot be imported, or broke; the message says where. Its cause is the exception itself."""
+    """An object that cannot be imported, or raised; the message says where, the cause is the error."""
 
 
 def imported(name: str, directories: Sequence[Path]) -> object:
-    """The object called `name`; `directories` come first on the path modules are looked for, for good.
+    """Import the object called `name`; `directories` are put first on the module path, permanently.
 
     They stay because modules import others later on. Raises `ImportedError`.
     """
@@ -53,7 +53,7 @@ def _module(name: str, module_name: str, directories: Sequence[Path]) -> ModuleT
 
 
 def where_it_broke(error: BaseException, directories: Sequence[Path]) -> str:
-    """`agents.py:3: ValueError: no`: the innermost line in `directories`, or anywhere, and its words."""
+    """`agents.py:3: ValueError: no`: the innermost line in `directories`, or anywhere, with message."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}"
     frames = [

@@ -1,4 +1,4 @@
-"""What it takes to host an agent, as plain data: from an agent file, from options, or from a journal.
+"""Specification of an agent as plain data: from an agent file, from options, or from a journal.
 
 A spec holds no secret and only absolute paths, so that a session can be started again from it, in another
 directory and another process.
@@ -71,14 +71,14 @@ def _plain_url(url: str) -> str:
 
 
 def _as_table(value: object) -> object:
-    """`runtime = "sandbox"` stands for a table with that kind; a table without one is local."""
+    """Expand `runtime = "sandbox"` to a table with that kind; a table without one is local."""
     if isinstance(value, str):
         return {"kind": value}
     return {"kind": "local", **value} if is_table(value) else value
 
 
 def _inside(*parts: str) -> PurePosixPath:
-    """A path of the shell in memory, where `//` at the beginning means nothing else than `/`."""
+    """A path of the shell in memory, where `//` at the beginning means the same as `/`."""
     return PurePosixPath("/" + posixpath.normpath(posixpath.join(*parts)).lstrip("/"))
 
 
@@ -95,8 +95,7 @@ class _Frozen(BaseModel):
 class LocalOptions(_Frozen):
     """Tools run on this machine, with this program's rights.
 
-    They get its environment without Interlock's variables and providers' keys; `env` names those of them
-    that they get all the same.
+    They get its environment without Interlock's variables and providers' keys; `env` names exceptions.
     """
 
     kind: Literal["local"] = "local"
@@ -116,8 +115,9 @@ class SandboxOptions(_Frozen):
 
 
 class JustBashOptions(_Frozen):
-    """Tools run in a shell interpreted here, on files in memory: `files` maps paths to texts, relative
-    ones start at the working directory. `env` as for `sandbox`.
+    """Tools run in a shell interpreted here, on files in memory.
+
+    `files` maps paths to texts, relative ones start at the working directory. `env` as for `sandbox`.
     """
 
     kind: Literal["just-bash"] = "just-bash"
@@ -128,7 +128,7 @@ class JustBashOptions(_Frozen):
     @field_validator("files")
     @classmethod
     def _each_has_a_place(cls, files: Mapping[str, str], info: ValidationInfo) -> Mapping[str, str]:
-        """Where a file is, no directory is: just-bash itself would take one for the other."""
+        """Check that no file is also a directory: just-bash itself would confuse them."""
         workdir = info.data.get("workdir") or just_bash.DIRECTORY
         taken: dict[PurePosixPath, str] = {}
         for name in files:
@@ -178,7 +178,7 @@ class WebFetchOptions(_Frozen):
 class Limits(_Frozen):
     """`max_steps` counts a run's model calls; without it the agent's own limit applies.
 
-    `max_cost` is what a session may cost in US dollars, over its whole record and with its subagents.
+    `max_cost` is the limit of a session's cost in US dollars, over its whole record, subagents included.
     """
 
     max_steps: Annotated[StrictInt, Field(ge=1)] | None = None
@@ -186,7 +186,7 @@ class Limits(_Frozen):
 
 
 class SessionLimits(Limits):
-    """Those of an agent that people talk to.
+    """Limits of an agent that people talk to.
 
     After a turn whose last model call was sent `compact_at` tokens or more, the session is compacted.
     """
@@ -195,10 +195,10 @@ class SessionLimits(Limits):
 
 
 class SubagentSpec(_Frozen):
-    """An agent that another one has do tasks, through a tool `task_<name>`.
+    """A subagent that does tasks for another agent, through a tool `task_<name>`.
 
     It works in that agent's runtime, under the session's rules. Without a `model` it has that agent's;
-    `description` is what that agent's model knows of it.
+    `description` tells that agent's model about it.
     """
 
     description: Annotated[str, Field(pattern=r"\S")]
@@ -221,11 +221,11 @@ SubagentName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,58}$")
 
 
 class AgentSpec(_Frozen):
-    """See the module. What is `None` is up to the agent, or has a default where it is used.
+    """Specification of an agent. `None` leaves a part to the agent, or to a default where it is used.
 
     `agent` names an `Agent` of a Python module (`package.module:name`) that the rest then changes;
     without it there must be a `model`. `tools` are names of ready-made ones or `package.module:name`,
-    imported with the directories of `import_from` first on the path. `web_fetch` counts for subagents,
+    imported with the directories of `import_from` first on the path. `web_fetch` applies to subagents,
     too. Relative paths start at the directory that the validation's context has under `BASE`, or at the
     working directory.
     """

@@ -1,4 +1,4 @@
-"""Tools by the names that specs give them: ready-made ones, and those of somebody's modules."""
+"""Tools by the names in specs: ready-made ones, and those of imported modules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ready_made_tools(*, private: bool = False) -> dict[str, Tool]:
 def named_tools(
     names: Sequence[str], import_from: Sequence[Path], *, where: str = "tools", private: bool = False
 ) -> tuple[Tool, ...]:
-    """The tools that `names` mean, modules imported with `import_from` first on the path.
+    """Tools by `names`, modules imported with `import_from` first on the path.
 
     `private` is for `ready_made_tools`.
 
@@ -75,7 +75,7 @@ def _imported_tool(name: str, import_from: Sequence[Path]) -> Tool:
         raise ImportedError(f"{name}: {error}") from error
 
 
-# From the subagents of a spec to tools of its agent.
+# Subagents of a spec as tools of its agent.
 
 
 MAX_STEPS = 50
@@ -84,7 +84,7 @@ MAX_STEPS = 50
 
 @dataclass(frozen=True, slots=True)
 class Subagent:
-    """A subagent whose model and tools are there; without a model it gets that of the agent."""
+    """A subagent with its tools and its model; without a model it gets that of the agent."""
 
     name: str
     spec: SubagentSpec
@@ -92,7 +92,7 @@ class Subagent:
     tools: tuple[Tool, ...]
 
     def as_tool(self, model: Model, runtime: Runtime) -> Tool:
-        """The tool by which an agent with `model` and `runtime` has this one do tasks."""
+        """Tool by which an agent with `model` and `runtime` gives this subagent tasks."""
         agent = Agent(
             self.model or model,
             name=self.name,
@@ -148,7 +148,7 @@ def _model(spec: SubagentSpec) -> Model | None:
     return model
 
 
-# The tools that exist, as a person names them on the command line: `a,b,c`, or a JSON file.
+# Existing tools, as named on the command line: `a,b,c`, or a JSON file.
 
 
 class ToolsError(ValueError):
