@@ -1,1 +1,1 @@
-"""Flows named on the command line: found, checked, drawn, given their input."""
+"""Flows named on the command line: loading, checks, drawings and input."""

@@ -1,4 +1,4 @@
-"""From a `FlowSpec` to a flow that can be run: class imported, graph, models, rules and paths checked."""
+"""Makes a runnable flow from a `FlowSpec`: imports the class, checks graph, models, rules and paths."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Check: TypeAlias = Callable[[FlowGraph[Any, Any]], object]
 
 @dataclass(frozen=True, slots=True)
 class PreparedFlow:
-    """A flow of which everything that could be checked was."""
+    """A flow that has passed all checks."""
 
     spec: FlowSpec
     flow: type[Flow[Any, Any]]
@@ -41,12 +41,12 @@ class PreparedFlow:
 
     @property
     def context(self) -> Context:
-        """What its functions and tools work with."""
+        """Context for its functions and tools."""
         return Context(working_dir=self.spec.workdir, commands=self.spec.commands, deps=self.deps)
 
     @property
     def limits(self) -> RunLimits:
-        """How far this host takes it."""
+        """Limits of this host for a run."""
         limits = self.spec.limits
         return RunLimits(limits.max_steps, limits.max_turns, limits.max_seconds)
 
@@ -85,7 +85,7 @@ def flow_graph(
 def flow_deps(
     name: str, flow: type[Flow[Any, Any]], directories: tuple[Path, ...]
 ) -> Mapping[type, object]:
-    """What its functions and tools may require, by type. Raises `FlowSpecError`."""
+    """Dependencies that its functions and tools may require, by type. Raises `FlowSpecError`."""
     try:
         given = cast("object", flow.deps())
     except (Exception, SystemExit) as error:
@@ -104,8 +104,8 @@ def prepare_flow(
 ) -> PreparedFlow:
     """Check and make everything that running `spec` needs. Raises `FlowSpecError` with every problem.
 
-    Those of `checks` are among them, where there is a graph to check against. Rules of which `texts` were
-    read before count as they were then.
+    Includes those of `checks`, where there is a graph to check against. Rules files in `texts` are used
+    as they were read then.
     """
     flow = flow_class(spec.flow, spec.import_from)
     problems: list[str] = []
@@ -138,7 +138,7 @@ def prepare_flow(
 
 
 def _calls_tools(graph: FlowGraph[Any, Any]) -> bool:
-    """Whether an agent of the flow has tools, or chooses them only once it runs."""
+    """Tell whether an agent of the flow has tools, or chooses them only at run time."""
     agents = [node.node for node in graph.distinct if isinstance(node, Agent)]
     return any(agent.config is None or agent.config.tools for agent in agents)
 
@@ -155,6 +155,6 @@ def _models(graph: FlowGraph[Any, Any]) -> Iterator[str]:
 
 
 def _as_shown(path: Path) -> Path:
-    """A rules file as rules say where they stand: below the working directory without it."""
+    """A rules file as problems name it: relative to the working directory if below it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) and path.parent != LIBRARY else path

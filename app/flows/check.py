@@ -1,4 +1,4 @@
-"""`interlock flow check`: what can go wrong with a flow, with the shortest way there."""
+"""`interlock flow check`: faults of a flow, with the shortest way to each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FAULTY = 1
 
 
 def check_flow(name: str, *, out: TextIO) -> int:
-    """Print what `name` is made of and every finding. Returns 1 when there is any, else 0.
+    """Print the parts of `name` and every finding. Returns 1 when there is any, else 0.
 
     Raises `FlowSpecError` for a flow that cannot run at all.
     """

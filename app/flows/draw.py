@@ -1,4 +1,4 @@
-"""`interlock flow draw`: a flow as a picture, with the states in which a recorded run stands."""
+"""`interlock flow draw`: a flow as a picture, with the live states of a recorded run marked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORMATS: Mapping[str, Draws] = {
 def draw_flow(
     name: str, *, out_file: Path | None, live: str | None, database: Callable[[], Path], out: TextIO
 ) -> int:
-    """Draw `name` into `out_file`, whose ending says how, or print it as Mermaid; returns 0.
+    """Draw `name` into `out_file`, whose suffix selects the format, or print it as Mermaid; returns 0.
 
     `live` is a run whose live states are marked. Raises `FlowSpecError`, `SessionNotFound` and
     `JournalError`.

@@ -1,4 +1,4 @@
-"""What people type for a flow: its input, and answers to steps that wait for somebody."""
+"""Operator's text for a flow: its input, and answers to waiting steps."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ INPUT, FILE, FILL = "--input", "--input-file", "--fill"
 
 
 def input_text(said: str | None, file: Path | None) -> tuple[str, str]:
-    """The input as JSON text, and what it came from. Raises `FlowSpecError`.
+    """The input as JSON text, and its origin. Raises `FlowSpecError`.
 
-    Without any it is `{}`: a flow may need to be told nothing. The file `-` is standard input.
+    Without any it is `{}`: a flow may need no input. The file `-` is standard input.
     """
     if said is not None and file is not None:
         raise FlowSpecError([f"{INPUT} and {FILE} both say what the flow begins with; leave one out"])
@@ -44,9 +44,9 @@ def as_input(text: str, model: type[BaseModel], where: str) -> BaseModel:
 
 
 def fills(said: Sequence[str] | None, graph: Graph) -> Mapping[str, dict[str, JsonValue]]:
-    """Answers by what waits for them, from `KEY={…}` each. Raises `FlowSpecError` with every problem.
+    """Answers by key, from `KEY={…}` each. Raises `FlowSpecError` with every problem.
 
-    A key is that of a step that people take, or `Agent::tool` for a tool that asks.
+    A key is that of a step that waits for an operator, or `Agent::tool` for a tool that does.
     """
     found: dict[str, dict[str, JsonValue]] = {}
     problems: list[str] = []
@@ -69,7 +69,7 @@ def fills(said: Sequence[str] | None, graph: Graph) -> Mapping[str, dict[str, Js
 
 
 def waiting(graph: Graph) -> list[str]:
-    """The keys of the steps that people take."""
+    """The keys of the steps that wait for an operator."""
     return [node.takes.key for node in graph.distinct if isinstance(node, Suspend | Human)]
 
 

@@ -1,5 +1,6 @@
-"""A flow's graph as lines: a state each, in the order in which a run meets them, with lanes that part
-where one state leads to several and meet where several lead to one. Pure.
+"""A flow's graph as lines, one per state, in the order in which a run meets them. Pure.
+
+Lanes part where one state leads to several, and meet where several lead to one.
 
     ├─╮      the lane of the state above parts
     ○ │  A   one branch to its end, then the next
@@ -17,9 +18,7 @@ from ...engine.history.model.records import NetRecord, TransitionRecord
 
 @dataclass(frozen=True, slots=True)
 class LaneRow:
-    """A line of the drawing: what stands before and after the mark of `state`; none where lanes part or
-    meet.
-    """
+    """Line of the drawing: texts before and after the mark of `state`, `None` if lanes part or meet."""
 
     state: str | None
     before: str
@@ -28,9 +27,9 @@ class LaneRow:
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """The drawing, and what leads back: by its state, those that a run has met before.
+    """Drawing of a flow, with its backward steps: by state, the earlier states that it leads to.
 
-    `ranks` are the states by how many steps they are from the beginning, at most.
+    `ranks` are the states by their greatest number of steps from the beginning.
     """
 
     rows: Sequence[LaneRow]
@@ -92,7 +91,7 @@ def _ranks(rows: Iterable[LaneRow], sources: Mapping[str, Collection[str]]) -> l
 
 
 def _take(lanes: list[str | None], first: int, target: str | None) -> int:
-    """Lead the first lane that is free from `first` on to `target`; its number."""
+    """Lead the first lane that is free from `first` on to `target`; return its number."""
     number = next((n for n in range(first, len(lanes)) if lanes[n] is None), max(first, len(lanes)))
     lanes += [None] * (number + 1 - len(lanes))
     lanes[number] = target
@@ -100,7 +99,7 @@ def _take(lanes: list[str | None], first: int, target: str | None) -> int:
 
 
 def _knot(lanes: Sequence[str | None], mine: Sequence[int], signs: str) -> LaneRow:
-    """Where lanes part or meet; those between them are crossed."""
+    """Line in which lanes part or meet; lanes between them are crossed."""
     first, last = min(mine), max(mine)
     text = ""
     for number, target in enumerate(lanes):
@@ -118,7 +117,7 @@ def _knot(lanes: Sequence[str | None], mine: Sequence[int], signs: str) -> LaneR
 
 
 def _apart(net: NetRecord) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Which states each one leads to: those ahead, and those that a run comes back to."""
+    """Successors of each state: those ahead, and those that a run comes back to."""
     leads: dict[str, dict[str, None]] = {place: {} for place in net.places}
     for transition in net.transitions:
         for state in transition.outputs:
@@ -153,7 +152,7 @@ def _apart(net: NetRecord) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
 def passed(net: NetRecord, lanes: Lanes, live: Iterable[str]) -> set[str]:
     """The states that a run has certainly been in before it came to `live`.
 
-    Where there were several ways, that is what all of them have in common.
+    Where several ways lead there, the states common to all of them.
     """
     before: dict[str, set[str]] = {}
     for state in lanes.order:

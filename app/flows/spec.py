@@ -1,7 +1,7 @@
-"""What it takes to run a flow, as plain data: from options, or from a journal.
+"""Specification of a flow's run as plain data: from options, or from a journal.
 
-As an agent's spec it holds no secret and only absolute paths, so that a run can be gone on with from
-another directory and in another process.
+Like an agent's spec it holds no secret and only absolute paths, so that a run can be resumed from another
+directory and in another process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class FlowSpecError(ValueError):
 
 
 class FlowLimits(BaseModel):
-    """How far one host takes a run; `None` is no limit. `max_turns` counts model calls."""
+    """Limits of one host for a run; `None` is no limit. `max_turns` counts model calls."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -36,8 +36,10 @@ class FlowLimits(BaseModel):
 
 
 class FlowSpec(BaseModel):
-    """See the module. `flow` is `package.module:FlowClass`, imported with the directories of
-    `import_from` first on the path; `commands` are those that its functions may run.
+    """Specification of a flow's run.
+
+    `flow` is `package.module:FlowClass`, imported with the directories of `import_from` first on the
+    path; `commands` are those that its functions may run.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -52,12 +54,12 @@ class FlowSpec(BaseModel):
 
 
 def is_flow(source: Mapping[str, JsonValue] | None) -> bool:
-    """Whether a session's `source` says that it is the run of a flow."""
+    """Tell whether a session's `source` is the run of a flow."""
     return source is not None and "flow" in source
 
 
 def recorded_flow(session_id: str, source: Mapping[str, JsonValue] | None) -> FlowSpec:
-    """What a recorded run was started from. Raises `FlowSpecError`."""
+    """Specification that a recorded run was started from. Raises `FlowSpecError`."""
     if source is None:
         raise FlowSpecError(
             [
