@@ -123,7 +123,7 @@ def read_text(name: str) -> str | Problem:
         return Problem(name, 0, 0, 0, "", message, remedy)
 
     try:
-        # Without waiting: a pipe that nobody writes to would never open.
+        # Without waiting: a pipe without a writer would never open.
         with open(os.open(name, os.O_RDONLY | _NO_WAIT), "rb") as file:
             kind = os.fstat(file.fileno()).st_mode
             if not stat.S_ISREG(kind):

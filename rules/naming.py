@@ -288,7 +288,7 @@ class _Found:
 
 
 class _Spellings:
-    """The fields of a tool as a call may also write them: in another case, or with what nobody sees.
+    """The fields of a tool as a call may also write them: in another case, or with invisible characters.
 
     Decoders of some languages take `Command` for `command`. A map looks there, too, and the call is
     unclear: which of two such fields counts is the tool's matter (G-66).

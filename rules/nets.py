@@ -55,7 +55,7 @@ def _sequence(rule: SequenceRule, call_names: CallNames | None) -> SkillNet:
 def _approval(rule: ApprovalRule, call_names: CallNames | None) -> SkillNet:
     """One person's approval, or one token for each of several, which `approve` then takes.
 
-    `approve` stands first, so that a call asks for no more people than it needs.
+    `approve` comes first, so that a call asks for no more people than it needs.
     """
     name, tools = f"approve-before-{rule.tool}", (rule.tool,)
     if rule.people == 1:

@@ -1,4 +1,4 @@
-"""The words for what is wrong in a condition; `faults.py` has those for the rest of a rule."""
+"""Messages about faults in a condition; `statement_errors` has those for the rest of a rule."""
 
 from __future__ import annotations
 

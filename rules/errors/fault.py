@@ -1,4 +1,4 @@
-"""One thing that is wrong in a line, and the words that all errors share."""
+"""One fault in a line, and the words that all messages share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words for what is wrong with a field that a condition names: `input.env`, `input."a b"`."""
+"""Messages about faults in a field that a condition names: `input.env`, `input."a b"`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words for what is wrong with a rule's options: who approves, how long, how risky, and `when`."""
+"""Messages about faults in a rule's options: who approves, how long, how risky, and `when`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words for what is wrong in a line of a scenario; `faults.py` has those for rules."""
+"""Messages about faults in a line of a scenario; `statement_errors` has those for rules."""
 
 from __future__ import annotations
 

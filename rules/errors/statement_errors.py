@@ -1,4 +1,4 @@
-"""Messages about what is wrong in a line (G-40).
+"""Messages about faults in a line (G-40).
 
 The grammar says what was expected and where; here are the words for people, and what to write instead.
 """

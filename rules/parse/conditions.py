@@ -62,7 +62,7 @@ def read_condition(line: str, start: int = 0) -> tuple[Condition | None, list[Fa
 
 
 def _too_deep(words: tuple[Token, ...]) -> Token | None:
-    """The word that takes parentheses and `not` deeper than anybody reads."""
+    """The word at which parentheses and `not` are nested too deep."""
     depth = nots = 0
     for word in words:
         match word.type:

@@ -40,8 +40,8 @@ class Reading:
 
     `statement` is `None` for a line without words and for one that begins no statement, of which only
     the first word is read. In the tree an unexpected word replaces the expected one, and has another
-    type. A line with more or fewer words than its statement does not `fit`: its tree lacks
-    the surplus, and empty words make up for the missing; `misfit` is the first word too many, or an
+    type. A line with more or fewer words than its statement does not `fit`: its tree lacks the
+    surplus, and empty words make up for the missing; `misfit` is the first word too many, or an
     empty one where the first is missing.
     """
 

@@ -224,7 +224,7 @@ def _searcher(expression: str, ignore_case: bool) -> Callable[[str], bool]:
         try:
             return regex.search(text) is not None
         except UnicodeEncodeError:
-            # A lone surrogate has no UTF-8 form; it must not hide what stands beside it.
+            # A lone surrogate has no UTF-8 form; it must not hide what is next to it.
             return regex.search(SURROGATE.sub("\ufffd", text)) is not None
 
     return search

@@ -189,14 +189,14 @@ def _no_tool(tool: Token) -> Fault | None:
 
 
 def _taken(name: Token) -> Fault | None:
-    """A map cannot give a name that calls get for what they are."""
+    """The fault of a map to a reserved name, which calls get for what they are."""
     if str(name) not in RESERVED:
         return None
     return Fault.at(name, f"{quote(name)} is a reserved name: no map gives it", "choose another name")
 
 
 def _unlocking(name: Token, what: str) -> Fault | None:
-    """A success that proves nothing, since it is not known what ran."""
+    """The fault of a name whose success proves nothing, since it is not known what ran."""
     if str(name) not in RESERVED:
         return None
     why = "could not be read" if str(name) == UNCLEAR else "no rule knows"

@@ -1,1 +1,1 @@
-"""Scenario files: calls and the verdicts expected."""
+"""Scenario files: calls and the decisions expected."""

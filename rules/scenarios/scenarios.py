@@ -84,7 +84,7 @@ class Expect:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`approve` or `deny "REASON"`: the operator answers the question that waits."""
+    """`approve` or `deny "REASON"`: the operator answers the open approval request."""
 
     approved: bool
     reason: str | None
@@ -110,7 +110,7 @@ class SetMode:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """`wait TIME`: so many seconds pass, for limits that slide and questions that expire."""
+    """`wait TIME`: so many seconds pass, for limits that slide and requests that expire."""
 
     seconds: int
     spot: Spot

@@ -1,7 +1,7 @@
 """Files that a command writes, and files that it runs (G-64).
 
 What a file holds is not looked into. Where a command runs a file that the same command may have written,
-nobody has seen what runs, and the command is unclear.
+what runs has not been seen, and the command is unclear.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _READERS = names(
     set unset local declare exit return systemctl service journalctl jq cut column fold awk
     """
 )
-"""Programs that do not write to the files that they are given, or no text that somebody chose."""
+"""Programs that do not write to the files that they are given, or no text of the caller's choice."""
 
 _SOURCES = re.compile(r"\.(?:py|pyi|pth|[cm]?[jt]sx?|pl|pm|rb|php|lua|tcl|java|go|rs)$")
 _LANGUAGES: Mapping[str, re.Pattern[str]] = {
@@ -161,7 +161,7 @@ _AGAIN = re.compile(
     r"\b(?:for|while|until|repeat|select|trap|alias|function|coproc)\b|\(\)|(?<![&>])&(?![&>])"
 )
 _AT_ONCE = re.compile(r"\|(?!\|)")
-"""Constructs that make commands run in another order than they stand in: again, and beside others."""
+"""Constructs that make commands run in another order than written: again, and along with others."""
 _SUFFIXES = re.compile(r"\.(?:gz|bz2|xz|zst|Z|lz4|lzma)$")
 
 

@@ -1,7 +1,7 @@
 """Side effects of a shell command, besides running the programs it names (G-74).
 
 Names tell which programs run, not with which variables, on which files or through which other program.
-Who lets commands pass by their names has to know that there is nothing of the kind.
+Commands may pass by their names only where there is nothing of the kind.
 """
 
 from __future__ import annotations

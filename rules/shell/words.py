@@ -90,7 +90,7 @@ def bares(words: Iterable[Word]) -> str:
 
 
 def in_text(body: str) -> str:
-    """The text of a here-document without quotes, or of a command in backquotes, without escapes."""
+    """The text of an unquoted here-document, or of a command in backquotes, with escapes resolved."""
     return _ESCAPED_IN_TEXT.sub(_taken, body)
 
 

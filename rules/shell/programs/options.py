@@ -83,7 +83,7 @@ def split(words: Sequence[Word], known: Options) -> Split:
     """Take the options off `words`, the first of which is the program. Raises `UnclearError`.
 
     An option that is not known might take the next word or not, and what then is the command is
-    anybody's guess.
+    not known.
     """
     program, found, at = words[0].text, Split(), 1
     while at < len(words):
