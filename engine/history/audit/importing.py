@@ -56,7 +56,7 @@ class _Heading(_Format):
 
 
 class _Line(BaseModel):
-    # What no hash covers is not let in beside what one does.
+    # Content that no hash covers is not let in with what one does.
     model_config = ConfigDict(strict=True, extra="forbid")
 
     session: str

@@ -26,7 +26,7 @@ from ..model.records import NetRecord, Record, RuleRecord
 from ..model.times import to_ms
 
 QUICK = 2.0
-"""Seconds within which nobody can have read what is asked."""
+"""Seconds within which a request cannot have been read."""
 
 ENOUGH = 20
 """Decisions of a rule from which on they say something."""

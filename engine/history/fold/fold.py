@@ -138,7 +138,7 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
         case MessageQueued():
             queue(state, event, body)
         case MessageWithdrawn():
-            # Its text stays to be read: whoever wrote it may say it again.
+            # Its text stays to be read: its author may say it again.
             gone = taken(state, event, body.message_id)
             say(state, "note", event.at, f"not delivered ({body.reason}): {gone.text}", gone.by)
         case StepEnded():

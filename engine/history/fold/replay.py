@@ -20,7 +20,7 @@ SHORTEST_GAP = 256
 OUTLINED = 2 * SHORTEST_GAP
 """Events from which on a session is outlined, where its rows are at hand."""
 AT_A_TIME = 32
-"""Events that are folded beside a user's thread before it gets its turn."""
+"""Events that are folded in the background before a user's thread gets its turn."""
 
 
 def is_decision(event: JournalEvent) -> bool:

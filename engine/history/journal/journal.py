@@ -323,7 +323,7 @@ def _release(batch: Iterable[_Waiter], failure: JournalError | None) -> None:
         try:
             loop.call_soon_threadsafe(_settle_all, waiters, failure)
         except RuntimeError:
-            continue  # the loop is closed: nobody waits any more, and the events are as they are
+            continue  # the loop is closed: no one waits any more, and the events are as they are
 
 
 def _settle_all(waiters: Iterable[_Waiter], failure: JournalError | None) -> None:

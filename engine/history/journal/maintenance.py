@@ -70,7 +70,7 @@ def changing(
         lock.release()
 
 
-# Making anew what follows from the events: they are the record, the rest is a convenience.
+# Rebuilding what follows from the events: they are the record, the rest is a convenience.
 
 
 @dataclass(frozen=True, slots=True)

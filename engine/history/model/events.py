@@ -279,7 +279,7 @@ class ApprovalRequested(Record):
     `edited` says that `input` is what a person chose before in place of the agent's own, `edited_by` who
     did that last (G-75).
 
-    `runs` and `hidden` are empty in a journal: they are filled in by whoever shows the request, from what
+    `runs` and `hidden` are empty in a journal: they are filled in when the request is shown, from what
     is not masked. `runs` are the commands in a shell command, masked, `hidden` the masked texts that may
     be more than secrets, which an operator has to see before approving. `marked` are the positions, among
     the `commands` that the call's names were found by, of those that a rule names or whose words are not
