@@ -46,7 +46,7 @@ class Asking:
 
     A net in `passed` that blocks the call afterwards does so because the state changed (G-15). `made` is
     the call as it came, `call` as it is to run. `held` are the questions that were open when it asked,
-    with the verdicts that raised them: they need an answer whatever becomes of those nets (G-67).
+    with the verdicts that raised them: they need an answer even if those nets change (G-67).
     `holders` are the nets of all that were ever held; `stale` says that the call has changed since
     `held` was found. `names` are those of the call as it was last shown, `shown` those it had before a
     person edited it and granted more. `editor` is the person who edited it last (G-75).
@@ -108,7 +108,7 @@ class Asking:
     def take(self, member: Member, step: Step, answer: ApprovalAnswer) -> None:
         """Remember an answer; an approved edit makes it another call, classified from the start.
 
-        Whoever edits has approved the edited call; those who answered before have not.
+        The person who edits has approved the edited call; those who answered before have not.
         """
         self.questions += 1
         self.note_put()
@@ -127,8 +127,8 @@ class Asking:
     def _run(self, chosen: Input, by: str | None) -> None:
         """Make `chosen` what is to run; what was held of another input is judged again.
 
-        What several people were to decide stays with them, whatever one of them makes of the call (G-67).
-        Whoever chooses the agent's own input takes the edit back.
+        What several people were to decide stays with them, even if one of them edits the call (G-67).
+        Choosing the agent's own input takes the edit back.
         """
         if not same_json(chosen, self.call.input):
             self.held = {
@@ -161,7 +161,7 @@ def next_question(
     answers: Mapping[Question, ApprovalAnswer],
     covered: Collection[Question] = (),
 ) -> tuple[Member, NetVerdict, Step] | None:
-    """The first manual transition in active order that nobody answered for yet (G-13).
+    """The first manual transition in active order that has no answer yet (G-13).
 
     `answers` are those of people, `covered` what grants answer.
     """
@@ -217,12 +217,12 @@ def request_for(
 
 
 async def ask(confirm: Confirm, request: ApprovalRequest) -> ApprovalAnswer:
-    """A person's answer. Raises what `confirm` raises, and `TypeError` for an answer that is none.
+    """A person's answer. Raises what `confirm` raises, and `TypeError` for an invalid answer.
 
     `confirm` gets the request with a copy of the call (G-69): what it changes there never runs. Another
     input runs only as that of its answer.
-    Only `True` is a yes: an answer that merely looks true must not let a tool run. Where several people
-    must approve, a yes of fewer is a no.
+    Only `True` approves: an answer that merely looks true must not let a tool run. Where several people
+    must approve, an approval by fewer is a denial.
     """
     call = request.call
     own = _call(call.tool_call_id, call.tool_name, own_input(call.input))
@@ -267,12 +267,12 @@ def _well_formed(answer: ApprovalAnswer) -> bool:
 
 
 def _untyped(value: object) -> object:
-    """`value` as what a caller really passed, whatever its annotation promises."""
+    """`value` as what a caller really passed, regardless of its annotation."""
     return value
 
 
 def own_input(value: Input) -> dict[str, object]:
-    """A copy that nobody else can change while a person reads it.
+    """A copy that no one else can change while a person reads it.
 
     Raises what `deepcopy` raises for a value that is neither JSON nor can be copied.
     """

@@ -33,7 +33,7 @@ MOST_STRANGERS = 4_096
 
 @dataclass(slots=True)
 class Classification:
-    """The names of a call, the most specific first, and the opinions on it in active order.
+    """The names of a call, the most specific first, and the verdicts on it in active order.
 
     `exempted` are the nets that know the call but abstain since their condition does not hold. `unclear`
     is why the call may do more than its names tell. `judged_as` are names of the rules that the tool's
@@ -147,10 +147,9 @@ class Roster:
     """The active nets, in order of activation, with the index from names to nets.
 
     `lanes` holds the tools for which nothing but markings counts, see `phases.pass_at_once`, and
-    `strangers` those seen so far of which no net has an opinion. A call has its tool's own name only,
-    unless the tool is among `renamed`, is known to no net, or has a reserved name; where that holds,
-    `known` are the nets that have an opinion, by name. Where nets do not say whose names they know,
-    `opaque`, any call may have others.
+    `strangers` those seen so far that no net knows. A call has its tool's own name only, unless the tool
+    is among `renamed`, is known to no net, or has a reserved name; where that holds, `known` are the nets
+    that know it, by name. Where nets do not say whose names they know, `opaque`, any call may have more.
     """
 
     def __init__(self, members: Iterable[Member]) -> None:
@@ -195,7 +194,7 @@ class Roster:
             }
 
     def findings(self, call: ToolCall, moment: EvaluationContext) -> Classification:
-        """The opinions on `call`. A callback that fails blocks in its net's name (G-59)."""
+        """The verdicts on `call`. A callback that fails blocks in its net's name (G-59)."""
         tool = call.tool_name
         if self.opaque or tool in self.renamed:
             return self._named_findings(call, moment)
@@ -220,7 +219,7 @@ class Roster:
         )
 
     def is_stranger(self, tool: str) -> bool:
-        """Tell whether no active net has an opinion of a tool's calls, whatever their input."""
+        """Tell whether no active net knows a tool's calls, with any input."""
         if tool in self.strangers:
             return True
         if self.opaque or self._named_else or tool in self._mentioned or tool in RESERVED:

@@ -109,7 +109,7 @@ class Claims:
 
     def wait(self) -> Awaitable[None]:
         """Awaitable that is done once `wake` is called; counts from now, not from when it is awaited."""
-        # Imported here: a gate that makes nobody wait never needs an event loop.
+        # Imported here: a gate in which no call waits never needs an event loop.
         import asyncio
 
         try:
@@ -125,7 +125,7 @@ class Claims:
                 woken.set_result(None)
 
         def wake() -> None:
-            # A loop that is closed has dropped whoever waited in it.
+            # A loop that is closed has dropped the calls that waited in it.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(done)
 

@@ -102,7 +102,7 @@ class GateManager:
     the reason of a blocked call goes on to say which calls would lead there (see `explain`).
 
     `surroundings` is where the calls run, for conditions on paths. `clock` gives seconds since 1970 and
-    is read only for nets that time moves; should it go back, the time stands still. Calls may
+    is read only for nets that time moves; should it go back, the time stays the same. Calls may
     come from several threads; each phase that touches a net is atomic.
 
     Raises `NetError` unless given one of `nets` and `registry`, for unknown names in `active`, for nets
@@ -350,7 +350,7 @@ class GateManager:
             moment = self._time.moment()
             call = call.run_by(moment.around.shell)
             here = phases.standing(roster, pending, self._granted, moment)
-            # What waits for a person goes on waiting, whatever the mode is by now (G-67).
+            # A call that waits for approval goes on waiting in any mode (G-67).
             in_shadow = self._mode == "shadow" and asking is None
             reached = (phases.shadow if in_shadow else phases.enforce)(call, confirm, here, asking)
         except Exception as problem:
@@ -405,7 +405,7 @@ class GateManager:
         questions: Mapping[str, Sequence[OpenQuestion]],
         edits: Mapping[str, ChosenEdit] = MappingProxyType({}),
     ) -> None:
-        """Have calls of these ids need approval, whatever the nets and the mode are now (G-67).
+        """Have calls of these ids need approval, under any nets and in any mode (G-67).
 
         `edits`, by id, are the inputs that people had chosen for them and are asked about (G-75).
 

@@ -187,7 +187,7 @@ def _held(
 
 
 def _judged_off(member: Member, call: ToolCall, moment: EvaluationContext) -> NetVerdict:
-    """The verdict of a net that is off; it blocks where its names cannot be told (G-59)."""
+    """The verdict of a net that is off; it blocks where naming the call fails (G-59)."""
     try:
         names = names_of(member.net, call)
     except Exception as problem:
@@ -304,7 +304,7 @@ def _since_asking(asking: Asking | None, blocked: Finding) -> Finding:
 def shadow(
     call: ToolCall, confirm: Confirm | None, here: GateSnapshot, asking: Asking | None = None
 ) -> GateDecision:
-    """Decision that `enforce` would make, without asking; the nets move as if it were allow (G-57).
+    """Decision of `enforce` without asking; the nets move as if the call had been allowed (G-57).
 
     A net that would have blocked stays where it is. Every other gated net fires, manual transitions
     included; a grant is used where the net did that it answers.

@@ -53,7 +53,7 @@ class NetVerdict:
     """Verdict of one net on a call (G-10). `steps` are the gated ones; `tool` is the name that decided.
 
     `note` is about the net's condition: that it does not hold, for a net that therefore abstains, or why
-    that cannot be told, for one that therefore applies.
+    that is unknown, for one that therefore applies.
     """
 
     net: str
@@ -83,7 +83,7 @@ class ApprovalRequest:
 
     `net` is the key a manager knows the net by, empty when a net asks outside of one. `tool` is the name
     that asks (`deploy`), `call` what will run, `names` all names of the call, `marking` the asking net's
-    marking, `rule` what was written and where. `note` is why the net's condition could not be told.
+    marking, `rule` what was written and where. `note` is why it is unknown whether the condition holds.
     `tokens` is how many people's approvals the net still wants for the call. `edit` is what a person had
     chosen before in place of the agent's input, `None` where `call` is as the agent made it (G-75).
     `beyond` is why the session's last grant for this question does not answer it, `None` without one.
@@ -137,7 +137,7 @@ class ApprovalRequest:
 
 @frozen
 class OpenQuestion:
-    """A question that an earlier gate had put to people and that nobody has answered (G-67).
+    """A question that an earlier gate had put to people and that has no answer (G-67).
 
     The net under the key `net` asked about `tool`, one of the names of a call of `called`. `skill_net` is
     that net where it is still here unchanged, else one that asks the same.
@@ -216,8 +216,8 @@ class Approval:
 class GateContext:
     """Callbacks for asking operators about a call; without `confirm` manual transitions block (G-13).
 
-    `waits` is awaited when the call has to wait until other calls are decided before anybody is asked
-    about it (G-68), with their ids, and without any each time it is judged again.
+    `waits` is awaited when the call has to wait until other calls are decided before it is asked about
+    (G-68), with their ids, and without any each time it is judged again.
     """
 
     confirm: Confirm | None = None

@@ -67,7 +67,7 @@ def make_grant(
 
 
 class Granted:
-    """Grants with their nets' states, by key. A key is used once in a session, whatever became of it."""
+    """Grants with their nets' states, by key. A key is used only once in a session, even if revoked."""
 
     def __init__(self) -> None:
         self.grants: dict[str, Grant] = {}
@@ -77,7 +77,7 @@ class Granted:
     def add(self, grant: Grant, since: float | None) -> None:
         """Hold a grant whose tokens came at `since`, which only one that expires needs.
 
-        Raises `NetError` for a key that is none or is in use, or without a time that is needed.
+        Raises `NetError` for an invalid key or one in use, or without a time that is needed.
         """
         number = self._number(grant)
         member = Member(grant.key, grant.net, initial_state(grant.net))
@@ -94,7 +94,7 @@ class Granted:
     def replaced(self, grants: Iterable[Grant] | None, revoked: Container[str]) -> Granted:
         """Those of `grants` that were not revoked in place of these, whose keys stay used.
 
-        Markings are restored afterwards. Raises `NetError` for a key that is none or is there twice.
+        Markings are restored afterwards. Raises `NetError` for an invalid or repeated key.
         """
         if grants is None:
             return self
@@ -136,7 +136,7 @@ class Granted:
     ) -> Mapping[Question, Finding]:
         """The questions about a call that grants answer now, each with the use of one grant.
 
-        None for a call that a person has edited: nobody granted that one.
+        None for a call that a person has edited: no grant was given for that one.
         """
         if not self.grants or (asking is not None and asking.edited):
             return NOT_COVERED

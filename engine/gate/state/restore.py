@@ -20,7 +20,7 @@ Pending: TypeAlias = tuple[str, str, str, ToolCall]
 
 @dataclass(frozen=True, slots=True)
 class RestoredNet:
-    """A net's tokens and their arrivals: `told` has those on record, `since` also the rest, at now."""
+    """A net's tokens and their arrivals: `told` are the recorded ones, `since` adds the rest at now."""
 
     member: Member
     marking: Marking
@@ -37,8 +37,7 @@ def placed(
 ) -> dict[str, RestoredNet]:
     """Every net of which a record has a marking or times, by key; tokens without a time come now.
 
-    Raises `NetError` for a net or place that is not here, and for a time that is none; and what the
-    clock raises.
+    Raises `NetError` for an unknown net or place and for an invalid time; and what the clock raises.
     """
     places: dict[str, RestoredNet] = {}
     for key in dict.fromkeys([*markings, *since]):

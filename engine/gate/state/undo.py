@@ -23,7 +23,7 @@ KEPT = 1024
 Times: TypeAlias = Mapping[str, Since]
 """By net and place: when the tokens came that a call took away or brought, where they age.
 
-A net that time moves is left out where that cannot be told.
+A net that time moves is left out where they are unknown.
 """
 
 Move: TypeAlias = tuple[str | None, tuple[Step, ...], Times, frozenset[str]]
@@ -162,7 +162,7 @@ def _apart(member: Member, own: Fired, before: Marking, times: Since, since: Seq
 
     Calls alike have: one transition alone answers to their names, and what it needs the call took, if
     anything, away. Time has, since each of its firings takes one token: those that a call brought go
-    when they are due, whatever others do. Those that a call took would be there; only where they are
+    when they are due, independently of others. Those that a call took would be there; only where they are
     as old as any that were taken since is it sure which, and that they were not due before.
     """
     net, marking = member.net, member.state.marking

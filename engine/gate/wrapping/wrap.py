@@ -33,7 +33,7 @@ class GateSession(Generic[Tools]):
         """Run a wrapped tool by name; a synchronous one may wait for a person here too.
 
         Raises `LookupError` for a name that is not wrapped, `ToolCallBlockedError` when the gate blocks
-        the call, and whatever the tool raises.
+        the call, and what the tool raises.
         """
         if name not in self._gated:
             raise LookupError(f"No tool '{name}' to run. Available: {', '.join(self._gated)}")
