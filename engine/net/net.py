@@ -395,7 +395,7 @@ def fire_and_advance(net: SkillNet, marking: Mapping[str, int], transition: Tran
 def unfired(net: SkillNet, marking: Mapping[str, int], transition: Transition) -> Marking | None:
     """The marking before `transition` fired, where nothing but tokens of its own arcs had moved.
 
-    `None` where that cannot be told from `marking`: tokens that it made are spent, it empties places, or
+    `None` where `marking` does not show it: tokens that it made are spent, it empties places, or
     what fires by itself at once looks at a place it changes. For times see `timed.arrivals_before`.
     """
     taken, made = Counter(transition.inputs), Counter(transition.outputs)
