@@ -71,7 +71,7 @@ class _Field:
     """Conditions that depend on each other, and all the values that they can have together.
 
     Those that want a field to be this or that: no call has both `input.env = "a"` and `input.env = "b"`,
-    and where the field is missing none of them can be told. Any other condition stands alone.
+    and where the field is missing all of them are unknown. Any other condition is alone.
     """
 
     groups: list[_Group]
@@ -191,7 +191,7 @@ def _fields(groups: Sequence[_Group]) -> list[_Field]:
 
 
 def _possible(groups: Sequence[_Group]) -> list[Values]:
-    """The values that conditions on one field have, whatever that holds; those of one alone."""
+    """The values that conditions on one field can have together; or those of one alone."""
     choices = [frozenset[Hashable]() if group.choice is None else group.choice[1] for group in groups]
     if len(groups) == 1:
         return [(False,), (True,), (None,)]

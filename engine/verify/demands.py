@@ -22,7 +22,7 @@ Demand: TypeAlias = int | Tokens
 """A set of states as bits, or the tokens that each place must hold."""
 
 MAX_VARIANTS = 64
-"""Ways a call may fire in one net; with more, the call is taken to bring whatever is demanded."""
+"""Ways a call may fire in one net; with more, the call is taken to bring all that is demanded."""
 
 
 @dataclass(frozen=True, slots=True)

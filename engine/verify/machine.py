@@ -92,7 +92,7 @@ class Machine:
     def advance(
         self, marking: Tokens, names: Iterable[str], effort: Effort, *, succeeds: bool = True
     ) -> tuple[Tokens, int] | None:
-        """The marking after a finished call, and the number of approvals; `None` when it blocks.
+        """The marking after a finished call, and how many people must approve; `None` when it blocks.
 
         Names are taken in order and together (G-50); deferred transitions fire last, if the call
         succeeds. What would not come to rest is blocked, or dropped when it was deferred.
@@ -131,7 +131,7 @@ class Machine:
     def _chained(
         self, marking: Tokens, chosen: Step, covering: Sequence[Step], effort: Effort
     ) -> tuple[Tokens, Step, int] | None:
-        """`passage` from a partial transition on: the marking, the last transition, and the approvals."""
+        """`passage` from a partial transition on: the marking, the last transition, people to approve."""
         seen = {marking}
         people = int(chosen.manual)
         while chosen.partial:

@@ -52,7 +52,7 @@ class Packed:
     moves: tuple[Move, ...]
 
     def unpack(self, packed: int) -> Marking:
-        """The marking that a number stands for."""
+        """The marking that a number encodes."""
         return {place: field.tokens(packed) for place, field in self.fields.items()}
 
 
@@ -138,7 +138,7 @@ def reachable(net: SkillNet, *, limit: int = 10_000, keep: int = 100) -> Reachab
     """The markings `net` reaches from its initial one, by transitions in definition order.
 
     Counts up to `limit` and returns the first `keep`. A budget net (`limit A to N …`) is counted
-    without walking through its states, whatever N is (G-56).
+    without walking through its states, for any N (G-56).
     """
     budget = budget_of(net)
     if budget is not None:
