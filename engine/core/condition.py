@@ -340,7 +340,7 @@ def _under(found: object, value: object, around: Surroundings) -> bool | None:
 
 
 def of_one_process(path: str) -> bool:
-    """True if an absolute path without `..` leads each process elsewhere, as `/proc/self/cwd` does."""
+    """True if an absolute path without `..` is another file for each process, like `/proc/self/cwd`."""
     return _OF_ONE_PROCESS.match(path) is not None
 
 

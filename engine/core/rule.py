@@ -115,7 +115,7 @@ RISKS: tuple[Risk | None, ...] = (None, "low", "medium", "high")
 
 
 def strictest(rules: Iterable[Rule | None]) -> ApprovalRule | None:
-    """The strictest of each term on which approval rules among `rules` ask, whatever their conditions.
+    """The strictest of each term on which approval rules among `rules` ask, under any conditions.
 
     `None` where none of them asks. Its tool is that of the first.
     """
