@@ -26,7 +26,7 @@ Unit: TypeAlias = Literal["event", "message"]
 class Then:
     """Outcome of a call when it was recorded.
 
-    `outcome` is the nets' verdict: `ask` when a person was asked, whatever the answer, or, in shadow
+    `outcome` is the nets' verdict: `ask` when a person was asked, with any answer, or, in shadow
     mode, would have been. `ran` says whether the call ran, `denied` that a person denied it, `by` who
     answered. `own` marks a block in no net's name, such as an id in use: the gate's own, which no rule
     would change. In a message log, where no gate decided, every call that has a result was allowed.

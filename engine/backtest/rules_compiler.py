@@ -22,7 +22,7 @@ class Language(Protocol):
         ...
 
     def condition(self, text: str) -> Condition | None:
-        """The condition in the text after `when`; `None` for a text that is none."""
+        """The condition in the text after `when`; `None` for an invalid one."""
         ...
 
     def commands(self, text: str) -> tuple[str, ...]:

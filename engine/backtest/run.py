@@ -149,8 +149,8 @@ class Backtest:
     ) -> Iterator[SessionReport]:
         """A report on every recording that holds a call.
 
-        Every thousand calls and after each recording `progress` is told how many calls are judged, of
-        `total`, and `cancelled` is asked. Once it says yes nothing more comes; a session that was under
+        Every thousand calls and after each recording `progress` gets the number of judged calls and
+        `total`, and `cancelled` is asked. Once that is true nothing more comes; a session that was under
         way counts in the totals as far as it came. Raises what reading the recordings raises.
         """
 

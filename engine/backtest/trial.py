@@ -26,7 +26,7 @@ LONGEST_CACHED = 1_000
 
 
 ReadCondition: TypeAlias = Callable[[str], Condition | None]
-"""Reads a condition as it was written; `None` for a text that is none. The rules language has one."""
+"""Reads a condition as it was written; `None` for an invalid text. The rules language has one."""
 
 
 class RecordedNames:
@@ -95,7 +95,7 @@ def _key(call: ToolCall) -> object | None:
 class Trial:
     """Nets by key, and the rules they were made of.
 
-    With `active` exactly these are active, whatever operators did; without, the record is followed:
+    With `active` exactly these are active, regardless of operators; without, the record is followed:
     nets that it knows under the same key are on and off as they were, others are on. `names` is given
     when calls keep the names of the record.
     """
