@@ -1,4 +1,4 @@
-"""Tools' own wishes for approval, as nets: a tool that wants approval needs it, whatever the rules say.
+"""Tools' own wishes for approval, as nets: calls of a tool that wants approval need it under any rules.
 
 A rule replaces a tool's own wish where it wants approval of each call of that tool, by the name that the
 tool has itself. One with a condition does so for the calls that it asks about; any other call needs
