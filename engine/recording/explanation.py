@@ -140,8 +140,8 @@ def view_of(explained: Explanation) -> ExplanationView:
 def waiting_view(view: ExplanationView, waiting: Iterable[ApprovalState]) -> ExplanationView:
     """The explanation of a call that waits for approval, with nets that no longer ask about it (G-67).
 
-    Their questions are still to be answered, whatever has been switched off since; such a net moves
-    nothing.
+    Their questions are still to be answered, even if a rule has been switched off since; such a net
+    moves nothing.
     """
     asking = {net.net for net in view.nets if net.asks}
     kept = [asked for asked in waiting if asked.net not in asking]

@@ -18,7 +18,7 @@ from .conversation import conversation, message_record
 class JournalStore:
     """A session store on a journal, which the history screens and `interlock replay` read like any other.
 
-    `agent` and `model` are the names its sessions are listed under. It can load whatever the journal
+    `agent` and `model` are the names its sessions are listed under. It can load all that the journal
     holds, a hub's sessions too, but do not append to one that a hub is hosting. Every message is durable
     before `append` returns. Close it when done.
     """
