@@ -72,7 +72,7 @@ class OpenCall:
 NOT_RUN = "Tool call not executed"
 _CALL = CallRecord(call_id="", tool="", input={})
 _PROPOSED = MessageAdded(role="assistant")
-"""What is filled in without asking pydantic again about what is known to be JSON."""
+"""Templates to be filled in without validating again what is known to be JSON."""
 
 
 class CallHost(Protocol):

@@ -28,7 +28,7 @@ class Driver(Protocol):
     """The program with the loop, for as long as the session is live."""
 
     takes_edits: bool
-    """Whether a call of it can run with another input than the one it asked about."""
+    """True if a call of its agent can run with an edited input."""
 
     async def turn(self, said: Sequence[str]) -> str | None:
         """Send this message to the agent; returns when it rests, with the reason if it stopped early.

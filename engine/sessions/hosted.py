@@ -82,7 +82,7 @@ from .messages import OperatorMessages, stopped
 from .switching import Switching
 
 Loop: TypeAlias = Literal["here", "elsewhere", "flow"]
-"""Where a session's loop is: an agent's, in another program, or a flow's steps."""
+"""Loop of a session: an agent's, another program's, or a flow's steps."""
 Publish = Callable[[JournalEvent | TextDelta | ToolInputDelta | ToolProgress | ErrorEvent, str], None]
 
 
@@ -93,9 +93,9 @@ class HostedSession:
     """See `KeepsRecord`."""
     loop: ClassVar[Loop] = "here"
     interrupted: ClassVar[str] = INTERRUPTED
-    """Why a question leaves the queue that nobody waits for any more, where nothing more is known."""
+    """Reason for withdrawing a request whose call no longer waits, if no other is known."""
     leaving: str | None = None
-    """Why the session is being ended, while it is."""
+    """Reason for which the session is being ended, while it is."""
 
     def __init__(
         self,

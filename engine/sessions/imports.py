@@ -18,7 +18,7 @@ from .config import Terms
 
 FROM_ELSEWHERE = "the record was imported"
 REPORTER = "an imported record"
-"""Who says that a user said it, where a message of such a record is in one of this journal."""
+"""Reporter of users' messages that came from such a record into one of this journal."""
 
 
 def check_loop_here(session_id: str, loop: Literal["here", "elsewhere", "flow"]) -> None:

@@ -211,7 +211,7 @@ class SessionRegistry:
         parent = line.id
         terms = own_terms(terms) if line.imported else terms
         events = await self._events(parent)
-        # Whose it is is in its first event; only then is any moment of it offered.
+        # The first event says whose loop it has; only then is the moment checked.
         check_loop(folded(events[:1]), "here")
         check_branch_point(events, at)
         now = await asyncio.to_thread(folded, events)

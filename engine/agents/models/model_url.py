@@ -25,7 +25,7 @@ GENAI = {
     "deepseek": "deepseek",
     "grok": "xai",
 }
-"""Whose model it is, by how its name begins, in a `genai://` URL, which names no provider."""
+"""Providers by the beginning of a model's name, for `genai://` URLs that name no provider."""
 
 GENAI_NAMESPACES = {
     "openai": "openai",
@@ -36,7 +36,7 @@ GENAI_NAMESPACES = {
     "groq": "groq",
     "xai": "xai",
 }
-"""The same where it does name one, as in `genai://groq::llama-3.3-70b`."""
+"""Providers by their namespace in a `genai://` URL, as in `genai://groq::llama-3.3-70b`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ _UNUSABLE = {
 
 
 BY_ITSELF = "interlock"
-"""Who wanted a compaction that nobody asked for."""
+"""Name under which an automatic compaction is recorded."""
 
 
 def planned(conversation: Conversation, keep_last: int) -> Plan | None:

@@ -22,7 +22,7 @@ from ...history.model.records import FlowRecord, FlowStepped
 from ...recording.records import net_record
 
 ASKED = "?"
-"""What the id of a tool's own question begins with, before that of its call."""
+"""Prefix of the id of a tool's own request, before the id of its call."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ else:
     import _signal as signal
 
 END_SECONDS = 1.0
-"""How long killed processes are waited for: those of another user cannot be killed, for one."""
+"""Longest wait for the end of killed processes: those of another user cannot be killed, for one."""
 LOOK_AGAIN_SECONDS = 0.01
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
 CANNOT_START = 127

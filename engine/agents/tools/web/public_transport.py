@@ -10,7 +10,7 @@ import httpx
 from .addresses import public_addresses
 
 CONNECT_SECONDS: Final = 5.0
-"""How long one address may take to answer before the next one is tried."""
+"""Time for one address to answer before the next one is tried."""
 
 
 class PublicTransport(httpx.AsyncBaseTransport):
