@@ -10,7 +10,7 @@ from ...format.text import ago, seconds_between, shown
 
 
 def given_names(request: ApprovalState, now: datetime) -> list[str]:
-    """`ada 2 min ago ✓` for each of them, in the order they did; a time nobody recorded is left out."""
+    """`ada 2 min ago ✓` for each of them, in their order; a time that was not recorded is left out."""
     times = request.given_at[: len(request.given)]
     return [
         f"{shown(name)} ✓" if at is None else f"{shown(name)} {ago(seconds_between(at, now))} ✓"

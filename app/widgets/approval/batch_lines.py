@@ -149,7 +149,7 @@ def _table(
 
 
 def _columns(found: FieldComparison, width: int) -> list[int]:
-    """The cells of each column; none where they do not fit beside each other."""
+    """The cells of each column; none where they do not fit side by side."""
     names = list(found.differing)
     room = width - NUMBER - (len(BAR) + 1) * len(names)
     wanted = [
@@ -172,7 +172,7 @@ def _columns(found: FieldComparison, width: int) -> list[int]:
 
 
 def _cells(values: Sequence[tuple[str, str | None]], widths: Sequence[int]) -> list[Content]:
-    """A request's fields beside each other, each folded in its column."""
+    """A request's fields side by side, each folded in its column."""
     columns = [
         ["(none)"] if value is None else [r for ln in _lines(name, value) for r in wrap(ln, size)]
         for (name, value), size in zip(values, widths, strict=True)

@@ -55,9 +55,9 @@ class Code:
 
 
 def fields(values: Mapping[str, JsonValue], width: int, shell_fields: Paths = ()) -> list[Field]:
-    """The fields of an input, their values wrapped to fit beside the names.
+    """The fields of an input, their values wrapped to the right of the names.
 
-    `shell_fields` are fields that hold commands though their names do not tell.
+    `shell_fields` are fields that hold commands although their names do not show it.
     """
     room = max(8, width - _column(values, width))
     return [

@@ -35,7 +35,7 @@ def change_rows(changes: Sequence[Change], width: int) -> list[Content]:
 def diff_lines(before: Sequence[str], after: Sequence[str]) -> list[str]:
     """A unified diff without the headers of files, each line with its sign first.
 
-    Of too many lines all old ones stand before all new ones; a single one stands without a header.
+    Of too many lines all old ones come before all new ones; a single one has no header.
     """
     if len(before) == len(after) == 1:
         return [f"-{before[0]}", f"+{after[0]}"]

@@ -64,7 +64,7 @@ def so_far(
 
 
 def flow(parts: Sequence[Content], width: int, between: str = "   ") -> list[Content]:
-    """Short pieces beside each other, on as many lines as they take."""
+    """Short pieces in a row, wrapped to as many lines as they take."""
     lines = [Content("")]
     for part in parts:
         last = lines[-1]

@@ -109,7 +109,7 @@ def _question(approval: ApprovalState) -> str:
 
 
 def _rows(pieces: Sequence[Content], width: int) -> list[Content]:
-    """Pieces beside each other, on as many lines as they take."""
+    """Pieces in a row, wrapped to as many lines as they take."""
     rows: list[Content] = []
     for piece in pieces:
         if rows and rows[-1].cell_length + 3 + piece.cell_length <= width:

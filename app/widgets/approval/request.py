@@ -254,7 +254,7 @@ def asked_lines(request: ApprovalState, width: int) -> list[Content]:
 
 
 def _fields_shown(request: ApprovalState, edits: ProposedEdits) -> dict[str, JsonValue]:
-    """The input without what stands elsewhere in full: texts that a diff shows, and a question."""
+    """The input without the parts shown in full elsewhere: texts that a diff shows, and a question."""
     if request.wants is None:
         return {name: value for name, value in request.input.items() if name not in edits.covered}
     return {name: value for name, value in request.input.items() if value != request.message}

@@ -51,9 +51,9 @@ class ReviewGuard:
     def arrange(
         self, layout: Hashable, rows: Sequence[str], *, folded: bool = False, aged: bool = False
     ) -> None:
-        """Take the lines as they stand now; with `folded` some of the content is in none of them.
+        """Take the current lines; with `folded` some of the content is in none of them.
 
-        `aged` says that nothing but times moved: lines at the same place count as the same.
+        `aged` says that only times changed: lines at the same position count as the same.
         """
         before, seen = self._layouts.get(layout) or (self._rows, self._painted)
         same = aged and len(before) == len(rows)

@@ -64,7 +64,7 @@ class ReviewedList(BlockList):
         self.post_message(self.Shown())
 
     def look_again(self) -> None:
-        """Have the lines in view painted anew, if the guard misses some of them."""
+        """Have the lines in view painted again, if the guard misses some of them."""
         if self.guard.complete:
             return
         row, top = self.guard.next_row, self.scroll_offset.y

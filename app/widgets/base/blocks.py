@@ -61,7 +61,7 @@ class Block:
 
 
 class BlockList(CursorList):
-    """Blocks below each other; with `follow` the end stays in view as long as nobody scrolled away."""
+    """Blocks below each other; with `follow` the end stays in view until one scrolls away."""
 
     @dataclass
     class Moved(Message):

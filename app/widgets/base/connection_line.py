@@ -1,4 +1,4 @@
-"""The line that says, on whatever screen, that nothing is heard from the server any more."""
+"""The line that says, on every screen, that the connection to the server is lost."""
 
 from __future__ import annotations
 

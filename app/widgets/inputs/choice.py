@@ -21,9 +21,9 @@ MARK = 4
 
 
 class Choice(Widget, can_focus=True):
-    """`(●) this   ( ) that`: arrows or a click choose. What is chosen has a mark, not only a colour.
+    """`(●) this   ( ) that`: arrows or a click choose. The chosen option has a mark, not only a colour.
 
-    With `folds` what does not fit goes on below. At first nothing need be chosen.
+    With `folds` options that do not fit are wrapped. At first nothing need be chosen.
     """
 
     DEFAULT_CSS = """

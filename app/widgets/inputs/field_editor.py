@@ -94,7 +94,7 @@ class FieldEditor(Vertical):
         self.call_after_refresh(self.scroll_visible, animate=False)
 
     def refuse(self, why: str | None) -> None:
-        """Whoever checked what stands here does not take it, until it is changed."""
+        """Show the reason of a check that refused its text, until the text is changed."""
         self.refused = why
         self._show()
 
@@ -157,7 +157,7 @@ class FieldEditor(Vertical):
 
 
 def _title(field: Field | AnswerField, text: str) -> Content:
-    """Its name and its type, and what there is to know of what stands in it."""
+    """Heading of a field: its name, its type, and notes on its text."""
     name = clip(shown(field.name) or "the whole input", 60)
     begun = Content.assemble((name, "bold $text-accent"), (f"  {shown(field.type_name)}", MUTED))
     if isinstance(field, AnswerField):

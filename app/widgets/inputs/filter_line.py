@@ -22,10 +22,10 @@ TYPING_PAUSE = 0.15
 
 
 class FilterLine(Horizontal):
-    """Away until somebody wants it; says when what it holds is to be searched for.
+    """Line for a filter, hidden until opened; posts a message when its filter is to be searched for.
 
-    What it holds stays when it is opened again: one narrows a filter more often than one begins another,
-    and a key clears it.
+    Its text stays when it is opened again: one narrows a filter more often than one begins another, and a
+    key clears it.
     """
 
     # Before the field, which has keys of its own for lines that scroll.
@@ -93,9 +93,9 @@ class FilterLine(Horizontal):
         self._line.action_end()
 
     def narrow(self, *named: tuple[str, str], anew: bool = False) -> bool:
-        """Want what is `named`, each with its key, too; `anew` it is all that is wanted of that time.
+        """Add what is `named`, each with its key, to the filter; with `anew` replace all but its time.
 
-        False, and nothing else, where a name cannot be typed.
+        False, without any change, where a name cannot be typed.
         """
         if not all('"' not in name and shown(name) == name for _, name in named):
             return False
@@ -123,7 +123,7 @@ class FilterLine(Horizontal):
 
     @on(Input.Changed)
     def wait(self, message: Input.Changed) -> None:
-        """Nothing is searched for while somebody types."""
+        """Wait for a pause in typing before a search."""
         message.stop()
         self._hold()
         self._typing = self.set_timer(TYPING_PAUSE, lambda: self.post_message(self.Settled(done=False)))

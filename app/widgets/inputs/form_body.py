@@ -19,7 +19,7 @@ LEAST = 3
 
 
 class FormBody(VerticalScroll, can_focus=False):
-    """Leaves room for what else stands in the panel's frame, so that nothing of that is cut off."""
+    """Leaves room for the other parts of the panel's frame, so that none is cut off."""
 
     if TYPE_CHECKING:
         app: app_of[App[None]]  # Textual leaves open what an app returns.

@@ -27,7 +27,7 @@ ROWS = 3
 
 
 class ReasonLine(Vertical):
-    """Closed at first. A number of one of `presets`, and nothing else, stands for that reason."""
+    """Closed at first. The number of one of `presets`, and nothing else, means that reason."""
 
     if TYPE_CHECKING:
         app: app_of[App[None]]  # Textual leaves open what an app returns.

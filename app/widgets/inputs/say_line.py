@@ -55,7 +55,7 @@ class SayLine(Horizontal):
 
     @dataclass
     class Said(Message):
-        """Something to tell the agent of a session."""
+        """Message for the agent of a session."""
 
         session: str
         text: str

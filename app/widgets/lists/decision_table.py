@@ -1,7 +1,7 @@
 """A list of any length of which only the rows on screen are ever loaded.
 
-It knows where the parts of the list stand and keeps some of them. A row of a part that is not there asks
-for the part and is painted when it comes.
+It knows the positions of the list's parts and keeps some of the parts. A row of a part that is not there
+asks for the part and is painted when it comes.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class DecisionTable(CursorList, inherit_bindings=False):
         super().notify_style_update()
 
     def repaint(self) -> None:
-        """Make every line anew, as what a line says depends on more than its decision."""
+        """Build every line again, as its text depends on more than its decision."""
         self._strips.clear()
         self.refresh()
 

@@ -168,7 +168,7 @@ def _file_heading(index: int, file: RulesFile, made: object) -> Block:
 
 
 def _file_blocks(index: int, file: RulesFile, made: object) -> Iterator[Block]:
-    """A block for each rule or map, and for what stands between them."""
+    """A block for each rule or map, and for the lines between them."""
     digits = max(2, len(str(len(file.lines))))
     start = 0
     for number, text in enumerate(file.lines, 1):
@@ -280,7 +280,7 @@ def _marked(text: str, findings: Sequence[Finding]) -> Content:
 
 @dataclass(frozen=True, slots=True)
 class _Note:
-    """A text beside its mark."""
+    """A mark, and its text to the right."""
 
     mark: str
     style: str
@@ -304,7 +304,7 @@ def _notes(noted: Noted) -> Iterator[_Note]:
 
 
 def _hanging(indent: int, mark: str, style: str, text: Content, room: int) -> list[Content]:
-    """A text folded beside its mark."""
+    """A text folded to the right of its mark."""
     folded = text.wrap(max(8, room - len(mark)))
     return [
         Content.assemble(" " * indent, (" " * len(mark) if part else mark, style), row)

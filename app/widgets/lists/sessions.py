@@ -1,4 +1,4 @@
-"""The short lists beside the transcript: sessions, waiting requests, pending transitions."""
+"""The short lists next to the transcript: sessions, open requests, pending transitions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class SessionList(BlockList):
 
 
 def in_families(sessions: Sequence[SessionState]) -> list[tuple[SessionState, int]]:
-    """Every session with how deep it stands: subagents below the one that set them to work."""
+    """Every session with its depth: subagents below the session that started them."""
     known = {state.id for state in sessions}
     below: dict[str, list[SessionState]] = {}
     tops: list[SessionState] = []

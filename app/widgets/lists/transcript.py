@@ -91,7 +91,7 @@ def _first_unsettled(entries: list[TranscriptEntry], start: int) -> int:
 
 
 def label_column(agent: str, nodes: Iterable[str] = ()) -> int:
-    """Cells for the names beside messages: enough for the agent's, within reason."""
+    """Cells for the names left of messages: enough for the agent's, within reason."""
     least, most = LABELS
     return max(least, min(most, max(width_of(name_shown(name)) for name in (agent, *nodes)) + 2))
 
@@ -202,7 +202,7 @@ def entry_block(
 
 
 def _message_room(width: int, column: int) -> tuple[int, bool]:
-    """Cells for the words of a message, and whether its speaker has to stand above them."""
+    """Cells for the words of a message, and whether its speaker goes above them."""
     room = width - column
     return (width - 2, True) if room < 40 else (room, False)
 
@@ -254,7 +254,7 @@ def _failure(error: str, width: int) -> list[Content]:
 
 
 def call_block(key: str, call: CallState, flow: LiveStream, now: datetime, label: str = "") -> Block:
-    """A call: what it was, how it stands, and the head of what it gave; `label` is its tool's."""
+    """A call: name and input, its status, and the head of its output; `label` is its tool's."""
     last = flow.last_lines(call.call_id, TAIL_LINES) if call.status == "running" else ()
     waited = age(seconds_between(call.at, now)) if call.status in ("waiting", "running") else ""
     heard = flow.heard.get(call.call_id)
@@ -280,7 +280,7 @@ def call_lines(
 ) -> list[Content]:
     """The lines of one call: a head with its state, then reason, output's head or last lines.
 
-    `label` stands beside the tool's name, never in its place. `quiet` is how long ago a running tool
+    `label` follows the tool's name, never replaces it. `quiet` is how long ago a running tool
     printed the `last` of them.
     """
     look = call_look(call)
@@ -335,7 +335,7 @@ def _not_as_named(call: CallState, width: int) -> list[Content]:
 def let_pass(call: CallState) -> str:
     """`approved by maria`, `edited by maria`, `edited by ada, approved by ben`, `allowed by grant-1`.
 
-    Nothing where nobody was asked.
+    Empty where no approval was needed.
     """
     people = shown(", ".join(call.approved_by))
     words = [f"allowed by {shown(', '.join(call.granted))}"] if call.granted else []

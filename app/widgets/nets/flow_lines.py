@@ -1,4 +1,4 @@
-"""A run of a flow among the nets of its session: where it stands, what it waits for, its states.
+"""A run of a flow among the nets of its session: its step, what it waits for, its states.
 
 A state is a place, a node a transition; a state that the flow holds has a token. See `flow_graph` for
 the picture.
@@ -29,7 +29,7 @@ def _short(name: str) -> str:
 
 
 def flow_title(flow: FlowState) -> str:
-    """`flow Release`, as whoever wrote it named it."""
+    """`flow Release`, by the name that its author gave it."""
     return f"flow {_short(flow.flow.name)}"
 
 
@@ -132,9 +132,9 @@ def states_line(flow: FlowState) -> list[Content]:
 def flow_blocks(
     state: SessionState, *, changed: bool = False, before: SessionState | None = None
 ) -> list[Block]:
-    """The flow of a session, if it runs one: where it stands, and below all its states.
+    """The flow of a session, if it runs one: its step, and below all its states.
 
-    What has `changed` carries a mark, and says where it was in the session `before`.
+    With `changed` it carries a mark, and the states that it held in the session `before`.
     """
     flow = state.flow
     if flow is None:
@@ -158,7 +158,7 @@ def flow_blocks(
 
 
 def _flowing(states: Sequence[Content], width: int) -> list[Content]:
-    """The states beside each other, on as many lines as they take."""
+    """The states in a row, wrapped to as many lines as they take."""
     rows = [Content(" " * INDENT)]
     for each in states:
         last = rows[-1]

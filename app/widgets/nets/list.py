@@ -53,7 +53,7 @@ def tokens(number: int) -> str:
 def shown_places(net: NetRecord, marking: Mapping[str, int]) -> list[str]:
     """The places worth a look: all but those that are empty and can never be filled again.
 
-    Tokens that only wait for their time to come back are told in words.
+    Tokens that only wait for their time to come back are shown in words.
     """
     fillable = {p for t in net.transitions for p in t.outputs if not t.partial or p in t.inputs}
     fillable |= {target for t in net.transitions for _, target in t.transfers}
@@ -273,7 +273,7 @@ class NetList(BlockList):
         changed: Collection[str] = (),
         now: datetime | None = None,
     ) -> None:
-        """Show the nets of `state`, as they stand `now`; first the flow that it runs."""
+        """Show the nets of `state` in their markings at `now`; first the flow that it runs."""
         from .flow_lines import flow_blocks  # which draws what is above
 
         nets = [] if state is None else net_blocks(state, changed=changed, now=now)

@@ -36,9 +36,9 @@ NEEDS = {"approval": "approval of", "choice": "a choice at"}
 
 
 def step_parts(body: FlowStepped) -> list[Part]:
-    """All that a step recorded, in the order in which somebody wants to know it.
+    """All parts of a step's record, the most useful first.
 
-    Read as it comes: it may be of another version, or masked. No label is there twice.
+    Read leniently: it may be of another version, or masked. Every label is unique.
     """
     snapshot = _object(body.output.get("snapshot"))
     said = _said(body.output.get("history"))
@@ -281,7 +281,7 @@ def _field(seq: int, name: str, value: list[str]) -> Block:
 
 
 def _field_lines(name: str, value: list[str], width: int) -> list[Content]:
-    """The name on the left and the value beside it; below it when there are many lines or little room."""
+    """The name, with the value to its right, or below it when there are many lines or little room."""
     label = max(13, len(name) + 1)
     beside = len(value) == 1 and width > 3 * label
     room = max(2, width - (label if beside else 2))

@@ -40,7 +40,7 @@ def _nets(state: SessionState) -> dict[str, NetState]:
 
 
 class MomentNets(BlockList):
-    """A line per net: before and after beside each other, below each other where there is no room.
+    """A line per net: before and after side by side, or one below the other where there is no room.
 
     What the event changed is bold and carries `Δ`; of the rest the marking is shown once, after.
     """

@@ -18,7 +18,7 @@ DOT: tuple[str, str] = (" · ", "$text-muted")
 
 
 def where_line(replay: Replay, event: JournalEvent, width: int, zone: tzinfo | None) -> Content:
-    """The session, the event's number and time, and the mode; what there is room for beside them."""
+    """The session, the event's number and time, the mode, and whatever else there is room for."""
     where = [
         (shown(replay.state.id), "bold"),
         DOT,

@@ -103,7 +103,7 @@ class Scrubber(Widget):
         return Content.assemble(*parts)
 
     def _marked(self, width: int) -> Mapping[int, int]:
-        """The marked event of each cell of `width`: the first block, else the first of whatever else.
+        """The marked event of each cell of `width`: the first block, else the first of another kind.
 
         Found once for a width: there may be more marks than can be looked through at every step.
         """
