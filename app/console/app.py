@@ -168,10 +168,10 @@ PANES_AFTER = 0.05
 class InterlockConsole(RecordedApp):
     """The approval console on a hub that whoever made it also closes.
 
-    `start` opens the sessions; `open_session` is the one shown first, `open_at` a place
-    that somebody asked for. `permission` is what the operator may do. `terminal` stands for the one it
+    `start` opens the sessions; `open_session` is the one shown first, `open_at` a deep
+    link that was asked for. `permission` is what the operator may do. `terminal` stands for the one it
     runs in. `deny_reasons` are offered for denials. `clock` gives the times that ages are counted to,
-    `monotonic` the seconds that keys sleep; see `Wakeful` for `quiet`.
+    `monotonic` the seconds that keys are inert; see `GuardedKeys` for `quiet`.
     """
 
     TITLE = "Interlock"
@@ -269,7 +269,7 @@ class InterlockConsole(RecordedApp):
     def _spawn(self, coroutine: Coroutine[None, None, None], name: str) -> object:
         """Run an agent in a worker: its crash ends its session, never the console.
 
-        A session hands over a coroutine that has already begun, which a task can go on with and an
+        A session hands over a coroutine that has already begun, which a task can continue and an
         `await` cannot.
         """
 
@@ -389,7 +389,7 @@ class InterlockConsole(RecordedApp):
 
     @on(SessionStarted)
     async def session_started(self, event: SessionStarted) -> None:
-        """Show the session, whatever screen it was started from."""
+        """Show the session, from any screen."""
         while len(self.screen_stack) > 1 and not isinstance(self.screen, ModalScreen):
             await self.pop_screen()
         live = self.screen_stack[0]

@@ -1,8 +1,8 @@
-"""Calling an operator who looks elsewhere: the terminal's title, its bell, a notification of the desktop.
+"""Signals for an operator who is not looking: the terminal's title, its bell, a desktop notification.
 
-The title always counts what waits. Bell and notification come only while the terminal does not have the
-focus, at most one in a while, and say of a call its tool, its agent and the rule's risk: what is on a
-desktop is read by whoever passes. Terminals that do not report their focus count as having it.
+The title always counts the open requests. Bell and notification come only while the terminal lacks the
+focus, at most one in a while, and name only a call's tool, its agent and the rule's risk: anybody who
+passes can read a desktop. Terminals that do not report their focus count as having it.
 """
 
 from __future__ import annotations
@@ -145,9 +145,9 @@ class Attention:
         self._terminal.write(f"\x1b]0;{title}\x1b\\")
 
     def back(self) -> None:
-        """The terminal was lent and is back: the title is told anew, and what came meanwhile called for.
+        """The lent terminal is back: set the title again, and signal requests that came meanwhile.
 
-        Whoever was in an editor had the terminal's focus and saw nothing of it.
+        An operator in an editor had the terminal's focus and saw none of them.
         """
         if self._on:
             self._write_title()
@@ -168,7 +168,7 @@ class Attention:
                     self.asked(request)
 
     def asked(self, request: ApprovalState) -> None:
-        """Somebody is asked. Who looks elsewhere is called, unless that was done a moment ago."""
+        """Signal a new request to an operator who is not looking, unless one has just been signalled."""
         if not self._on:
             return
         if self._terminal.lent():
@@ -241,7 +241,7 @@ def _name(text: str) -> str:
 
 
 def run_quietly(tasks: set[asyncio.Task[None]]) -> Callable[[list[str]], None]:
-    """Start programs, without a shell, that nobody waits for; `tasks` holds those under way."""
+    """Start programs, without a shell, in the background; `tasks` holds those that run."""
 
     def run(words: list[str]) -> None:
         task = asyncio.get_running_loop().create_task(_run(words))

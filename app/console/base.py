@@ -44,7 +44,7 @@ A_MOMENT = 0.05
 
 @runtime_checkable
 class Sleeper(Protocol):
-    """A dialog of a request whose keys sleep for a while after it comes into view."""
+    """A dialog of a request whose keys are inert for a while after it comes into view."""
 
     request: ApprovalState
 
@@ -78,7 +78,7 @@ def _command(app: App[None], active: ActiveBinding) -> Callable[[], Awaitable[bo
 
 
 def _decide(app: App[None], dialog: DOMNode, action: str, request: str) -> None:
-    """Do what was chosen once the dialog is awake, if it still shows the `request` it was chosen for."""
+    """Run the chosen action once the dialog's keys are active, if it still shows the same `request`."""
     if app.screen is not dialog or not isinstance(dialog, Sleeper) or dialog.request.id != request:
         return
     left = dialog.sleeps_for()
@@ -163,7 +163,7 @@ class TerminalApp(App[None]):
         await super().on_event(event)
 
     def _back(self, _: object) -> None:
-        """Whoever was elsewhere has not seen what came meanwhile: keys that decide sleep first."""
+        """Make deciding keys inert: the operator has not seen what came while the terminal was lent."""
         for screen in self.screen_stack:
             if isinstance(screen, FallsAsleep):
                 screen.fall_asleep()
@@ -175,7 +175,7 @@ class TerminalApp(App[None]):
 
     @on(EditChosen)
     def edit_chosen(self, event: EditChosen) -> None:
-        """Have a file edited. Everything but what is painted goes on meanwhile."""
+        """Have a file edited. Everything but painting continues meanwhile."""
         self.run_worker(self._edit(event.path), group="edit", exit_on_error=False)
 
     async def _edit(self, path: str) -> None:
@@ -188,7 +188,7 @@ class TerminalApp(App[None]):
             self.notify(shown(f"Not edited: {error}"), severity="error", markup=False)
 
     def end(self, code: int) -> None:
-        """End without asking, with an exit code: nobody is there to be asked, or somebody wants it so."""
+        """End without a question, with an exit code: the operator is gone, or a signal demands it."""
         if self.return_code is None:
             self.exit(return_code=code)
 

@@ -1,4 +1,4 @@
-"""A console whose terminal goes away, or that is told to end: it ends in order, as when one quits.
+"""Driver that ends a console in order, as on quitting, when its terminal goes away or a signal comes.
 
 A terminal that was closed is not an empty one: reading gives nothing at once and for ever, writing fails.
 Textual's driver reads on, and its app would wait for a writer that is dead. SIGHUP and SIGTERM would end
@@ -88,8 +88,8 @@ class HangupDriver(LinuxDriver):
         return self._lent
 
     def write(self, data: str) -> None:
-        """Paint. While another program has the terminal, what the app goes on painting is dropped: the
-        thread that would write it has ended, and would be waited for once enough had gathered."""
+        """Paint. While another program has the terminal, the app's painting is dropped: the thread that
+        would write it has ended, and the app would wait for it once enough had gathered."""
         if not self._lent:
             super().write(data)
 

@@ -118,7 +118,7 @@ class _Terminal:
 
 
 def use_ascii(on: bool) -> None:
-    """From now on show ASCII stand-ins for our symbols, or the symbols themselves."""
+    """Switch between ASCII stand-ins for our symbols and the symbols themselves."""
     _Terminal.ascii_only = on
 
 
@@ -167,7 +167,7 @@ def painted(text: str) -> str:
 
 
 def unmarked(text: str) -> str:
-    """Painted text that leaves the screen, into the clipboard: as whoever wrote it wrote it."""
+    """Painted text for the clipboard, as its author wrote it."""
     return text.translate(_TO_UNICODE)
 
 
@@ -197,7 +197,7 @@ class AsciiFilter(LineFilter):
 
 
 class AsWritten(Widget):
-    """A widget whose characters are somebody else's, or painted already: none is replaced."""
+    """A widget whose characters are not ours, or painted already: none is replaced."""
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [each for each in super().get_line_filters() if not isinstance(each, AsciiFilter)]

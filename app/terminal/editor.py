@@ -1,8 +1,8 @@
 """Another program in the console's terminal: the operator's editor, on one file.
 
-Agents go on meanwhile. The editor has a process group of its own in front of the terminal, as shells
-give one to their jobs: what keys say to processes (Ctrl-C, Ctrl-Z) is said to it alone. Nobody could
-bring it back if it stopped, so it is set going again.
+Agents continue meanwhile. The editor has a foreground process group of its own, as shells give one to
+their jobs: signals of keys (Ctrl-C, Ctrl-Z) reach it alone. No shell could bring it back if it stopped,
+so it is continued at once.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ def settle_collector() -> None:
 def bulk_load() -> Generator[None, None, None]:
     """No collection while much is loaded, nor of that afterwards; several threads may load at once.
 
-    Whatever was last to keep the collector off switches it on again if it was on before the first,
-    whatever happened.
+    The last pause to end switches the collector on again if it was on before the first, also after an
+    error.
     """
     with _Pause.lock:
         if _Pause.loads == 0:

@@ -1,6 +1,6 @@
 """The console's actions and the rights they need: others are greyed, and say why they do nothing.
 
-Nothing hangs on it: whoever has the sessions refuses what an operator may not do.
+Security does not depend on it: the hub refuses what an operator may not do.
 """
 
 from __future__ import annotations

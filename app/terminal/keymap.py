@@ -99,9 +99,9 @@ def key_of(owner: type[DOMNode], binding_id: str) -> str:
 
 
 def hints(screen: DOMNode, *parts: tuple[str, str] | str) -> Content:
-    """`^s starts · esc cancels`: what keys of `screen` do, to read and to click.
+    """`^s starts · esc cancels`: effects of `screen`'s keys, to read and to click.
 
-    A part is a binding's id and the words for it, or words alone for a key that nobody can change.
+    A part is a binding's id and the words for it, or words alone for a key that cannot be changed.
     """
     shown: list[Content] = []
     for part in parts:

@@ -49,7 +49,7 @@ RISK = {
 def session_look(session: SessionState | SessionSummary) -> Look:
     """A session's symbol: its status, or `S` while it works without being held back.
 
-    A run of a flow that only stands has not failed.
+    A stopped run of a flow, which can be resumed, is not shown as failed.
     """
     look = STOPPED if is_stopped(session) else SESSION[session.status]
     if session.mode == "shadow" and session.status in ("running", "idle"):

@@ -1,6 +1,6 @@
 """The console's own themes: a dark signal box, a light one, and one of high contrast.
 
-Colours are kept for states. Text is told from its ground by a ratio of at least 4.5 (WCAG 2, AA) in all
+Colours are kept for states. Text has a contrast ratio of at least 4.5 (WCAG 2, AA) in all
 three, muted text too, and of at least 7 in the one of high contrast.
 """
 

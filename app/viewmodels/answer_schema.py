@@ -1,6 +1,6 @@
 """The fields of an answer, read from its JSON Schema.
 
-Objects that must be there are taken apart; whatever has no field of its own is filled in as JSON.
+Required objects are split into their fields; values of other types are filled in as JSON.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ LEFT_OUT = LeftOut()
 
 @dataclass(frozen=True, slots=True)
 class AnswerField:
-    """One field to fill in. `text` stands in it at first; `empty` is what an empty one means.
+    """One field to fill in. `text` is its initial text; `empty` is the value of an empty one.
 
-    `options` are the values that it may have, as JSON and in words, `suggestions` texts that others have
-    filled in, or would. `container` is what JSON typed here has to be.
+    `options` are the values that it may have, as JSON and in words, `suggestions` its schema's examples.
+    `container` is the type that JSON typed here must have.
     """
 
     path: tuple[str, ...]
@@ -304,7 +304,7 @@ def _typed(kind: Kind, value: JsonValue) -> str:
 
 
 def _escaped(kind: Kind, path: tuple[str, ...], default: JsonValue) -> Kind:
-    """A text with characters that nobody would see is typed as JSON."""
+    """Kind of a field with this default: `escaped` for a text that has invisible characters."""
     if kind != "text" or not isinstance(default, str):
         return kind
     return kind if field_of(".".join(path), default).kind == "text" else "escaped"

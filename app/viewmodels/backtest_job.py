@@ -1,4 +1,4 @@
-"""A backtest as a console wants it: rules files and a scope, made ready beside the screen."""
+"""A console's backtest: rules files and a scope, prepared in a worker."""
 
 from __future__ import annotations
 

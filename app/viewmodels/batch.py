@@ -1,7 +1,7 @@
-"""Several requests side by side: what is the same in all of them, and what differs.
+"""Comparison of several requests: fields that are the same in all of them, and those that differ.
 
-What a call would run with is there in full, whatever agents wrote. What is too long for a table, or would
-change files, is looked at and approved by itself.
+The input of every call is there in full. A call whose input is too long for a table, or that would change
+files, is reviewed and approved by itself.
 """
 
 from __future__ import annotations

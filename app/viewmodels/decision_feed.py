@@ -92,7 +92,7 @@ class DecisionFeed:
         self._run(self._find(self.search), "find")
 
     def look_again(self, border: Mark | None) -> None:
-        """Find what stands above `border` now."""
+        """Find the decisions above `border` again."""
         self._run(self._find_newer(self.search, border), "newer")
 
     def read(self, part: Part) -> Sequence[Part]:

@@ -6,12 +6,12 @@ from ...engine.history.model.state import ApprovalState
 
 
 def effects_of(request: ApprovalState) -> tuple[str, ...]:
-    """The names the call goes by beside its tool's, the most specific first; without any the tool's."""
+    """The call's effects other than its tool's name, the most specific first; if none, that name."""
     return tuple(name for name in request.names if name != request.called) or (request.called,)
 
 
 def commands_of(request: ApprovalState) -> tuple[str, ...]:
-    """The simple commands of a shell command (G-51), as whoever has the call found them; see `runs`."""
+    """The simple commands of a shell command (G-51), as found by the call's hub; see `runs`."""
     return request.runs
 
 

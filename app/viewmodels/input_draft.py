@@ -34,7 +34,7 @@ class FieldError(ValueError):
 class Field:
     """One field as it can be edited: `text` is its value as it is first shown.
 
-    `text` kinds are as they are read; `escaped` ones have characters that nobody would see, and stand as
+    Fields of kind `text` are shown as they are; `escaped` ones have invisible characters and are shown as
     JSON; `kept` ones are not edited.
     """
 
@@ -134,7 +134,7 @@ def safe_json(value: JsonValue, indent: int | None = None) -> str:
 
 
 def read_json(text: str) -> JsonValue:
-    """JSON as a person typed it. Raises `FieldError`, with line and column where that can be told."""
+    """JSON as a person typed it. Raises `FieldError`, with line and column where they are known."""
     try:
         value = cast(
             "JsonValue",

@@ -1,4 +1,4 @@
-"""A recorded session made ready to be replayed: read, folded and looked through beside the screen."""
+"""Preparation of a recorded session for replay: read, folded and searched for marks in a worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a recorded session again that goes on while somebody replays it."""
+"""Rereading of a recorded session that grows while it is replayed."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Noted:
 class RulesFile:
     """A file's text by lines, and what is known of them by their numbers from 1.
 
-    Number 0 is for the file as a whole, also for what stands where the text no longer has a line.
+    Number 0 is for the file as a whole, and for findings at lines that the text no longer has.
     """
 
     path: str

@@ -58,7 +58,7 @@ def nets_of(state: SessionState, rules: RuleSet | None) -> Mapping[str, NetRecor
 
 
 def active_at(state: SessionState, rules: RuleSet | None) -> tuple[str, ...]:
-    """Those that are on unless somebody chooses: as they stood; nets that it does not know are on."""
+    """Nets that are on by default: those that were in the session, and those that it does not have."""
     if rules is None:
         return tuple(state.active)
     return tuple(key for key in rules.registry if key not in state.nets or state.nets[key].active)
