@@ -1,7 +1,7 @@
 """Approvals in numbers and words, for the screen and for the command line.
 
-Of what might be changed it says what it would have saved in this history, and no more: that nobody said
-no so far does not show that nobody ever should.
+For possible changes it states the saving in this history, and no more: that no request was denied so far
+does not show that none ever should be.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WARNING = (
 
 
 def name_width(width: int) -> int:
-    """The cells that a name has beside the numbers."""
+    """The cells that a name has left of the numbers."""
     return max(8, width - NUMBERS - 1)
 
 

@@ -259,7 +259,7 @@ def group_lines(groups: Sequence[Group], by: str, width: int) -> list[Content]:
 
 
 def _named(name: str, rule: str | None, room: int) -> str:
-    """A name and, where some of it can be read beside that, the rule's text."""
+    """A name and, where there is room for some of it, the rule's text."""
     more = f"  {shown(rule)}" if rule and width_of(name) + 12 < room else ""
     return pad(name + more, max(8, room))
 
@@ -314,7 +314,7 @@ def session_words(session: ShadowSession) -> Content:
 def share_lines(rows: Sequence[tuple[str, RuleShare]], width: int) -> list[Content]:
     """Nets' calls that enforce would have stopped or asked for, with the verdict, and how they ended.
 
-    Where names and words have no room beside each other, the words go.
+    Where there is no room for both names and words, the words are left out.
     """
     names = [shown(share.net or "no rule") for _, share in rows]
     calls, done, failed = (

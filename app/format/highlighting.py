@@ -82,7 +82,7 @@ def file_language(path: str) -> str | None:
 
 @lru_cache(maxsize=512)
 def json_spans(text: str, language: str) -> Spans:
-    """The parts of code that stands as a JSON text, at their places there.
+    """The parts of code inside a JSON text, at their positions there.
 
     None where the JSON is shown with more escapes than it has: its letters are then not where they seem.
     """

@@ -48,7 +48,7 @@ class JournalFindings:
 
     @property
     def unknown(self) -> int:
-        """Stubs with a good signature of which nobody knows whose it is."""
+        """Number of stubs with a good signature by an unknown key."""
         return sum(stub.good and not self.knows(stub) for stub in self.stubs)
 
     def vouches(self, check: ChainCheck) -> bool:
@@ -58,7 +58,7 @@ class JournalFindings:
 
     @property
     def unsure(self) -> int:
-        """Sessions marked as imported, whose origin or masked content nobody known vouches for."""
+        """Number of imported sessions whose origin or masked content no known key vouches for."""
         return sum(check.fault is None and not self.vouches(check) for check in self.checks)
 
     @property
@@ -78,7 +78,7 @@ class JournalFindings:
 
 
 def findings_lines(found: JournalFindings) -> Iterator[str]:
-    """For a person: first sessions, then stubs, what concerns the whole file, and all in a line."""
+    """Lines for a person: sessions, then stubs, findings on the whole file, and a summary."""
     width = max((len(visible(check.session)) for check in found.checks), default=0)
     for check in found.checks:
         name = visible(check.session).ljust(width)
@@ -181,7 +181,7 @@ def _gap(gap: Gap) -> str:
 
 
 def findings_json(found: JournalFindings) -> dict[str, object]:
-    """For programs."""
+    """The findings as JSON for programs."""
     return {
         "whole": not found.broken,
         "unknown_keys": found.unknown,

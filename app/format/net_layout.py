@@ -34,7 +34,7 @@ class NetLayout:
 def layout(net: SkillNet) -> NetLayout:
     """The columns of a net and the order within them.
 
-    Transitions keep the net's order; a place stands beside what leads to it.
+    Transitions keep the net's order; a place is level with what leads to it.
     """
     places, transitions = _columns(net)
     order = [places[place] for place in net.places]

@@ -168,7 +168,7 @@ class _Picture:
         yield from _label(arc, _Point((out[-1].x + back[-1].x) / 2, lane - 3))
 
     def _exit(self, node: Node, lane: float, *, leaving: bool) -> list[_Point]:
-        """From a node to the lane: straight up, or past those above it in its column."""
+        """Path from a node to the lane: straight up, or past those above it in its column."""
         at = self._at(node)
         half = RADIUS if node.is_place else BAR_HEIGHT / 2
         # Two arcs at one top would lie on each other: those that leave stand left of those that arrive.
@@ -240,7 +240,7 @@ def _towards(begin: _Point, end: _Point, distance: float, *, most: float = 0.5) 
 
 
 def _dots(at: _Point, number: int) -> Iterator[_Point]:
-    """One token in the middle, two beside each other, more around it."""
+    """One token in the middle, two side by side, more around it."""
     offsets = {1: [(0, 0)], 2: [(-6, 0), (6, 0)], 3: [(0, -6), (-6, 5), (6, 5)]}
     square = [(-6, -6), (6, -6), (-6, 6), (6, 6)]
     for dx, dy in offsets.get(number, square if number else []):

@@ -157,7 +157,7 @@ def duration(seconds: float) -> str:
 
 
 def quoted(label: str) -> str:
-    """A tool's label as it stands beside the tool's name: somebody's words, in quotes, and not many."""
+    """A tool's label as shown after the tool's name: its author's words, in quotes and cut short."""
     return f"“{clip(shown(label), LABEL)}”"
 
 
@@ -177,7 +177,7 @@ def amount(number: int) -> str:
 def glance(values: dict[str, JsonValue], limit: int = 400, shell_fields: Paths = ()) -> str:
     """A call's input on one line: a lone string as it is, anything else as JSON.
 
-    `shell_fields` are fields that hold commands though their names do not tell.
+    `shell_fields` are fields that hold commands although their names do not show it.
     """
     return " ".join(f"{label}{text}" for _, label, text in glance_parts(values, limit, shell_fields))
 
@@ -185,7 +185,7 @@ def glance(values: dict[str, JsonValue], limit: int = 400, shell_fields: Paths =
 def glance_parts(
     values: dict[str, JsonValue], limit: int = 400, shell_fields: Paths = ()
 ) -> list[tuple[str, str, str]]:
-    """The parts of `glance`: each field's name, what stands before its value, and the value."""
+    """The parts of `glance`: each field's name, the separator before its value, and the value."""
     if len(values) == 1:
         ((name, only),) = values.items()
         if isinstance(only, str):

@@ -81,7 +81,7 @@ def aged_net(net: NetState, now: datetime | None) -> NetState:
 
 
 def next_back(net: NetState, place: str, now: datetime | None) -> float | None:
-    """Seconds until a token comes back to `place` by itself, of a net as it stands `now`."""
+    """Seconds until a token comes back to `place` by itself, from the net's marking at `now`."""
     due = _timed(next_due, net, now)
     if due is None or now is None or place not in due[1].outputs:
         return None

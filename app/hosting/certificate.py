@@ -24,7 +24,7 @@ class _Loaded:
 class Certificate:
     """The files of a certificate and its key, which can be read again when they were renewed.
 
-    `tls` shows what was read last to whoever connects; connections that are open stay as they are.
+    `tls` uses what was read last for new connections; open ones stay as they are.
     Raises `ValueError` for what no client would take.
     """
 
@@ -38,7 +38,7 @@ class Certificate:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names and then the addresses that it is for, but those that stand for several."""
+        """The names and then the addresses that it is for, without wildcards."""
         return self._loaded.names
 
     def renew(self) -> str:

@@ -1,4 +1,4 @@
-"""Hosting a flow's run: a console or a headless run, and how it goes on where it did not end."""
+"""Hosting of a flow's run, in a console or headless, and the command that resumes an unfinished one."""
 
 from __future__ import annotations
 
@@ -120,9 +120,9 @@ def host_flow(
     answer: Answer,
     answers: Mapping[str, dict[str, JsonValue]],
 ) -> int:
-    """Host the run that `start` begins; `answer` and `answers` are for one without a screen.
+    """Host the run that `start` begins; `answer` and `answers` are for a headless one.
 
-    Returns the exit code. Whoever leaves a console before the flow's end is told how to go on.
+    Returns the exit code. A console left before the flow's end prints the command that resumes it.
     """
     begun: list[str] = []
     journal = same_journal(args)

@@ -1,4 +1,4 @@
-"""A session without a screen: one line per event, approvals answered as told."""
+"""A headless session: one line per event, approvals answered as the options say."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WIDTH = 100
 def machine_answer(asked: ApprovalRequested, answer: Answer) -> tuple[bool, str | None]:
     """Tell whether an option approves a request, and the reason where it does not.
 
-    An option is nobody: where several people must approve it denies (G-77).
+    An option counts as no person: where several people must approve it denies (G-77).
     """
     if answer == "approve" and asked.people > 1:
         return False, f"{asked.people} people must approve, and --answer approve is none of them"
@@ -68,9 +68,9 @@ async def answered(
     out: TextIO,
     filled_in: dict[str, JsonValue] | None = None,
 ) -> Outcome:
-    """Answer a request as told: what is approved is printed first, whole, and nothing else is approved.
+    """Answer a request as the options say. An input is printed first, whole; only that is approved.
 
-    Denied is what nobody can look at without a screen: masked text that may be more than a secret.
+    A request whose masked text may be more than a secret is denied: it cannot be reviewed headless.
     """
     approved, reason = machine_answer(asked, answer)
     if approved:

@@ -37,8 +37,8 @@ def host(
 ) -> int:
     """Host the session that `start` opens. Returns the exit code.
 
-    `follow` is what goes on without a screen, where that is not an agent's session. A journal that
-    cannot be written stops everything before anything starts.
+    `follow` runs it headless if it is not an agent's session. A journal that cannot be written stops
+    everything before anything starts.
     """
 
     hidden = redaction(args)
@@ -115,7 +115,7 @@ def show(
 def watch(
     database: Path, operator: str, redaction: Redaction, appearance: Appearance | None = None
 ) -> int:
-    """The console on a journal that another process writes, or nobody any more; it changes nothing.
+    """Show a journal that another process writes, or none any more, in a console that changes nothing.
 
     Raises `SettingsError`, `JournalError` and `FoldError` before it is shown.
     """

@@ -1,4 +1,4 @@
-"""A server that nobody uses ends by itself: one that a hook has started has nobody else to end it."""
+"""End of a server that is not used: nothing else would end one that a hook has started."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def idle_time(text: str) -> float | None:
 async def until_unused(
     gateway: Gateway, seconds: float, *, pause: Callable[[float], Awaitable[object]] = asyncio.sleep
 ) -> None:
-    """Return once no session was open and nobody connected for so long.
+    """Return once no session was open and no client connected for so long.
 
-    Nobody starts another server at the same socket then until this process has ended.
+    No hook starts another server at the same socket then until this process has ended.
     """
     loop = asyncio.get_running_loop()
     used = loop.time()
@@ -71,5 +71,5 @@ def _may_end(gateway: Gateway) -> bool:
 
 
 def lock_beside(socket: Path) -> Path:
-    """The lock of whoever starts a server at a socket."""
+    """The lock that is held to start a server at a socket."""
     return socket.with_suffix(".lock")

@@ -1,6 +1,6 @@
-"""One attempt to tell somebody outside: a command run, or JSON posted to an address.
+"""One attempt to deliver a notification: a command run, or JSON posted to an address.
 
-Neither can hold up anything: both have ten seconds, and what they answer is logged and nothing more.
+Neither can hold up anything: both have ten seconds, and their answers are only logged.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ log = logging.getLogger(__name__)
 
 
 class SendError(Exception):
-    """It was not told; the message says why."""
+    """A notification was not delivered; the message says why."""
 
 
 async def run_command(command: Sequence[str], payload: bytes, *, timeout: float = TIMEOUT) -> str:  # noqa: ASYNC109 - it also ends the command
-    """Run a program, without a shell, with `payload` on its standard input. What it printed.
+    """Run a program, without a shell, with `payload` on its standard input. Returns its output.
 
     Input and output are files, so that nothing waits for a program that reads or writes slowly, or whose
-    children keep a pipe open. Raises `SendError`; whatever it started in its group is then ended.
+    children keep a pipe open. Raises `SendError`; all processes of its group are then ended.
     """
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as printed:
         given.write(payload)

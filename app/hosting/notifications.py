@@ -1,7 +1,7 @@
-"""`[notify]`: telling somebody outside that a request has waited for a while.
+"""`[notify]`: notifications outside the console of requests that have waited for a while.
 
-The process that hosts the agents does it, beside everything else: a hook that hangs or fails holds up no
-call. Each request is told once, again only where that failed, and not once it is decided.
+The process that hosts the agents sends them in the background: a command that hangs or fails holds up no
+call. Each request is notified once, again only after a failure, and not once it is decided.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class NotifySettings(BaseModel):
-    """After how long what is told: a command that is run, or an address that JSON is posted to."""
+    """Settings of notifications: the delay, and a command to run or an address to post JSON to."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -146,7 +146,7 @@ class Payload(BaseModel):
 def payload_of(
     request: ApprovalState, now: datetime, *, include_input: bool, test: bool = False
 ) -> Payload:
-    """A request as it is told; it comes from the hub, so its secrets are masked."""
+    """Payload of a request, which comes from the hub, so its secrets are masked."""
     rule = request.rule
     return Payload(
         test=test,
@@ -240,7 +240,7 @@ class Notifier:
                 task.cancel()
 
     async def _watch(self, approval_id: str, since: datetime) -> None:
-        """Wait, then tell, and again after a while where that failed; never raises."""
+        """Wait, then notify, and again after a while if that failed; never raises."""
         left = self._settings.after - (self._clocks.now() - since)
         await self._clocks.sleep(max(0.0, left.total_seconds()))
         for pause in (*RETRIES, None):

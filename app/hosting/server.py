@@ -76,12 +76,12 @@ class Serving:
 def rule_sets(
     files: Sequence[str], settings: GatewaySettings, texts: RuleTexts | None = None
 ) -> RuleSets:
-    """Every set compiled once, so that what is wrong is found at the start.
+    """Compile every rule set once, so that errors are found at the start.
 
     The files that are not among `texts` are read here and never again: agents may write those of a
     working directory, and choose when a set is compiled. Raises `RuleError`, and `SettingsError` for a
-    set with which a working directory takes calls from the rules in `files`, or from a set of the user's
-    beside it.
+    set with which a working directory takes calls from the rules in `files`, or from a set of the
+    user's next to it.
     """
     named, added = settings.rules, settings.added
     read = (texts or RuleTexts()).reading([*files, *(file for each in named.values() for file in each)])
@@ -105,7 +105,7 @@ def rule_sets(
 
 
 async def serve(serving: Serving, ready: Callable[[Address], None]) -> None:
-    """Serve until a signal ends it, or nobody uses it any more; `ready` hears where.
+    """Serve until a signal or disuse ends it; `ready` gets the address.
 
     Raises what its parts raise at the start.
     """
@@ -257,9 +257,9 @@ def _make_own(tokens: TokenFile, kind: Kind, name: str, path: Path) -> None:
 
 
 class HubStarter:
-    """Starts agents on the server, from what consoles say of them; see `agent_file` for the fields.
+    """Starts agents on the server, as consoles specify them; see `agent_file` for the fields.
 
-    The server's own `rules` apply to them, too: whoever starts a session cannot leave them out (G-67).
+    The server's own `rules` apply to them, too: starting a session cannot leave them out (G-67).
     """
 
     def __init__(
