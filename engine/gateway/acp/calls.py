@@ -29,7 +29,7 @@ from ..hooks.transcript import failed, goes_on
 from .input import Input, Said, command_of, texts_in
 
 KINDS: Final = cast("tuple[str, ...]", get_args(ToolKind))
-"""What calls of an ACP agent are named for rules: it gives each a kind, and no tool's name."""
+"""Tool names of an ACP agent's calls for rules: the agent gives each a kind, and no tool's name."""
 MOST_OUTPUT: Final = 262_144
 """Bytes of a call's output that are recorded."""
 

@@ -36,7 +36,7 @@ from .input import Input
 from .process import Message
 
 Unasked: TypeAlias = Literal["cancel", "note"]
-"""What becomes of a turn whose agent runs, without asking, what the nets do not allow."""
+"""Reaction to a call that ran without a request and is not allowed: end the turn, or only warn."""
 Judged: TypeAlias = Literal["allow", "ask", "block"]
 UNDECIDED_AFTER: Final = 5.0
 """Seconds after which a call that runs already is no longer judged."""
@@ -97,7 +97,7 @@ class AcpGate:
         self._waiting: dict[str, asyncio.Task[CallAnswer]] = {}
         self._told_unproved = False
         self.cancelled = False
-        """Whether the turn was interrupted: then all that it asks is answered so."""
+        """True once the turn was interrupted: all permission requests are then answered `cancelled`."""
 
     # Permission requests
 
@@ -131,7 +131,7 @@ class AcpGate:
         if seen.stands == "waiting" and seen.at_gate == asked.calls:
             seen.stands = "allowed" if allowed else "refused"
         elif allowed:
-            # What it has asked or reported meanwhile decides.
+            # The agent has asked again or reported the call meanwhile, which takes precedence.
             allowed, why = False, "the agent went on without waiting for the answer"
         if allowed:
             return _given(asked.choice.allow)

@@ -26,7 +26,7 @@ _MORE_COMMANDS: Final = frozenset({*_COMMANDS, *_ARGUMENTS}) | frozenset(
 _OPERATORS: Final = frozenset(("&&", "||", "|", "&", ";"))
 """Words by which a list of words may be a shell's line."""
 _NOT_EXECUTED: Final = frozenset({"description", "title", "cwd", "workdir", "directory"})
-"""Fields beside a `cmd` or `script` whose texts are no part of what is executed."""
+"""Fields next to a `cmd` or `script` whose texts are not executed."""
 _PATHS: Final = frozenset(
     ("path", "paths", "file", "files", "filename", "filepath", "abspath", "absolutepath")
 ) | {"notebookpath", "targetfile"}

@@ -30,7 +30,7 @@ MOST_BYTES: Final = 16 * 1024 * 1024
 GRACE: Final = 2.0
 """Seconds in which an agent ends by itself, and again after a signal; and for what it said before."""
 PULSE: Final = 0.1
-"""Seconds between looks whether an agent is there whose output somebody else may hold open."""
+"""Seconds between checks that an agent is alive, since others may hold its output open."""
 LAST_WORDS: Final = 2000
 """Bytes of its standard error that are kept to say how it ended."""
 

@@ -66,7 +66,7 @@ PATIENCE = 60.0
 
 
 OVERHEAD = 8192
-"""Bytes of a message beside the text it carries."""
+"""Bytes of a message in addition to the text it carries."""
 
 
 class Blocked(Exception):  # noqa: N818 - what happened to the call, not a fault
@@ -169,7 +169,7 @@ class AgentClient:
         except RequestFailedError as error:
             if session is not None or error.code != Code.REFUSED:
                 raise
-            # Nobody else has this id: it was opened, and the server ended before it could say so.
+            # No other client has this id: the server opened the session, and ended before its answer.
             return await self.resume(name, rules=rules)
         return self._keep(found, tuple(rules))
 
@@ -325,7 +325,7 @@ class AgentSession:
             answer = await self.call(tool, as_input(signature, bound), call_id=call_id)
             if answer.outcome != "allow":
                 raise Blocked(answer.reason or f"{tool} is not allowed")
-            # What was approved runs, also where a person has changed it.
+            # The approved input runs, also if an operator has edited it.
             given = answer.input if answer.edited else named(signature, bound)
             return await self._run(call_id, function, given)
 

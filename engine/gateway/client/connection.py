@@ -37,7 +37,7 @@ GREETING = 15.0
 CLOSING = 5.0
 """Seconds for a server to agree that the connection ends."""
 _PASSING = (Code.INTERNAL, Code.UNRECORDED, Code.LIMIT)
-"""What a server cannot do for a client at the moment, without having anything against it."""
+"""Codes of temporary refusals, which do not mean that the client is not admitted."""
 
 log = logging.getLogger(__name__)
 _socket_log = socket_log(__name__)

@@ -57,7 +57,7 @@ from .session_mirror import Mirror
 AGAIN = 1.0
 """Seconds between two attempts to find a lost server."""
 REFUSED_AGAIN = 15.0
-"""The longest where it lets this console not in, or somebody else listens there; they grow up to it."""
+"""Longest such time if the server refuses this console or another program listens; grows up to it."""
 CATCH_UP = 5.0
 """Seconds for which a question waits for events that are on their way."""
 SOON = 0.25

@@ -52,7 +52,7 @@ class ConsoleActing(ABC):
 
     link: Link
     trouble: str | None
-    """Why nothing is heard from the server, while that is so."""
+    """Fault of the connection, while it is lost."""
 
     @abstractmethod
     async def _ask(

@@ -84,7 +84,7 @@ class ConsoleJudging(ABC):
                 yield part
         finally:
             if not ended:
-                # Whoever leaves does not wait for a server.
+                # A reader that stops early does not wait for the server.
                 self._start(self._end_job(job))
 
     async def _end_job(self, job: OfJob) -> None:

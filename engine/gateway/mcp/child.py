@@ -20,7 +20,7 @@ GRACE: Final = 5.0
 LAST_WORDS: Final = 2.0
 """Seconds for what a server said before it ended."""
 PULSE: Final = 0.25
-"""Seconds between looks whether a server is there whose output somebody else may hold open."""
+"""Seconds between checks that a server is alive, since others may hold its output open."""
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -62,7 +62,7 @@ async def run_child(command: Sequence[str], gate: McpGate, session: GateSession)
         await proxy.withdraw_all()
         stdin.close()
         code = await _end(process)
-        # What it said last; a grandchild may hold the pipe for ever.
+        # Its last output; a grandchild may hold the pipe open forever.
         await asyncio.wait({back}, timeout=LAST_WORDS)
     finally:
         for task in (front, back, gone, told):

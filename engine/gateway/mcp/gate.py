@@ -65,7 +65,7 @@ class Call:
     edited: bool = False
     told: int = 0
     takes_more: bool = False
-    """Whether the data of its result may have a further field, see `mcp_edited`."""
+    """True if the data of its result may have an additional field, see `results.Outputs`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,13 +48,13 @@ PATIENCE: Final = 5.0
 LISTING: Final = 20.0
 """Seconds for the server's list of tools; a call that needs it is refused after them."""
 _ROOM: Final = 4096
-"""Bytes of a frame beside a call's input."""
+"""Bytes of a frame in addition to a call's input."""
 _WIDEST: Final = 6
 """Bytes of a character in JSON."""
 
 Send = Callable[[bytes], Awaitable[None]]
 Errors = (GatewayError, TokenError, ValueError, OSError)
-"""What asking the gate may raise; `ValueError` also for an input that cannot be sent as it is."""
+"""Errors of a request to the gate; `ValueError` also for an input that cannot be sent unchanged."""
 
 
 class GateSession:
@@ -81,7 +81,7 @@ class GateSession:
         if self._opening is None or self._opening.done():
             self._opening = asyncio.create_task(self._open())
             self._opening.add_done_callback(_heard)
-        # Whoever comes meanwhile shares the attempt, and how it ends.
+        # Concurrent callers share the attempt and its outcome.
         return await asyncio.shield(self._opening)
 
     async def _open(self) -> AgentSession:
@@ -336,7 +336,7 @@ class McpProxy:
         with suppress(*Errors):
             await session.withdraw(call.gate_id, "the client cancelled it")
         with suppress(*Errors):
-            # Where it was allowed in the same moment, the record has to say that it was not made.
+            # If it was allowed at the same moment, the record has to say that it was not made.
             await session.result(call.gate_id, NOT_RUN.output, is_error=True)
 
     # Its result

@@ -25,7 +25,7 @@ LONGEST_METHOD = 100
 LARGEST_ID = 2**53
 """Of ids that are numbers: what every language's numbers can tell from its neighbours."""
 DEEPEST = 64
-"""Levels of a frame. Whoever reads what was recorded of it wraps it in a few more."""
+"""Levels of a frame. Readers of its record wrap it in a few more."""
 
 Id: TypeAlias = (
     Annotated[StrictInt, Field(ge=-LARGEST_ID, le=LARGEST_ID)]
@@ -48,9 +48,9 @@ class Code(IntEnum):
     PARAMS = -32602
     INTERNAL = -32603
     REFUSED = -32000
-    """What was asked for cannot be done as things stand; the message says why."""
+    """The request cannot be fulfilled in the present state; the message says why."""
     UNKNOWN = -32001
-    """There is no such session, call or request, or it is somebody else's."""
+    """There is no such session, call or request, or it is another token's."""
     NOT_ALLOWED = -32002
     """The token is of the wrong kind for this method."""
     LIMIT = -32003

@@ -31,7 +31,7 @@ from .socket import Peer
 
 REVOKED = 1008, "the token is no longer valid"
 CHANGED = 1012, "the token was changed; come back"
-"""Whoever does so has what the token gives now, and nothing of what it gave before."""
+"""A reconnecting client gets the rights that the token has now."""
 CLOSING = 5.0
 """Seconds for a peer to agree that its connection ends; then it is cut."""
 FINISHING = 10.0
@@ -298,7 +298,7 @@ class Connection:
     def _tell_answer(self, request_id: Id, method: str, answer: BaseModel | BaseException) -> None:
         """Send an answer that was made without a task."""
         self._count(-1)
-        # Whoever has the answer may use the id again.
+        # A client that has the answer may reuse the id.
         self._answering.discard(request_id)
         if isinstance(answer, BaseModel):
             frame = result_frame(request_id, answer)
@@ -350,7 +350,7 @@ class Connection:
                 frame = result_frame(request_id, await found.answer(params))
             except Exception as error:
                 frame = _failed(request_id, method, error)
-            # Whoever has the answer may use the id again.
+            # A client that has the answer may reuse the id.
             self._answering.discard(request_id)
             await self._send(frame)
         finally:
@@ -367,7 +367,7 @@ def _failed(request_id: Id, method: str, error: BaseException) -> bytes:
     """Error frame for a failed request."""
     if isinstance(error, WireError):
         return error_frame(request_id, error)
-    # What failed inside is not for strangers; nothing was allowed by it.
+    # Internal errors are not sent to clients; they allow nothing.
     log.error("The answer to '%s' failed", method, exc_info=error)
     return error_frame(
         request_id, WireError(Code.INTERNAL, f"{method} failed in the server; see its log")

@@ -13,11 +13,11 @@ class Limits:
     """The limits of a server. Sizes in bytes, times in seconds."""
 
     frame: int = 1 << 20
-    """Of one message; a longer one closes its connection."""
+    """Size of one message; a longer one closes its connection."""
     connections: int = 4096
     connections_per_token: int = 2048
     strangers: int = 256
-    """Connections that have not shown a token yet; for one more the oldest has to go."""
+    """Connections without a token yet; above that the oldest is cut."""
     rate: float = 5000.0
     """Messages a second of one token, large ones counting as several (`weight`); the rest waits in its
     socket."""
@@ -30,26 +30,26 @@ class Limits:
     calls_per_token: int = 8192
     """The same of all connections of one token, also where several wait for one call."""
     jobs_per_token: int = 16
-    """What one token has judged again or counted at a time, each in a thread of its own."""
+    """Jobs of one token at a time, each in a thread of its own."""
     stalled: float = 30.0
-    """After how long without taking anything of what is sent to it a connection is cut."""
+    """Time without reading anything after which a connection is cut."""
     sessions_per_token: int = 1024
     requests_per_token: int = 100
-    """Requests of one token's sessions that wait for a person; a call beyond them is blocked."""
+    """Approval requests of one token's sessions; a call beyond them is blocked."""
     calls_per_session: int = 256
     """Calls of one session that wait for an answer."""
     waiting_bytes: int = 64 << 20
-    """Of the inputs of all calls of one token that wait for an answer, as `footprint` counts them."""
+    """Size of the inputs of all pending calls of one token, as `footprint` counts it."""
     wait: float = 24 * 3600.0
-    """A call's longest wait for an answer; whoever waits longer asks again."""
+    """A call's longest wait for an answer; after it the client asks again."""
     absent: float = 120.0
-    """How long an unanswered call stays open after the last connection that waited for it is gone."""
+    """Time for which an unanswered call stays open after its last waiting connection is gone."""
     idle: float = 24 * 3600.0
-    """After how long without a call a session is ended."""
+    """Time without a call after which a session is ended."""
     failures: int = 20
-    """Refused tokens from one address within a minute, before it is only told to wait."""
+    """Refused tokens from one address within a minute; after them it has to wait."""
     backlog: int = 10_000
-    """Events that wait for a slow console; what is beyond is read again from the journal."""
+    """Events buffered for a slow console; further ones are read from the journal."""
 
 
 BYTES = 4096
@@ -57,7 +57,7 @@ BYTES = 4096
 VALUES = 100
 """Values of a message that count as one message more, as each is read, checked, judged and recorded."""
 VALUE = 64
-"""Bytes of memory that a value takes beside its text: an empty list is two bytes of that."""
+"""Bytes of memory for a value in addition to its text: an empty list is two bytes of text."""
 _FEW = 64
 
 
