@@ -24,7 +24,7 @@ _DOTTED = rf"({_PART}(?:[ \t]*\.[ \t]*{_PART})*)"
 _HEADER = re.compile(rf"\s*\[{{1,2}}[ \t]*{_DOTTED}[ \t]*\]{{1,2}}")
 _KEY = re.compile(rf"\s*{_DOTTED}[ \t]*=")
 _HIDDEN = " = …"
-"""What a message shows of a value: a secret in the wrong place is not painted on a screen."""
+"""Text in place of a value in messages: a secret in the wrong place is not shown on a screen."""
 
 
 class SubagentTable(SubagentSpec):

@@ -42,7 +42,7 @@ _NO_SUBAGENTS_KEYS = {
     "agent": "an Agent of a module does tasks as a tool made with task_tool, among the agent's tools",
     "task": "it gets its tasks from the agent",
 }
-"""What a subagent's table may not say, and why, or what to do instead."""
+"""Keys that a subagent's table may not have, with the reason or the alternative."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SECRET = re.compile(r"key|token|secret|password", re.IGNORECASE)
 

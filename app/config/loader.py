@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 FILE_NAME = "interlock.toml"
 CONFIG = "INTERLOCK_CONFIG"
-"""The file that is read instead of the working directory's; who names it answers for what is in it."""
+"""The file that is read instead of the working directory's; the user answers for its content."""
 KEYS = "keys"
-"""The table of a file that says which keys do what."""
+"""The table of key bindings in a file."""
 TABLES = (KEYS, "attention", "notify", "approvals", "gateway", "hook")
-"""The tables that hold no options of a command. Whoever uses one reads it."""
+"""The tables that hold no options of a command. Each is read where it is used."""
 MAX_FILE_BYTES = 1 << 20
 """The longest file of settings that is read."""
 _NO_WAIT: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -165,7 +165,7 @@ class _Sources:
         users = _texts(self._users(action))
         files = [os.path.join(self.directory, os.path.expanduser(each)) for each in _texts(added)]
         texts = RuleTexts().reading([*users, *files])
-        # Whoever compiles these texts says what is wrong with them.
+        # Errors in these texts are reported when they are compiled.
         with suppress(RuleError):
             if (rule := loosened(texts, users, files)) is not None:
                 raise SettingsError(

@@ -56,7 +56,7 @@ def lanes_of(net: NetRecord) -> Lanes:
     while len(met) < len(sources):
         state = next((s for s in lanes if s is not None and sources[s] <= met), None)
         if state is None:
-            # Where a run begins, or what none comes to.
+            # The initial state, or one that no run reaches.
             state = next(s for s in sources if s not in met and sources[s] <= met)
             _take(lanes, 0, state)
         mine = [number for number, target in enumerate(lanes) if target == state]

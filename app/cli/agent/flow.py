@@ -126,7 +126,7 @@ def _going_on(args: argparse.Namespace, database: Path, operator: str) -> tuple[
     if session.imported:
         raise FlowSpecError(refusal(Origin(session.id, session.source, imported=True), None, database))
     was = recorded_flow(session.id, session.source)
-    # What interlock.toml says is for flows that begin; a record has settled it.
+    # interlock.toml applies to new flows; a recorded one has its own settings.
     rules = args.rules if _said_now(args, "rules") else None
     mode = args.mode if _said_now(args, "mode") else None
     spec = _spec(

@@ -39,7 +39,7 @@ def resume(args: argparse.Namespace, database: Path, operator: str) -> int:
     if headless and args.answer is None:
         # No operator, and no `--answer`: the safe answer.
         args.answer = "deny"
-    # What interlock.toml says is for agents that leave their limit open; a record has settled that.
+    # interlock.toml applies to agents without a limit; a recorded one has its own.
     limited = "max_cost" in args.typed or "INTERLOCK_MAX_COST" in os.environ
     try:
         # Before anything is opened for writing: a misspelt id is the likeliest mistake.

@@ -14,7 +14,7 @@ Operator: TypeAlias = Callable[[argparse.ArgumentParser], None]
 
 
 def add_parts(history: argparse.ArgumentParser, command: Command, operator: Operator) -> None:
-    """Give `history` its parts; `command` makes one, `operator` adds the option that says who does it."""
+    """Add the parts of `history`; `command` makes one, `operator` adds the option for the operator."""
 
     def part(name: str, text: str) -> argparse.ArgumentParser:
         made = command(parts, name, text)

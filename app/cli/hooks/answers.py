@@ -224,7 +224,7 @@ def _judge(hook: _Hook, event: PreToolUse, client: HookClient, took: float) -> H
     try:
         judged = client.judge(opening, event.call, event.tool, event.input, hook.until)
     except BaseException as error:
-        # Nobody is to decide about a call that is not made. A refused one is in no queue.
+        # No operator should decide a call that is not made. A refused one is in no queue.
         if not isinstance(error, RefusedError):
             with suppress(HookError):
                 client.give_up(opening.session, event.call, "the agent stopped waiting", _soon())

@@ -60,7 +60,7 @@ PLACES = {
     ),
 }
 _NEVER_HELD = ("Stop",)
-"""Events whose code 2 has the agent go on working: a failure is only said."""
+"""Events at which code 2 keeps the agent working: a failure is only reported."""
 _OF_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 
 

@@ -47,7 +47,7 @@ def _main(agent: str, line: Sequence[str]) -> int:
     read = HookLine.read(line)
     _guard(agent, read.timeout)
     environ = read.environment(os.environ)
-    # Where `~` is, for whatever is read below.
+    # The home directory for `~` in the files read below.
     os.environ.update(dict(read.places))
     from .answers import answer
 
@@ -85,7 +85,7 @@ def _guard(agent: str, timeout: float) -> None:
 
     def stop(number: int, frame: object) -> None:
         late = number == signal.SIGALRM
-        # What does not even end now, ends here.
+        # Ends the process if it still hangs then.
         signal.signal(signal.SIGALRM, end)
         signal.setitimer(signal.ITIMER_REAL, min(1.5, timeout / 20))
         raise Stopped("there was no answer in time" if late else "the agent stopped waiting")

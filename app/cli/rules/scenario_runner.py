@@ -66,7 +66,7 @@ class _Ongoing:
     def __init__(self, step: Call, number: int, manager: GateManager) -> None:
         self.step = step
         self.expected = False
-        """Whether the scenario has said how the call stands now."""
+        """True once the scenario has stated the call's present outcome."""
         self._manager = manager
         self._call = ToolCall(f"call-{number}", step.tool, step.input)
         self._asked = asyncio.Event()
