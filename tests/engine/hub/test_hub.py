@@ -290,7 +290,7 @@ class TestFullDisk:
 DYING = """
 import asyncio, os, signal, sys
 from interlock.engine.agents import Agent, C, ScriptedModel, tool
-from interlock.engine.hub import Hub
+from interlock.engine.hub.hub import Hub
 from interlock.rules import compile_rules
 
 @tool

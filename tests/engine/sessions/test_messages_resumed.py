@@ -138,7 +138,7 @@ class TestResumed:
 DYING = """
 import asyncio, os, signal, sys
 from interlock.engine.agents import Agent, C, ScriptedModel, tool
-from interlock.engine.hub import Hub
+from interlock.engine.hub.hub import Hub
 
 async def main():
     hub = Hub.open(sys.argv[1])

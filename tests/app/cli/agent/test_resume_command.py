@@ -173,10 +173,10 @@ class TestResume:
 HOST = """
 import asyncio
 from pathlib import Path
-from interlock.app.agent_build import prepare
-from interlock.app.agent_file import load_agent_file
-from interlock.app.starting import start
-from interlock.engine.hub import Hub
+from interlock.app.agents.builder import prepare
+from interlock.app.agents.agent_file import load_agent_file
+from interlock.app.sessions.start import start
+from interlock.engine.hub.hub import Hub
 
 async def main():
     hub = Hub.open(Path("run.db"))

@@ -47,7 +47,7 @@ IMPORT = """
 import sys
 from pathlib import Path
 from interlock.engine.history.errors import JournalError
-from interlock.engine.history.importing import import_session, read_export
+from interlock.engine.history.audit.importing import import_session, read_export
 try:
     import_session(read_export(Path(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[2] + ".pem"))
 except JournalError as error:

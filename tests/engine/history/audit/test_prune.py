@@ -159,9 +159,9 @@ class TestGone:
 import os, sys
 from datetime import UTC, datetime
 from pathlib import Path
-from interlock.engine.history.events import MessageAdded
+from interlock.engine.history.model.events import MessageAdded
 from interlock.engine.history.journal import Journal
-from tests.engine.history.recording import opening
+from tests.engine.history.support.recording import opening
 when = datetime(2026, 1, 1, tzinfo=UTC)
 journal = Journal.open(Path(sys.argv[1]), clock=lambda: when)
 journal.write("died", opening(), MessageAdded(role="user", text=sys.argv[2]))

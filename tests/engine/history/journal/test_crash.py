@@ -20,7 +20,7 @@ from interlock.engine.history.model.events import MessageAdded
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from interlock.engine.history.events import MessageAdded, SessionOpened
+from interlock.engine.history.model.events import MessageAdded, SessionOpened
 from interlock.engine.history.journal import Journal
 
 async def caller(journal, name):

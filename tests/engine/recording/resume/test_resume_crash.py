@@ -22,8 +22,8 @@ HOST = '''
 import asyncio, json, os, signal, sys
 from pathlib import Path
 from interlock.engine.agents import Agent, C, ScriptedModel, T, tool
-from interlock.engine.history.events import ApprovalRequested
-from interlock.engine.hub import Hub
+from interlock.engine.history.model.events import ApprovalRequested
+from interlock.engine.hub.hub import Hub
 from interlock.rules import compile_rules
 
 RULES = """
