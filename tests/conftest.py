@@ -15,7 +15,7 @@ from textual.css.types import CSSLocation
 from textual.filter import LineFilter
 from textual.strip import Strip
 
-from tests.support.laws import THOROUGH
+from .support.laws import THOROUGH
 
 
 def keep_parsed_styles() -> None:

@@ -24,9 +24,9 @@ from ...engine.agents import (
     Tool,
     VercelSandboxRuntime,
 )
-from ...engine.agents.loop.spending import not_kept, unpriced
 from ...engine.agents.models.model_url import parse_model_name
 from ...engine.agents.runtime import just_bash, vercel
+from ...engine.agents.turn.spending import not_kept, unpriced
 from ...engine.hub.hub import Hub
 from ...engine.net.net import NetError
 from ...rules import RuleError, RuleSet

@@ -51,9 +51,6 @@ from .events import (
     Usage,
 )
 from .hooks import FinishedCall, Hooks, ModelCall
-from .loop.abort import AbortSignal
-from .loop.compaction import KEEP_LAST, prompt_of
-from .loop.loop import SKIPPED, LoopConfig, loop
 from .messages import AssistantMessage, Message, ProposedCall, SummaryMessage, ToolMessage, UserMessage
 from .models.base import (
     CallChunk,
@@ -100,6 +97,9 @@ from .tools import (
     create_web_fetch_tool,
     preview_of,
 )
+from .turn.abort import AbortSignal
+from .turn.compaction import KEEP_LAST, prompt_of
+from .turn.loop import SKIPPED, LoopConfig, loop
 
 __all__ = [
     "ERR",

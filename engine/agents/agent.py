@@ -12,7 +12,6 @@ from uuid import uuid4
 from .errors import SessionExistsError, SessionNotFoundError
 from .gating import as_call_gate
 from .hooks import HookChain, Hooks
-from .loop.spending import Spending, check_limit
 from .messages import Message
 from .models.base import Model
 from .models.litellm_model import as_model
@@ -24,6 +23,7 @@ from .session.session import Session
 from .session.subagents import Children, OwnChildren
 from .stores.base import BranchingStore, InMemorySessionStore, SessionStore
 from .tool import Tool, tool_table
+from .turn.spending import Spending, check_limit
 
 if TYPE_CHECKING:
     from .session.session import Session

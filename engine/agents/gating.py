@@ -19,9 +19,9 @@ from .edit_notice import changed_by_a_person
 from .errors import describe
 from .events import ToolCallEvent
 from .hooks import HookChain
-from .loop.execution import ApprovedCall
 from .session.listeners import Listeners
 from .tool import Tool, ToolOutput, input_problem
+from .turn.execution import ApprovedCall
 
 log = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from pydantic_core import to_json
 
 from ..core.rule import check_tool_name
 from .errors import DuplicateToolError, ToolInputError, describe
-from .loop.abort import AbortSignal
 from .messages import Message
 from .runtime.base import Runtime
+from .turn.abort import AbortSignal
 
 if TYPE_CHECKING:
     from .session.subagents import Children

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from pydantic import JsonValue
 
 from ..agents import AssistantMessage, Message, ProposedCall, SummaryMessage, ToolMessage, UserMessage
-from ..agents.loop.compaction import prompt_of
 from ..agents.models.base import ModelRequest
 from ..agents.models.openai_format import wire_messages
+from ..agents.turn.compaction import prompt_of
 from ..history.model.events import CallResult, JournalEvent, MessageAdded
 from ..history.model.records import CallRecord
 from .records import json_input

@@ -17,8 +17,8 @@ from typing import Literal, TypeAlias
 from pydantic import JsonValue
 
 from ..agents import Message, ProposedCall
-from ..agents.loop.run import UNKNOWN_OUTCOME
 from ..agents.messages import open_calls
+from ..agents.turn.run import UNKNOWN_OUTCOME
 from ..core.rule import ApprovalRule, RuleSource, people_to_loosen, restricted
 from ..core.sanitize import visible
 from ..gate.name_changes import takes_from

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..agents import Agent, Message, ToolMessage
-from ..agents.loop.execution import ApprovedCall
-from ..agents.loop.resume_step import Unfinished, at_rest
 from ..agents.messages import ProposedCall, open_calls
 from ..agents.session.subagents import TaskTool
 from ..agents.tool import input_problem
+from ..agents.turn.execution import ApprovedCall
+from ..agents.turn.resume_step import Unfinished, at_rest
 from ..history.errors import FoldError
 from ..history.fold.fold import apply, fold, snapshot
 from ..history.journal.reader import HistoryReader

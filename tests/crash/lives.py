@@ -10,8 +10,7 @@ from pathlib import Path
 from random import Random, SystemRandom
 from typing import Literal, TypeAlias
 
-from tests.support.laws import THOROUGH
-
+from ..support.laws import THOROUGH
 from . import disk
 from .disk import Death
 from .host import End, Host

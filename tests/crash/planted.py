@@ -136,7 +136,7 @@ def call_ids_reused() -> None:
         return tuple(calls)
 
     ScriptedModel._call = numbered
-    setattr(import_module("interlock.engine.agents.loop.loop"), "_with_own_ids", unchanged)  # noqa: B010
+    setattr(import_module("interlock.engine.agents.turn.loop"), "_with_own_ids", unchanged)  # noqa: B010
 
 
 def allowed_calls_run_again() -> None:

@@ -9,8 +9,8 @@ from typing import TypeAlias
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from ..events import FinishReason, Usage
-from ..loop.compaction import as_user
 from ..messages import AssistantMessage, Message, SummaryMessage, ToolMessage, UserMessage
+from ..turn.compaction import as_user
 from .base import (
     CallChunk,
     Chunk,

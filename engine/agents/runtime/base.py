@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ..loop.abort import AbortSignal
+from ..turn.abort import AbortSignal
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from ..errors import AgentRuntimeError, RuntimeFileNotFoundError
-from ..loop.abort import AbortSignal
+from ..turn.abort import AbortSignal
 from .base import ExecResult
 from .local.termination import check_call, ended
 from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Limits, Output

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ...core.condition import Shell, shell_named
 from ..errors import AgentRuntimeError, RuntimeFileNotFoundError
-from ..loop.abort import AbortSignal
+from ..turn.abort import AbortSignal
 from .base import ExecResult
 from .local.process import Launch, run, shell_program
 from .local.termination import check_call

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TextIO, TypeVar, cast
 
 from ..errors import AgentRuntimeError, RuntimeFileNotFoundError
-from ..loop.abort import AbortSignal
+from ..turn.abort import AbortSignal
 from .base import ExecResult
 from .local.termination import check_call, ended
 from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Limits, Output

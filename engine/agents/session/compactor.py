@@ -16,10 +16,10 @@ from ..events import (
     StepEvent,
     StepStart,
 )
-from ..loop.abort import AbortSignal, stream_chunks, unless_aborted
-from ..loop.compaction import Plan, plan, summary_request
 from ..messages import SummaryMessage, open_calls
 from ..models.base import Finish, TextChunk
+from ..turn.abort import AbortSignal, stream_chunks, unless_aborted
+from ..turn.compaction import Plan, plan, summary_request
 from .config import SessionConfig
 from .conversation import Conversation
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ...gate.types import CallGate
 from ..hooks import HookChain
-from ..loop.spending import Spending
 from ..models.base import Model
 from ..runtime.base import Runtime
 from ..stores.base import SessionStore
 from ..tool import Tool
+from ..turn.spending import Spending
 from .inbox import FollowUp, SendMode
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from typing import get_args
 from ..errors import AgentError, SessionBusyError, SessionClosedError
 from ..events import Status, Usage
 from ..gating import Decider
-from ..loop.abort import AbortSignal
-from ..loop.compaction import KEEP_LAST
-from ..loop.resume_step import Unfinished, at_rest
-from ..loop.run import Run, loop_config
 from ..messages import Message, SummaryMessage, UserMessage, open_calls
+from ..turn.abort import AbortSignal
+from ..turn.compaction import KEEP_LAST
+from ..turn.resume_step import Unfinished, at_rest
+from ..turn.run import Run, loop_config
 from .compactor import BY_ITSELF, Compaction, planned
 from .config import SessionConfig
 from .conversation import Conversation

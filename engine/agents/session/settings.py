@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Self, overload
 
 from ..events import EventName
-from ..loop.run import Run
 from ..models.base import Model
 from ..models.litellm_model import as_model
 from ..tool import Tool, tool_table
+from ..turn.run import Run
 from .compactor import Compaction
 from .config import SessionConfig
 from .conversation import Conversation

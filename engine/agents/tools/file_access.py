@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from ..errors import RuntimeAbortError, RuntimeTimeoutError, ToolError
-from ..loop.abort import AbortSignal
 from ..runtime.base import Runtime
+from ..turn.abort import AbortSignal
 from .text_limits import kilobytes, operand
 
 LOOK_SECONDS = 30.0

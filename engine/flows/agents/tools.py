@@ -14,10 +14,10 @@ from pydantic_core import to_json
 
 from ...agents.edit_notice import changed_by_a_person
 from ...agents.errors import ToolInputError, describe
-from ...agents.loop.abort import AbortSignal
 from ...agents.messages import ProposedCall, ToolMessage
 from ...agents.runtime.local.runtime import LocalRuntime
 from ...agents.tool import Tool, ToolContext, ToolOutput, as_output, input_problem, outcome
+from ...agents.turn.abort import AbortSignal
 from ...gate.types import GateDecision, ToolResult
 from ...net.net import ToolCall
 from ..context import Context

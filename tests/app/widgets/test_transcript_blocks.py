@@ -11,8 +11,8 @@ from interlock.app.viewmodels.stream import LiveStream
 from interlock.app.widgets.lists.transcript import MUTED, entry_block
 from interlock.engine.history.model.records import RuleRecord
 from interlock.engine.history.model.state import CallState, TranscriptEntry
-from tests.support.laws import examples
 
+from ...support.laws import examples
 from ..support.scenes import NOW
 
 TEXTS = st.one_of(

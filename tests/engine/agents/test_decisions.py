@@ -22,7 +22,7 @@ from interlock.engine.agents import (
     UserMessage,
     tool,
 )
-from interlock.engine.agents.loop import loop
+from interlock.engine.agents.turn import loop
 
 from .script import Watched, noted, watched
 

@@ -27,7 +27,7 @@ from interlock.engine.agents import (
     Usage,
     UserMessage,
 )
-from interlock.engine.agents.loop import loop
+from interlock.engine.agents.turn import loop
 
 from .script import ADDED, noted, transcript, watched
 

@@ -26,8 +26,8 @@ from interlock.engine.agents import (
 from interlock.engine.agents.hooks import HookChain
 
 from .hooked import CALL, raises
-from .loop.test_law import valid
 from .script import noted, transcript, watched
+from .turn.test_law import valid
 
 ASKED = AssistantMessage(tool_calls=(ProposedCall(call_id="c1", name="note"),))
 TOLD = ToolMessage(call_id="c1", name="note", text="x")

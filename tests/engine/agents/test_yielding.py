@@ -252,7 +252,7 @@ class TestSeen:
             looks.append(count)
             return history[:count]
 
-        monkeypatch.setattr(importlib.import_module("interlock.engine.agents.loop.loop"), "_first", first)
+        monkeypatch.setattr(importlib.import_module("interlock.engine.agents.turn.loop"), "_first", first)
 
         @tool(name="work")
         async def blind() -> str:

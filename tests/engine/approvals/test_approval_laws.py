@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.hub.hub import ApprovalPolicy
-from tests.support.laws import examples
 
+from ...support.laws import examples
 from ..support.approval_justified import Journalled
 from ..support.approval_rules import CONDITIONS, HOUR, QUARTER, Call, Written
 from ..support.approval_world import Answer, Deed, Move, World, turns

@@ -15,8 +15,8 @@ from interlock.engine.history.decisions.call_pages import call_pages
 from interlock.engine.history.fold.fold import apply, fold, new_state
 from interlock.engine.history.journal.journal import Journal
 from interlock.rules import compile_rules, condition_of
-from tests.support.laws import examples
 
+from ...support.laws import examples
 from .recorder import Recorder, items_of
 
 RULES = compile_rules(

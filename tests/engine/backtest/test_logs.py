@@ -14,8 +14,8 @@ from interlock.engine.backtest import LogError, RecordedCall, RecordedResult, Re
 from interlock.engine.backtest.logs.items import Location
 from interlock.engine.backtest.logs.messages import items_of
 from interlock.engine.gate import ReplayEntry, replay_entries
-from tests.support.laws import examples
 
+from ...support.laws import examples
 from .recorder import changes, judged
 
 

@@ -18,8 +18,8 @@ from interlock.engine.history.journal.rows import event_of
 from interlock.engine.history.model.events import CallDecided, CallResult, EventBody, SessionOpened
 from interlock.engine.history.model.records import RuleRecord, StepRecord
 from interlock.engine.history.model.times import to_ms
-from tests.support.laws import examples
 
+from ...support.laws import examples
 from ..history.support.recording import NOON, opening, sequence
 
 FILE = Path("journal.db")

@@ -21,8 +21,8 @@ from interlock.engine import (
 )
 from interlock.engine.gate import GateDecision, SyncToolError, ToolCallBlockedError, contention
 from interlock.engine.gate.types import GrantTerms, NetVerdict
-from tests.support.laws import examples
 
+from ...support.laws import examples
 from .support.helpers import call, everything, gate, manager, net, reason, registry, result
 
 LAST = "require human-approval before deploy\nlimit deploy to 1 per session"

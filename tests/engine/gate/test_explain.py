@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from interlock.engine import GateContext, GateManager, ToolResult, Transition, create_gate_manager
 from interlock.engine.verify import Never, Unknown, Way
 from interlock.rules import compile_rules
-from tests.support.laws import examples
 
+from ...support.laws import examples
 from .support.helpers import call, everything, manager, net
 
 APPROVE = GateContext(confirm=lambda _: True)

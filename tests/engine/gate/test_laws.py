@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from interlock.engine import ApprovalAnswer, GateManager, Rejection, ToolCall, create_gate_manager
 from interlock.rules import compile_rules
-from tests.support.laws import examples
 
+from ...support.laws import examples
 from .support.helpers import Operator, call, everything, net, result, tool
 
 RULES = compile_rules(

@@ -19,8 +19,8 @@ from interlock.engine import ApprovalAnswer, ApprovalRequest, GateContext, creat
 from interlock.engine.gate import GateDecision, GrantTerms
 from interlock.engine.net.net import ToolCall, auto_advance, fire, initial_state
 from interlock.rules.naming import Inspection
-from tests.support.laws import examples
 
+from ...support.laws import examples
 from .support.helpers import call
 from .support.ruled import Clock, approval, at, block, is_, limit, nets_of
 

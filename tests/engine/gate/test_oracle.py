@@ -23,8 +23,8 @@ from interlock.engine import (
     ToolResult,
     create_gate_manager,
 )
-from tests.support.laws import examples
 
+from ...support.laws import examples
 from .support.oracle import Answer, Arc, Called, Decided, Oracle
 from .support.plain_nets import Twice, compiled, hand_built
 

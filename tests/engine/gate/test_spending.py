@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from interlock.engine import ApprovalAnswer, GateSession, Rejection, ToolCallBlockedError, create_gate
 from interlock.engine.net.net import SkillNet
 from interlock.rules import compile_rules
-from tests.support.laws import examples
+
+from ...support.laws import examples
 
 TOOLS = ("pay", "review", "lint")
 

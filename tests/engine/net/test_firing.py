@@ -17,7 +17,8 @@ from interlock.engine.net.net import (
     auto_advance,
     define_skill_net,
 )
-from tests.support.laws import examples
+
+from ...support.laws import examples
 
 PLACES = ("p", "q", "r")
 

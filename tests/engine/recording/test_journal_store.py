@@ -34,8 +34,8 @@ from interlock.engine.history.journal.journal import Journal, JournalError
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.hub.hub import Hub
 from interlock.engine.recording.journal_store import JournalStore
-from tests.support.laws import examples
 
+from ...support.laws import examples
 from ..history.support.recording import limit, registry
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

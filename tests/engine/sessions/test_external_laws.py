@@ -23,8 +23,8 @@ from interlock.engine.history.audit.verify import verify_journal
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import CallDecided, CallResult, MessageAdded
 from interlock.engine.hub.hub import CallAnswer, CallIdUsed, CallRefused, Hub, UnknownSessionError
-from tests.support.laws import examples
 
+from ...support.laws import examples
 from ..support.external_agent import check_fold, opened, recorded, resumed
 
 RULES = """

@@ -25,8 +25,8 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.hub.hub import Hub
 from interlock.engine.recording.conversation import conversation
-from tests.support.laws import examples
 
+from ...support.laws import examples
 from ..history.support.recording import approval, registry
 
 NETS = registry(approval("ask"))

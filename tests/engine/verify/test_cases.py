@@ -15,7 +15,8 @@ from interlock.engine.net.net import SkillNet
 from interlock.engine.verify.condition_cases import MAX_COMBINED, Cases
 from interlock.engine.verify.local_net import Action
 from interlock.rules.nets import build_net
-from tests.support.laws import examples
+
+from ...support.laws import examples
 
 DEPLOY = Action(("deploy",))
 MISSING = object()

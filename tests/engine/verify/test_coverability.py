@@ -25,8 +25,8 @@ from interlock.engine.net.net import NetError
 from interlock.engine.verify import Action, Never, Together, Unknown, Way
 from interlock.engine.verify import local_net as local
 from interlock.engine.verify import upper_bound as spread
-from tests.support.laws import examples
 
+from ...support.laws import examples
 from .brute import product
 from .generated import anything, growing, one_or_two
 from .joined import backwards, joined, karp_miller

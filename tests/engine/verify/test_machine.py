@@ -9,8 +9,8 @@ from interlock.engine import SkillNet, Transition, define_skill_net
 from interlock.engine.net.net import NetError, auto_advance
 from interlock.engine.verify.budget import Effort
 from interlock.engine.verify.machine import Machine
-from tests.support.laws import examples
 
+from ...support.laws import examples
 from .generated import PLACES, anything
 
 

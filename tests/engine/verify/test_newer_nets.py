@@ -18,8 +18,8 @@ from interlock.engine.net.net import (
     is_enabled,
 )
 from interlock.engine.verify import Effort, Most, Never, Together, Unknown, Vocabulary, Way, reachable
-from tests.support.laws import examples
 
+from ...support.laws import examples
 from .naive import VALUES, Call, explored, made, seen_by
 from .newer import JOINED, PLAIN, TOOLS, by_hand, compiled, endless, hand_built, keyed, sets
 

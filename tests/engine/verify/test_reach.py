@@ -12,7 +12,8 @@ from interlock.engine.net.net import Marking, NetError, SkillNet, Transition, de
 from interlock.engine.verify import Reachability, reachable
 from interlock.engine.verify.reachability import budget_of
 from interlock.rules import compile_rules
-from tests.support.laws import examples
+
+from ...support.laws import examples
 
 PLACES = ("p", "q", "r", "s")
 TOKENS = st.one_of(st.integers(0, 4), st.sampled_from([10**6, 2**30 - 1, 2**30, 2**60 + 1, 10**40]))

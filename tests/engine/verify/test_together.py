@@ -19,9 +19,9 @@ from interlock.engine import (
 )
 from interlock.engine.verify import Most, Never, Together, Unknown, Vocabulary, Way
 from interlock.rules import compile_rules
-from tests.support.laws import examples
 
 from ...support.dense import dense
+from ...support.laws import examples
 from .brute import product
 
 TOOLS = ["a", "b", "c", "d"]

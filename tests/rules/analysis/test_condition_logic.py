@@ -12,7 +12,8 @@ from interlock.engine.core.condition import And, Compare, Condition, Not, Or, Su
 from interlock.rules.analysis.condition_logic import FAILS, HOLDS, NOT_FAILS, NOT_HOLDS, covers, ruled_out
 from interlock.rules.parse.conditions import read_condition
 from interlock.rules.parse.patterns import compile_regex
-from tests.support.laws import examples
+
+from ...support.laws import examples
 
 
 def condition_of(text: str) -> Condition:

@@ -17,7 +17,8 @@ from interlock.engine.net.net import SkillNet, ToolCall, auto_advance, fire, is_
 from interlock.engine.verify import Most, Never, Way
 from interlock.rules import Problem, compile_rules, library_rules, load_rules
 from interlock.rules.analysis.findings import Findings, examine
-from tests.support.laws import examples
+
+from ...support.laws import examples
 
 
 def findings(text: str, tools: list[str] | None = None) -> Findings:

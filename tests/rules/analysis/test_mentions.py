@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from interlock.engine.net.net import ToolCall
 from interlock.rules import Problem, compile_rules
 from interlock.rules.analysis.findings import examine
-from tests.support.laws import examples
+
+from ...support.laws import examples
 
 
 def warned(text: str) -> list[Problem]:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from interlock.rules import Problem, RuleError
 from interlock.rules.errors.scenario_errors import USAGE
 from interlock.rules.scenarios.scenarios import parse_scenarios
-from tests.support.laws import examples
 
+from ...support.laws import examples
 from ..support.faulty_scenarios import FILES, HEAD, LINES
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from interlock.engine.core.condition import Compare, Condition, comparisons, holds, untold, written
 from interlock.rules import compile_rules
-from tests.support.laws import examples
+
+from ...support.laws import examples
 
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r"), max_size=6)
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from interlock.engine.net.net import ToolCall
 from interlock.rules import RuleError, compile_rules
-from tests.support.laws import examples
+
+from ...support.laws import examples
 
 WORDS = [
     *("map", "require", "limit", "block", "before", "human-approval", "to", "per", "session", "as"),

@@ -24,7 +24,8 @@ from interlock.rules.scenarios.scenarios import (
     load_scenarios,
     parse_scenarios,
 )
-from tests.support.laws import examples
+
+from ...support.laws import examples
 
 HEAD = 'use a.rules\nscenario "x"\ncall a\n'
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from interlock.engine.net.net import ToolCall
 from interlock.rules import compile_rules
 from interlock.rules.shell import Shell, read
-from tests.support.laws import examples
+
+from ...support.laws import examples
 
 BASH = shutil.which("bash") or ""
 VICTIM = ("v''ictim", "vic\\tim", '"vic"tim', "$'\\x76ictim'", "v\\\nictim", "vi\"c\"t'i'm")

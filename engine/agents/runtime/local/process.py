@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from ...errors import AgentRuntimeError, RuntimeAbortError
-from ...loop.abort import AbortSignal
+from ...turn.abort import AbortSignal
 from ..base import ExecResult
 from ..output import Limits, Output
 from .subreaper import END_SECONDS

@@ -13,7 +13,7 @@ from typing import BinaryIO, Literal
 
 from ....core.condition import Shell, shell_named
 from ...errors import AgentRuntimeError
-from ...loop.abort import AbortSignal
+from ...turn.abort import AbortSignal
 from ..base import ExecResult
 from ..output import FLOOD_LIMIT, OUTPUT_LIMIT, Limits
 from .environment import environment_without_secrets

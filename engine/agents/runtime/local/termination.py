@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Generator
 from typing import TypeVar
 
 from ...errors import RuntimeAbortError, RuntimeTimeoutError
-from ...loop.abort import AbortSignal
+from ...turn.abort import AbortSignal
 
 T = TypeVar("T")
 

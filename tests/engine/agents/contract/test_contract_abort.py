@@ -28,7 +28,7 @@ from interlock.engine.agents import (
     ToolProgress,
     UserMessage,
 )
-from interlock.engine.agents.loop import loop
+from interlock.engine.agents.turn import loop
 
 from ..script import Watched, alive, noted, pid_in, shown, until, watched
 

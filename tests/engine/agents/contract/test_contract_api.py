@@ -39,7 +39,7 @@ from interlock.engine.agents import (
     VercelSandboxRuntime,
     tool,
 )
-from interlock.engine.agents.loop import loop
+from interlock.engine.agents.turn import loop
 from interlock.engine.recording.journal_store import JournalStore
 
 from ..script import noted, watched

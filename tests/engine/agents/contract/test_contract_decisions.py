@@ -29,7 +29,7 @@ from interlock.engine.agents import (
     UserMessage,
     tool,
 )
-from interlock.engine.agents.loop import loop
+from interlock.engine.agents.turn import loop
 
 from ..script import noted, shown, watched
 

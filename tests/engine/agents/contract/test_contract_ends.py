@@ -23,7 +23,7 @@ from interlock.engine.agents import (
     UserMessage,
     task_tool,
 )
-from interlock.engine.agents.loop import loop
+from interlock.engine.agents.turn import loop
 
 from ..script import noted, watched
 

@@ -24,8 +24,8 @@ from interlock.engine.agents import (
     Usage,
     UserMessage,
 )
-from interlock.engine.agents.loop import loop
 from interlock.engine.agents.models.openai_format import ReplyPart, ReplyReader
+from interlock.engine.agents.turn import loop
 
 from ..script import noted, transcript, watched
 

@@ -21,8 +21,8 @@ from interlock.engine.agents import (
 )
 from interlock.engine.agents.runtime.local import process
 
-from ..loop.test_abort import alive, pid_in
 from ..script import until
+from ..turn.test_abort import alive, pid_in
 
 
 @pytest.fixture

@@ -41,8 +41,8 @@ from tests.support.laws import examples
 from tests.support.openai_server import OpenAIServer, Refusal, begins_call, ends, says
 
 from ..gates import Log
-from ..loop.test_law import valid
 from ..script import Slow, Watched, noted, shown, until, watched
+from ..turn.test_law import valid
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:litellm")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from interlock.engine.agents import Reply, SummaryMessage, T, prompt_of
 from tests.support.laws import examples
 
-from ..loop.test_law import EVERY_EVENT, Faults, Scene, decisions, moments, replies, valid
+from ..turn.test_law import EVERY_EVENT, Faults, Scene, decisions, moments, replies, valid
 
 KINDS = ["steer", "queue", "compact", "compact", "abort", "close", "cancel"]
 

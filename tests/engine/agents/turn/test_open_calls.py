@@ -28,8 +28,8 @@ from interlock.engine.agents import (
     UserMessage,
 )
 from interlock.engine.agents.hooks import Hooks, ModelCall
-from interlock.engine.agents.loop.loop import LoopConfig, loop
 from interlock.engine.agents.runtime.local.runtime import LocalRuntime
+from interlock.engine.agents.turn.loop import LoopConfig, loop
 
 from ..gates import Log, block
 from ..script import SKIPPED, Slow, Watched, noted

@@ -18,7 +18,7 @@ from interlock.engine.agents import (
     UserMessage,
     prompt_of,
 )
-from interlock.engine.agents.loop.compaction import LONGEST_QUOTED, Plan, plan, summary_request
+from interlock.engine.agents.turn.compaction import LONGEST_QUOTED, Plan, plan, summary_request
 
 from ..script import transcript
 from .test_law import valid

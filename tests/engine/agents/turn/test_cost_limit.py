@@ -31,7 +31,7 @@ from interlock.engine.agents import (
 )
 from interlock.engine.agents.agent import InheritedLimits
 from interlock.engine.agents.hooks import HookChain
-from interlock.engine.agents.loop.spending import Spending
+from interlock.engine.agents.turn.spending import Spending
 
 from ..script import Slow, noted, transcript, watched
 

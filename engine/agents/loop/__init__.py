@@ -1,1 +1,0 @@
-"""One run of an agent: model call, decision, tool execution."""

@@ -1,0 +1,1 @@
+"""One turn of an agent: model call, decision, tool execution."""
