@@ -1,9 +1,9 @@
 """The key of a browser's login, without which its cookie opens nothing.
 
-Browsers send a cookie to every port of its host, so whoever serves a page on another port has it. The key
+Browsers send a cookie to every port of its host, so any server of a page on another port has it. The key
 is made in the page that logs in and stays with the pages of this server: another port is another origin.
-It signs a challenge for one connection to one origin, so what whoever listens at this address while the
-server is down is sent opens nothing either.
+It signs a challenge for one connection to one origin, so a program that listens at this address while the
+server is down receives nothing that logs it in either.
 """
 
 from __future__ import annotations

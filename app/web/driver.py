@@ -52,7 +52,7 @@ class TabDriver(WebDriver):
             self._lost()
 
     def _lost(self) -> None:
-        """From any thread."""
+        """End the console as its server is gone. Called from any thread."""
         self.exit_event.set()
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self.fileno)

@@ -1,5 +1,5 @@
 """Logins that outlast a restart of their server. The file holds digests of cookies and public keys, so
-that reading it logs nobody in."""
+that reading it gives no login."""
 
 from __future__ import annotations
 

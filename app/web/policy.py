@@ -33,9 +33,9 @@ _HERE = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Under which names, with port, browsers reach a server, the first of them in links; `secure` by TLS.
+    """Names, with port, by which browsers reach a server, the first for links; `secure` by TLS.
 
-    With `any_address` under each address of the machine: nobody's DNS makes one of those point here.
+    With `any_address` also each address of the machine: no DNS record can make one of those point here.
     """
 
     hosts: tuple[str, ...]

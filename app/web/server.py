@@ -115,10 +115,10 @@ class Front:
     async def start(
         self, host: str, port: int, tls: ssl.SSLContext | None = None, certified: Collection[str] = ()
     ) -> str:
-        """Listen, with a port of the system's choice for 0. The URL. Raises `OSError`.
+        """Listen, with a port of the system's choice for 0; returns the URL. Raises `OSError`.
 
-        `certified` are the names that the certificate of `tls` is for. Raises `ValueError` without that
-        elsewhere than on loopback: cookies, and what is typed, could be read on the way.
+        `certified` are the names that the certificate of `tls` is for. Raises `ValueError` without TLS
+        outside of loopback: cookies, and what is typed, could be read on the way.
         """
         if tls is None and not Address(host).is_local:
             raise ValueError(f"expected TLS, or an address of this machine only; found {host}")
@@ -154,7 +154,7 @@ class Front:
         self._reached = Reached.at(*self._listens, secure=True, certified=names)
 
     def _count_strangers(self, runner: web.AppRunner) -> web.Server:
-        """Whoever connects and never logs in takes a place that somebody else then gets."""
+        """Track connections that have not logged in, at most `STRANGERS`: a new one closes the oldest."""
         server = runner.server
         assert server is not None
         made, lost = server.connection_made, server.connection_lost
@@ -182,7 +182,7 @@ class Front:
             await self._runner.cleanup()
 
     def link(self) -> str:
-        """A link that logs one browser in, once. What stands behind the # is in no request."""
+        """A link that logs one browser in, once. The part after the # is in no request."""
         return f"{self.url}/login#{self.logins.link()}"
 
     @property
@@ -285,7 +285,7 @@ class Front:
         return response
 
     async def _state(self, request: web.Request) -> web.StreamResponse:
-        """For the page that asks to log in, where the browser came from elsewhere without its cookie."""
+        """Confirm a login to the login page, which a link from another site opens without the cookie."""
         return web.Response(status=HTTPStatus.NO_CONTENT)
 
     async def _logout_page(self, request: web.Request) -> web.StreamResponse:
@@ -303,7 +303,7 @@ class Front:
     # The console
 
     async def _page(self, request: web.Request) -> web.StreamResponse:
-        """The page with the terminal. What stands behind a ? would be the terminal's script's to obey."""
+        """The page with the terminal. Anything after a ? would be options of the terminal's script."""
         if request.query_string:
             raise web.HTTPSeeOther(request.path)
         _place(request)
