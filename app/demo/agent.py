@@ -1,8 +1,8 @@
-"""The demo's agent: a scripted model that reads what it is told and picks its next move from that.
+"""The demo's agent: a scripted model that chooses its next move by the conversation.
 
 It wants two things, a deploy to staging and a tidy working directory, and knows nothing of the rules.
-What it does next depends only on the conversation: a reason that names a missing step makes it take that
-step, a failing test makes it look for the line, a refusal makes it stop.
+A reason that names a missing step makes it take that step, a failing test makes it look for the line, a
+refusal makes it stop.
 """
 
 from __future__ import annotations

@@ -43,9 +43,9 @@ def host_release(
 
 
 async def open_release(hub: Hub, *, by: str, pace: float = 0.0, project: Path | None = None) -> str:
-    """Begin a run of the flow on `hub`; its id. `interlock flow resume` can go on with it.
+    """Begin a run of the flow on `hub`; returns its id. `interlock flow resume` can resume it.
 
-    `pace` is the seconds the scripted models take for a word, `project` where their shell works.
+    `pace` is the seconds that the scripted models take for a word, `project` their shell's directory.
     """
     project = project or create_release_project()
     rules = (library_rules("deploy"),)

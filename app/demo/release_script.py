@@ -1,6 +1,6 @@
 """The scripted models of the release flow: each looks at its conversation and chooses what comes next.
 
-None keeps anything between two replies, so a run that is resumed in another process goes on as it began.
+None keeps anything between two replies, so a run resumed in another process continues as it began.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def review(messages: Sequence[Message]) -> Reply:
 
 
 def tests(messages: Sequence[Message]) -> Reply:
-    """Runs the tests, and first whatever the gate says is missing."""
+    """Runs the tests, and first any step that the gate says is missing."""
     _given(messages)
     done = _done(messages)
     if not done:
@@ -63,7 +63,7 @@ def tests(messages: Sequence[Message]) -> Reply:
 
 
 def deploy(messages: Sequence[Message]) -> Reply:
-    """Deploys where the sign-off says; whatever keeps it from that is its report."""
+    """Deploys to the target of the sign-off; anything that prevents it is its report."""
     target = str(_given(messages)["target"])
     done = _done(messages)
     if not done:

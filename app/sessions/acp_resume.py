@@ -1,6 +1,6 @@
-"""Going on with a session of an agent that speaks ACP: by the command that it was started with.
+"""Resuming a session of an ACP agent: by the command that it was started with.
 
-Its record does not have that command, and nothing is run because a journal says so: an operator is told
+Its record does not have that command, and nothing is run because a journal says so: the operator is shown
 what to type.
 """
 
@@ -28,7 +28,7 @@ def is_acp(source: Mapping[str, JsonValue] | None) -> bool:
 
 
 def going_on(session_id: str, events: Sequence[JournalEvent], database: Path | None) -> str:
-    """The command that goes on with this session, to be completed; `database` is the journal it is in."""
+    """The command that resumes this session, to be completed; `database` is the journal it is in."""
     # What cannot be seen cannot be checked before it is run; an agent's name is the beginning of the id.
     given = ["--resume", session_id if visible(session_id) == session_id else "SESSION"]
     journal = None if database is None else database.absolute()

@@ -1,4 +1,4 @@
-"""Starting runs of flows on a hub, and going on with recorded ones."""
+"""Starting runs of flows on a hub, and resuming recorded ones."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def goes_on(origin: Origin) -> bool:
 
 
 def going_on(origin: Origin, at: int | None, database: Path | None) -> str:
-    """The command that goes on with it, to be completed; `database` is the journal it is in."""
+    """The command that resumes it, to be completed; `database` is the journal it is in."""
     given = [origin.session if visible(origin.session) == origin.session else "SESSION"]
     if at is not None:
         given += ["--at", str(at)]

@@ -1,4 +1,4 @@
-"""The rules of a server: they hold in everything that consoles start there or go on with (G-67)."""
+"""The rules of a server: they hold in every session that consoles start or resume there (G-67)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ServerRules:
         return self._texts.compiled(*files).registry if files else {}
 
     def required(self) -> tuple[str, ...]:
-        """The nets that are on in what goes on here, unless people switched them off there."""
+        """The nets that are on in a session resumed here, unless operators switched them off in it."""
         return tuple(self.nets) if self._mode == "enforce" else ()
 
     def agent(self, spec: AgentSpec) -> Prepared:

@@ -1,6 +1,6 @@
 """Starting, resuming and branching sessions on a hub, from what an operator says.
 
-Everything that reads files, imports code or compiles rules runs beside the screen, never in front of it.
+Everything that reads files, imports code or compiles rules runs in threads: the screen never waits.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class StartForm:
 
 
 def asked_for(said: Mapping[str, JsonValue]) -> AgentSpec:
-    """The agent that a console elsewhere asks for: what an agent file says, or `form` as it was typed.
+    """The agent that a remote console asks for: of an agent file, or of `form` as it was typed.
 
     Paths are this machine's. Raises `AgentSpecError`.
     """
@@ -148,15 +148,15 @@ async def go_on(
     server: ServerRules | None = None,
     given: Prepared | None = None,
 ) -> str:
-    """Go on with a recorded session, or from its event number `at` in a new one; the session's id.
+    """Resume a recorded session, or branch it at its event number `at`; returns the session's id.
 
-    The agent is made again from what the record says it was started from, but for `max_cost`, which is
-    then its limit; one that an operator has raised since stays raised. With a `task` it sets to work at
-    once, after what was open when its host died; with `must_go_on` a session with nothing open is
-    refused. `reason` is why it may go on under less than before (G-67). A `server`'s rules hold as well.
-    A session that was imported goes on with the agent that is `given`, and without one not at all.
-    A run of a flow goes on after its last step; nobody can tell it anything, and it has no other moments
-    to begin from. Raises `AgentSpecError`, `SessionNotFound`, `ResumeError` and `JournalError`.
+    The agent is built again from the source in the record, but for `max_cost`, which is then its limit;
+    one that an operator has raised since stays raised. With a `task` it sets to work at once, after the
+    calls that were open when its host died; with `must_go_on` a session with nothing open is refused.
+    `reason` is why it may continue under fewer rules than before (G-67). A `server`'s rules hold as well.
+    An imported session continues with the agent that is `given`, and without one not at all.
+    A run of a flow continues after its last step; it takes no messages, and has no other moments to begin
+    from. Raises `AgentSpecError`, `SessionNotFound`, `ResumeError` and `JournalError`.
     """
     server = server or ServerRules()
     origin = await hub.started_from(session_id)
@@ -301,7 +301,7 @@ class StartsHere:
 
 @runtime_checkable
 class StartsAgents(Protocol):
-    """A hub elsewhere, which starts agents itself from what is said of them."""
+    """A remote hub, which starts agents itself from their description."""
 
     async def start(self, spec: dict[str, JsonValue]) -> str: ...
 

@@ -129,7 +129,7 @@ class HubApi(DecisionHistory, HistorySource, Protocol):
 
     @property
     def elsewhere(self) -> str:
-        """The server whose sessions these are, which go on without this process; empty for none."""
+        """The server whose sessions these are, which continue without this process; empty for none."""
         ...
 
     def spawn_in(self, spawn: Spawn) -> None:

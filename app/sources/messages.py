@@ -57,9 +57,9 @@ class ReplayChosen(Message):
 
 @dataclass
 class ContinueChosen(Message):
-    """The operator wants a recorded session to go on; from its event number `at` in a new one.
+    """The operator wants to resume a recorded session, or to branch it at its event number `at`.
 
-    A run of a flow has no other moments: it goes on after its last step.
+    A run of a flow has no other moments: it continues after its last step.
     """
 
     session_id: str
@@ -79,7 +79,7 @@ class BacktestChosen(Message):
 
     @classmethod
     def of(cls, session: SessionState | SessionSummary | None) -> BacktestChosen:
-        """With `session` as the one that is shown, if there is one."""
+        """Message with `session` as the one that is shown, if there is one."""
         return cls() if session is None else cls(session.id, rules_of(session.source))
 
 

@@ -1,7 +1,7 @@
 """A console that shows everything and changes nothing.
 
-The hub it is given answers questions; whatever else is asked of it, and whatever a later hub learns to
-do, is refused. That keys are greyed is courtesy: nothing hangs on it.
+Its hub answers queries; all other methods, and any that a later hub gets, are refused. Greyed keys are a
+courtesy: security does not depend on them.
 """
 
 from __future__ import annotations

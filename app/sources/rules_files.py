@@ -1,4 +1,4 @@
-"""Rules files to choose from: those of sessions, those beside the operator, those of the library."""
+"""Rules files to choose from: those of sessions, of the working directory, and of the library."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def in_library(file: str) -> bool:
 
 
 def name_of(file: str) -> str:
-    """A file as rules say where they stand, the library's without where that is installed."""
+    """A file's name as in the locations of rules; the library's without its installation path."""
     return f"{LIBRARY_FOLDER}/{Path(file).name}" if in_library(file) else file
 
 

@@ -1,6 +1,6 @@
-"""A hub without agents: the sessions that another process hosts, as its journal tells of them.
+"""A hub without agents: the sessions that another process hosts, read from its journal.
 
-It reads and never writes, and asks the journal now and then what is new. Streamed text is not in the
+It never writes, and polls the journal for new events. Streamed text is not in the
 journal, so a message or an output comes when it is whole.
 """
 
@@ -46,7 +46,7 @@ class WatchedJournal(RecordedFile):
     # What there is
 
     async def look(self) -> None:
-        """Take what is new, and tell subscribers. Raises `JournalError` and `FoldError`."""
+        """Take in new events, and pass them to subscribers. Raises `JournalError` and `FoldError`."""
         found = await asyncio.to_thread(self._read)
         for event in found:
             told = self._told.get(event.session)
@@ -76,7 +76,7 @@ class WatchedJournal(RecordedFile):
         return [summary.id for summary in summaries]
 
     def follow(self, every: float = EVERY) -> None:
-        """From now on look by itself."""
+        """Begin to poll the journal."""
         self._following = asyncio.get_running_loop().create_task(self._follow(every))
 
     async def _follow(self, every: float) -> None:
@@ -103,9 +103,9 @@ class WatchedJournal(RecordedFile):
     # As a hub answers
 
     async def sessions(self) -> list[SessionState]:
-        """The sessions that are open, and those that ended while somebody watched.
+        """The sessions that are open, and those that ended while it watched.
 
-        Raises what went wrong when the journal was read last.
+        Raises the error of the last reading of the journal, if any.
         """
         if self._failed is not None:
             raise self._failed
@@ -119,12 +119,12 @@ class WatchedJournal(RecordedFile):
         return told.shown
 
     async def approvals(self) -> list[ApprovalState]:
-        """Everything that waits for a person, longest first."""
+        """All open requests, the oldest first."""
         waiting = [a for told in self._told.values() for a in told.shown.approvals.values()]
         return longest_first(waiting)
 
     def unread(self) -> Unread:
-        """Nothing: what the journal tells is read whole."""
+        """Nothing: the journal is read whole."""
         return Unread()
 
     async def explain(self, session_id: str, call_id: str) -> ExplanationView:
@@ -154,7 +154,7 @@ class WatchedJournal(RecordedFile):
         return Origin(found.id, found.source, found.imported)
 
     def subscribe(self, limit: int | None = None) -> Subscription:
-        """Everything that is found from now on. Close it when done."""
+        """All events found from now on. Close it when done."""
         subscription = Subscription(self._subscriptions.remove, limit)
         self._subscriptions.append(subscription)
         return subscription
