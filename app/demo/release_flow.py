@@ -70,7 +70,7 @@ class Candidate(BaseModel):
 
 
 class SignOff(BaseModel):
-    """What a person fills in."""
+    """Answer of the person who signs off."""
 
     target: Literal["staging", "production"] = Field(description="where the release goes")
     remark: str = Field(default="", description="anything the record should know")
