@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 class RecordedApp(TerminalApp):
     """Shows the sessions of `source`; screens are imported when they are first wanted.
 
-    What its `journal` has is listed call by call and judged by other rules. With a `host` sessions go on,
+    Its `journal` is listed call by call and judged by other rules. With a `host` sessions are resumed,
     for its `operator`. `zone` is the operator's; `None` is the machine's.
     """
 
@@ -166,7 +166,7 @@ PANES_AFTER = 0.05
 
 
 class InterlockConsole(RecordedApp):
-    """The approval console on a hub that whoever made it also closes.
+    """The approval console on a hub, which its creator has to close.
 
     `start` opens the sessions; `open_session` is the one shown first, `open_at` a deep
     link that was asked for. `permission` is what the operator may do. `terminal` stands for the one it
@@ -342,7 +342,7 @@ class InterlockConsole(RecordedApp):
                     self.post_message(ReplayChosen(place.session))
 
     async def open_request(self, approval_id: str) -> bool:
-        """The dialog of an open request, on top of whatever is shown. Whether it could be opened."""
+        """Open the dialog of an open request over any screen; returns whether that was possible."""
         return await self._presenter.open(approval_id)
 
     @on(RequestChosen)
@@ -356,7 +356,7 @@ class InterlockConsole(RecordedApp):
 
     @on(StartFailed)
     def start_failed(self, event: StartFailed) -> None:
-        """Shown where it stays: the console itself goes on."""
+        """Show the error where it stays: the console itself continues."""
         live = self.screen_stack[0]
         if isinstance(live, LiveScreen):
             live.show_problem(f"Could not start: {event.error}")

@@ -103,9 +103,9 @@ class HangupDriver(LinuxDriver):
 
     @contextmanager
     def as_before(self) -> Generator[int]:
-        """Leave the terminal, whose descriptor this gives, set as it is, and with nothing typed to read.
+        """Give the terminal's descriptor; afterwards restore its settings and drop what was typed.
 
-        For while it is suspended, whatever a program that has it then does.
+        For the time of its suspension, in which another program may change them.
         """
         try:
             yield self.fileno

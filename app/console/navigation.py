@@ -88,7 +88,7 @@ class DialogManager:
         return isinstance(screen, TakesText) and screen.open_line is not None
 
     async def open(self, approval_id: str) -> bool:
-        """The dialog of an open request, on top of whatever is shown. Whether it could be opened."""
+        """Open the dialog of an open request over any screen; returns whether that was possible."""
         app = self._app
         try:
             request = next((a for a in await self._hub.approvals() if a.id == approval_id), None)

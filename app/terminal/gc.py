@@ -81,7 +81,7 @@ class PaintFirst:
                 _hold()
 
     def end(self) -> None:
-        """Let it go on, if it was held."""
+        """Release the collector, if it was held."""
         if self._held:
             self._held = False
             with _Pause.lock:

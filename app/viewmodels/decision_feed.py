@@ -123,7 +123,7 @@ class DecisionFeed:
         )
 
     async def _told(self, work: Coroutine[object, object, None]) -> None:
-        """Whatever goes wrong in reading is shown: the console itself goes on."""
+        """Show an error of reading: the console itself continues."""
         try:
             await work
         except Exception as error:

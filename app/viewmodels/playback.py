@@ -22,8 +22,8 @@ NOTHING = "This session has no events, so there is nothing to replay."
 class Playable:
     """The events that follow from each other, and what is wrong with the rest.
 
-    `marks` says by event number where the session was blocked or asked. Unless it is `complete` nobody
-    has looked yet whether all events can follow.
+    `marks` are its blocks and approvals by event number. Unless it is `complete`, it has not yet been
+    checked that all events can follow.
     """
 
     replay: Replay | None

@@ -403,7 +403,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
     # What the operator does
 
     def action_decide(self, _intent: str) -> None:
-        """Open the request at hand, whatever the intent: deciding needs its whole input on screen."""
+        """Open the request at hand, for every key that decides: that needs its whole input on screen."""
         request = self.request_at_hand
         if request is not None:
             self.post_message(RequestChosen(request.id))

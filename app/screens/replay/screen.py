@@ -53,8 +53,8 @@ class ReplayScreen(GrowingScreen, inherit_bindings=False):
     """The events of one recorded session, from the first to the last; `zone` is the operator's.
 
     With `goes_on` a new session can begin at any event of it, with its `journal` other sessions can be
-    judged too, from `sessions` it is read again when it goes on; `at` is the number of the event that is
-    shown first. Events that cannot follow from those before them are not shown; it says which and why.
+    judged too, from `sessions` it is read again when it grows; `at` is the number of the event that is
+    shown first. Events that cannot follow from those before them are reported and not shown.
     """
 
     CSS_PATH = "screen.tcss"

@@ -82,7 +82,7 @@ class DiffRow:
 def diff_rows(lines: Sequence[str], width: int, language: str | None = None) -> StyledRows:
     """Lines of a diff as they are shown, wrapped: sign, bar, and the text in the sign's colour.
 
-    Where the `language` of the text is known its parts are told apart as well.
+    Where the `language` of the text is known it is highlighted as well.
     """
     texts: list[str] = []
     looks: list[DiffRow] = []

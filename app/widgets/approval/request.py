@@ -296,7 +296,7 @@ def _other_commands(found: Sequence[str], room: int, *, bold: bool) -> list[Cont
 
 
 def _command(text: str, style: str) -> Content:
-    """A command, with its parts told apart where it has no style of its own."""
+    """A command, highlighted where it has no style of its own."""
     return Content.styled(text, style) if style else highlighted(text, 0, code_spans(text, "bash"))
 
 
