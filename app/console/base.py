@@ -25,8 +25,9 @@ from ..screens.common.guarded_keys import FallsAsleep
 from ..screens.common.help import Help, help_for
 from ..sources.messages import EditChosen
 from ..terminal.appearance import Appearance
+from ..terminal.ascii_filter import AsciiFilter
 from ..terminal.bindings import COMMANDS_KEY, HELP_KEY, LEAVE_KEY
-from ..terminal.charset import AsciiFilter, ascii_only, unmarked, use_ascii
+from ..terminal.charset import ascii_only, unmarked, use_ascii
 from ..terminal.editor import EditorError, Lending, edit, has_editor
 from ..terminal.key_order import KeyOrder
 from ..terminal.key_rights import Permission, needed_rights

@@ -13,12 +13,7 @@ from __future__ import annotations
 import re
 import secrets
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
-
-from rich.segment import Segment
-from textual.color import Color
-from textual.filter import LineFilter
-from textual.widget import Widget
+from collections.abc import Callable, Mapping
 
 from ...engine.core.confusables import mark_words
 from ...engine.core.sanitize import few_marks, spelt
@@ -184,20 +179,3 @@ def needs_ascii(environ: Mapping[str, str]) -> bool:
     locale = environ.get("LC_ALL") or chosen or environ.get("LANG") or "C"
     encoding = locale.partition("@")[0].rpartition(".")[2]
     return encoding.upper().replace("-", "") != "UTF8"
-
-
-# Painting for a terminal that has ASCII only.
-
-
-class AsciiFilter(LineFilter):
-    """Puts stand-ins for our symbols into painted lines."""
-
-    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        return [Segment(painted(text), style, control) for text, style, control in segments]
-
-
-class AsWritten(Widget):
-    """A widget whose characters are not ours, or painted already: none is replaced."""
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        return [each for each in super().get_line_filters() if not isinstance(each, AsciiFilter)]

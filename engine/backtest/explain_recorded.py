@@ -9,7 +9,8 @@ from ..gate import GateManager
 from ..history.model.events import CallDecided
 from ..history.model.state import SessionState
 from ..net.net import ToolCall
-from ..recording.explanation import ExplanationView, NetView, view_of
+from ..recording.explain import view_of
+from ..recording.explanation import ExplanationView, NetView
 from . import Trial
 from .trial import ReadCondition
 

@@ -1,19 +1,15 @@
-"""An explanation as consoles and other programs get it: plain fields, ready for a wire."""
+"""An explanation as consoles and other programs get it: plain fields, ready for a wire.
+
+Every client imports this, so it imports neither the gate nor verification; `explain` does.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from ..core.condition import written
-from ..gate.explain import Explanation, NetExplanation
 from ..history.model.records import RuleRecord
-from ..history.model.state import ApprovalState
-from ..verify import Answer, Never, PlannedCall, Way
-from .records import json_input, rule_record
 
 if TYPE_CHECKING:
     from ..history.redaction.redaction import Redaction
@@ -117,94 +113,3 @@ class ExplanationView(_View):
                 "unclear": unclear,
             }
         )
-
-
-# Conversion of the gate's explanations to what consoles and other programs get.
-
-
-def view_of(explained: Explanation) -> ExplanationView:
-    """The explanation without the nets and steps that stay in this process."""
-    return ExplanationView(
-        tool=explained.call.tool_name,
-        input=json_input(explained.call.input),
-        names=explained.names,
-        outcome=explained.outcome,
-        nets=tuple(map(_net, explained.nets)),
-        way=None if explained.way is None else _way(explained.way),
-        granted=explained.granted,
-        unclear=explained.unclear,
-        judged_as=explained.judged_as,
-    )
-
-
-def waiting_view(view: ExplanationView, waiting: Iterable[ApprovalState]) -> ExplanationView:
-    """The explanation of a call that waits for approval, with nets that no longer ask about it (G-67).
-
-    Their questions are still to be answered, even if a rule has been switched off since; such a net
-    moves nothing.
-    """
-    asking = {net.net for net in view.nets if net.asks}
-    kept = [asked for asked in waiting if asked.net not in asking]
-    if not kept:
-        return view
-    held = {asked.net for asked in kept}
-    nets = (*(net for net in view.nets if net.net not in held), *map(_held, kept))
-    outcome = "ask" if view.outcome == "allow" else view.outcome
-    return view.model_copy(update={"nets": nets, "outcome": outcome})
-
-
-def _held(asked: ApprovalState) -> NetView:
-    return NetView(
-        net=asked.net,
-        verdict="gated",
-        tool=asked.tool,
-        asks=True,
-        reason=None,
-        marking=asked.marking,
-        rule=asked.rule,
-        people=asked.people,
-        note="it had asked before it was switched off or changed",
-    )
-
-
-def _net(net: NetExplanation) -> NetView:
-    return NetView(
-        net=net.net,
-        verdict=net.verdict.kind,
-        tool=net.verdict.tool,
-        asks=net.asks,
-        reason=net.verdict.reason,
-        marking=dict(net.marking),
-        rule=rule_record(net.rule),
-        people=_people(net),
-        when=None if net.condition is None else written(net.condition),
-        note=net.verdict.note,
-    )
-
-
-def _people(net: NetExplanation) -> int:
-    """The most people that one question about the call wants; each name of it is a question."""
-    asked = Counter(step.tool for step in net.verdict.steps if step.transition.type == "manual")
-    return max(asked.values(), default=0)
-
-
-def _way(answer: Answer) -> WayView:
-    match answer:
-        case Way(calls, shortest):
-            planned = tuple(map(_planned, calls))
-            return WayView(reachable="yes", calls=planned, shortest=shortest)
-        case Never(nets):
-            return WayView(reachable="never", against=nets)
-        case _:
-            return WayView(reachable="unknown")
-
-
-def _planned(call: PlannedCall) -> PlannedCallView:
-    return PlannedCallView(
-        names=call.names,
-        approval=call.approval,
-        succeeds=call.succeeds,
-        people=call.people,
-        outside=call.outside,
-        seconds=call.seconds,
-    )

@@ -70,7 +70,8 @@ from ..history.redaction.redaction import Redaction
 from ..history.redaction.restore import unmasked
 from ..net.net import SkillNet, ToolCall
 from ..recording.conversation import conversation, message_record
-from ..recording.explanation import ExplanationView, view_of, waiting_view
+from ..recording.explain import view_of, waiting_view
+from ..recording.explanation import ExplanationView
 from ..recording.gate_sync import GateSync
 from ..recording.grants import Grants, grant_record
 from ..recording.masked_view import MaskedSessionState

@@ -22,7 +22,7 @@ from ....engine.gate import (
     create_gate_manager,
 )
 from ....engine.net.net import NetError, ToolCall
-from ....engine.recording.explanation import view_of
+from ....engine.recording.explain import view_of
 from ....rules import Problem, RuleError, load_rules
 from ....rules.errors.problems import quote
 from ....rules.parse.durations import LIMITS, seconds

@@ -9,8 +9,8 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.visual import Visual
 
+from ...terminal.ascii_filter import AsWritten
 from ...terminal.bindings import COPY_KEY, FOCUS_KEYS, HELP_KEY, LEAVE_KEY
-from ...terminal.charset import AsWritten
 from ...widgets.base.backdrop import Behind
 from .deferred_paint import SettledScreen
 

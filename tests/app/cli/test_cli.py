@@ -12,7 +12,7 @@ HEAVY = ("textual", "litellm", "sqlalchemy", "sqlmodel", "pydantic", "lark", "ri
 
 PROBE = """
 import sys
-from interlock.app.cli import main
+from interlock.app.cli.main import main
 try:
     code = main({line!r})
 except SystemExit as end:

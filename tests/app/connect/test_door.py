@@ -76,6 +76,6 @@ def test_starts_agents(name: str) -> None:
 
 def test_the_console_opens_no_journal() -> None:
     """No screen asks for the journal's file, which may be on another machine."""
-    app = Path(inspect.getfile(HubApi)).parent
-    for path in (*app.glob("screens/*.py"), *app.glob("widgets/*.py"), app / "console.py"):
+    app = Path(inspect.getfile(HubApi)).parents[1]
+    for path in (*app.rglob("screens/**/*.py"), *app.rglob("widgets/**/*.py"), *app.glob("console/*.py")):
         assert ".database" not in path.read_text(), path

@@ -28,7 +28,7 @@ SOON = 30.0
 RUN = """
 import signal, sys
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests may run under nohup, which a console respects
-from interlock.app.cli import main
+from interlock.app.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
 OURS = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "

@@ -20,9 +20,9 @@ from interlock.engine.agents import (
     ToolCallEvent,
     ToolResultEvent,
     UserMessage,
+    loop,
     tool,
 )
-from interlock.engine.agents.turn import loop
 
 from .script import Watched, noted, watched
 

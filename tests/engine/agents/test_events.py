@@ -26,8 +26,8 @@ from interlock.engine.agents import (
     TurnEnd,
     Usage,
     UserMessage,
+    loop,
 )
-from interlock.engine.agents.turn import loop
 
 from .script import ADDED, noted, transcript, watched
 

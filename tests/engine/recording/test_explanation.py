@@ -14,7 +14,8 @@ from interlock.engine.gate import ApprovalAnswer, GateContext, GateManager, Gran
 from interlock.engine.history.model.events import ApprovalRequested, JournalEvent
 from interlock.engine.hub.hub import Hub, UnknownSessionError
 from interlock.engine.net.net import ToolCall
-from interlock.engine.recording.explanation import ExplanationView, view_of
+from interlock.engine.recording.explain import view_of
+from interlock.engine.recording.explanation import ExplanationView
 from interlock.rules import compile_rules
 
 RULES = "require test before deploy\nrequire human-approval before deploy\nblock rm"

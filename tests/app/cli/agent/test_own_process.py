@@ -14,7 +14,7 @@ OWN = """
 import atexit, gc, sys
 atexit.register(lambda: print(gc.get_threshold()[0], gc.get_freeze_count() > 1000, flush=True))
 sys.argv = ["interlock", "--version"]
-from interlock.app.cli import main
+from interlock.app.cli.main import main
 main()
 """
 

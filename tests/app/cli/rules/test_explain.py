@@ -15,7 +15,8 @@ from interlock.app.screens.approval.screen import ApprovalScreen
 from interlock.app.screens.common.detail import Detail
 from interlock.engine.gate import create_gate_manager
 from interlock.engine.net.net import ToolCall
-from interlock.engine.recording.explanation import ExplanationView, view_of
+from interlock.engine.recording.explain import view_of
+from interlock.engine.recording.explanation import ExplanationView
 from interlock.rules import compile_rules
 
 from ...support.stage import Stage, stage

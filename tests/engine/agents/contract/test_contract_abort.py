@@ -27,8 +27,8 @@ from interlock.engine.agents import (
     TextChunk,
     ToolProgress,
     UserMessage,
+    loop,
 )
-from interlock.engine.agents.turn import loop
 
 from ..script import Watched, alive, noted, pid_in, shown, until, watched
 

@@ -37,9 +37,9 @@ from interlock.engine.agents import (
     Usage,
     UserMessage,
     VercelSandboxRuntime,
+    loop,
     tool,
 )
-from interlock.engine.agents.turn import loop
 from interlock.engine.recording.journal_store import JournalStore
 
 from ..script import noted, watched

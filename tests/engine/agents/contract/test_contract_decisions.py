@@ -27,9 +27,9 @@ from interlock.engine.agents import (
     ToolInputError,
     ToolResultEvent,
     UserMessage,
+    loop,
     tool,
 )
-from interlock.engine.agents.turn import loop
 
 from ..script import noted, shown, watched
 

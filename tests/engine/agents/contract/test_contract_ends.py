@@ -21,9 +21,9 @@ from interlock.engine.agents import (
     ToolResultEvent,
     TurnEnd,
     UserMessage,
+    loop,
     task_tool,
 )
-from interlock.engine.agents.turn import loop
 
 from ..script import noted, watched
 

@@ -23,9 +23,9 @@ from interlock.engine.agents import (
     TurnEnd,
     Usage,
     UserMessage,
+    loop,
 )
 from interlock.engine.agents.models.openai_format import ReplyPart, ReplyReader
-from interlock.engine.agents.turn import loop
 
 from ..script import noted, transcript, watched
 

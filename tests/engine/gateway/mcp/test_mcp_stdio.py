@@ -18,7 +18,7 @@ RECORDER = Path(__file__).parent / "mcp_recorder.py"
 SAID = (
     b'{"jsonrpc":"2.0", "id":4, "result":{"x":1.0e2}}\n'
     b"no JSON \xff\xfe\n"
-    b'{"jsonrpc":"2.0","method":"notifications/message","params":{"a":1,"a":2}}\r\n'
+    b'{"jsonrpc":"2.0","method":"notifications/message","params":{"a":1,"b":2}}\r\n'
     b'{"jsonrpc":"2.0","id":"s1","method":"sampling/createMessage","params":{"n":1E0}}\n'
     + b"["
     * 5000

@@ -57,7 +57,7 @@ except JournalError as error:
 HOLD = """
 import sys
 from pathlib import Path
-from interlock.engine.history.journal import Journal
+from interlock.engine.history.journal.journal import Journal
 with Journal.open(Path(sys.argv[1])):
     print("open", flush=True)
     sys.stdin.read()

@@ -160,7 +160,7 @@ import os, sys
 from datetime import UTC, datetime
 from pathlib import Path
 from interlock.engine.history.model.events import MessageAdded
-from interlock.engine.history.journal import Journal
+from interlock.engine.history.journal.journal import Journal
 from tests.engine.history.support.recording import opening
 when = datetime(2026, 1, 1, tzinfo=UTC)
 journal = Journal.open(Path(sys.argv[1]), clock=lambda: when)

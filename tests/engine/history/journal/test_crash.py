@@ -21,7 +21,7 @@ WRITER = """
 import asyncio, sys
 from pathlib import Path
 from interlock.engine.history.model.events import MessageAdded, SessionOpened
-from interlock.engine.history.journal import Journal
+from interlock.engine.history.journal.journal import Journal
 
 async def caller(journal, name):
     for n in range(100_000):

@@ -32,7 +32,7 @@ import asyncio, json, os, signal, sys
 from pathlib import Path
 from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, task_tool, tool
 from interlock.engine.history.model.events import ApprovalRequested, MessageAdded, SessionStatus
-from interlock.engine.history.fold import fold
+from interlock.engine.history.fold.fold import fold
 from interlock.engine.hub.hub import Hub
 from interlock.rules import compile_rules
 
