@@ -176,7 +176,7 @@ class TestAgentFile:
             command = [
                 sys.executable,
                 "-m",
-                "interlock.app.cli.main",
+                "interlock.app.cli",
                 "run",
                 "home/agent.toml",
                 "--db",
