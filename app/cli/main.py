@@ -68,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add_hosting(run)
 
-    resume = add_command(commands, "resume", "go on with a recorded session, its nets as they were left")
+    resume = add_command(commands, "resume", "resume a recorded session")
     resume.add_argument("session", metavar="SESSION", help="its id, or the first letters of it")
     resume.add_argument("task", metavar="TASK", nargs="?", help="what the agent is asked to do next")
     resume.add_argument(

@@ -58,7 +58,5 @@ def in_terminal() -> bool:
 
 def needs_terminal(command: str, remedy: str) -> int:
     """Report that a console cannot open here. Returns the exit code."""
-    print(
-        f"interlock {command}: there is no terminal here to show a console in; {remedy}.", file=sys.stderr
-    )
+    print(f"interlock {command}: not a terminal; {remedy}.", file=sys.stderr)
     return BAD_INPUT

@@ -230,9 +230,9 @@ def of_queue(event: HubEvent) -> bool:
 
 
 def summary(request: ApprovalState) -> str:
-    """`deploy of release-bot waits for a person (risk high)`: names only, nothing of the call's input."""
+    """`deploy of release-bot needs approval (risk high)`: names only, nothing of the call's input."""
     risk = f" (risk {request.risk})" if request.risk else ""
-    return f"{_name(request.tool)} of {_name(request.agent or request.session)} waits for a person{risk}"
+    return f"{_name(request.tool)} of {_name(request.agent or request.session)} needs approval{risk}"
 
 
 def _name(text: str) -> str:

@@ -69,7 +69,7 @@ class DialogManager:
         if self._news > 1:
             self._app.clear_notifications()
         self._app.notify(
-            f"{self._latest} waits for a person."
+            f"{self._latest} needs approval."
             if self._news == 1
             else f"{self._news} have come; the latest: {self._latest}.",
             title="New request" if self._news == 1 else "New requests",

@@ -64,9 +64,9 @@ def then_words(then: ThenView, *, logged: bool = False) -> str:
         case "allow":
             return ours("▸ allowed")
         case "ask" if then.denied:
-            return f"{ours('◐')} asked a person: denied{who}"
+            return f"{ours('◐')} needed approval: denied{who}"
         case "ask":
-            return f"{ours('◐')} asked a person{': approved' + who if who else ''}{shadow}"
+            return f"{ours('◐')} needed approval{': approved' + who if who else ''}{shadow}"
         case "block":
             return f"{ours('■')} blocked: {then.reason or 'no reason recorded'}{shadow}"
 
@@ -77,9 +77,9 @@ def now_words(now: NowView) -> str:
         case "allow":
             return ours("▸ allowed")
         case "ask" if now.assumed:
-            return ours("◐ asks a person; counted as approved")
+            return ours("◐ needs approval; counted as approved")
         case "ask":
-            return ours("◐ asks a person")
+            return ours("◐ needs approval")
         case "block":
             return f"{ours('■')} blocked: {now.reason or 'not available'}"
 

@@ -174,7 +174,7 @@ def facts(decision: Decision, zone: tzinfo | None) -> list[Content]:
     if ended is not None:
         first.append((f"  {ended.symbol} {ended.word}", ended.style))
     first.append((f"  {where}", MUTED))
-    net = shown(decision.net or ("no rule concerns it" if decision.kind == "call" else ""))
+    net = shown(decision.net or ("no rule matched" if decision.kind == "call" else ""))
     rule = [(f"{shown(decision.rule or '')}  ", ""), (f"{shown(decision.place or '')}  ", MUTED)]
     return [
         Content.assemble(*first),
@@ -297,7 +297,7 @@ def shadow_lines(summary: ShadowSummary, width: int, *, sessions: int) -> Conten
         lines = [lines[0], *(line.truncate(width, ellipsis=True) for line in lines[1:])]
         more = len(affected) - sessions
         if sessions and more > 0:
-            lines.append(Content.styled(f"  s shows {more} more", MUTED))
+            lines.append(Content.styled(f"  {more} more (s)", MUTED))
     return Content("\n").join(lines)
 
 
@@ -354,9 +354,9 @@ def _would(blocked: Sequence[RuleShare], asked: Sequence[RuleShare], most: int) 
     parts += [(f" ({shares(asked, most)})", MUTED)] if asked else []
     done = stopped.done + questions.done
     if together == 1:
-        word = "it was a successful step" if done else "it was no successful step"
+        word = "it succeeded" if done else "it did not succeed"
         return [*parts, (f"; {word}", "$text-success" if done else "")]
-    return [*parts, (f"; {done:,} of these {together:,} were successful steps", "$text-success")]
+    return [*parts, (f"; {done:,} of those {together:,} calls succeeded", "$text-success")]
 
 
 # Texts of the decisions screen where there is nothing to list.

@@ -14,7 +14,7 @@ Tone = Literal["plain", "good", "ask", "bad", "quiet"]
 Moment = Literal["now", "then"]
 """When things stand as they are explained: as the nets are, or as they were at a recorded call."""
 
-ABOVE: dict[Moment, str] = {"now": "as things stand now", "then": "as things stood then"}
+ABOVE: dict[Moment, str] = {"now": "rules now", "then": "rules at that time"}
 """What stands above an explanation."""
 
 _LOOKS: dict[str, tuple[str, Tone]] = {
@@ -28,8 +28,8 @@ _LOOKS: dict[str, tuple[str, Tone]] = {
 _SAYS: dict[Moment, dict[str, str]] = {
     "now": {
         "allow": "allowed",
-        "ask": "asks a person",
-        "asks": "asks",
+        "ask": "needs approval",
+        "asks": "needs",
         "free": "always allows it",
         "gated": "lets it pass",
         "abstain": "abstains",
@@ -45,8 +45,8 @@ _SAYS: dict[Moment, dict[str, str]] = {
     },
     "then": {
         "allow": "allowed",
-        "ask": "asked a person",
-        "asks": "asked",
+        "ask": "needed approval",
+        "asks": "needed",
         "free": "always allowed it",
         "gated": "let it pass",
         "abstain": "abstained",
@@ -97,7 +97,7 @@ def explained(view: ExplanationView, moment: Moment = "now") -> Iterator[Line]:
     if view.way is not None:
         yield from _way(view.way, people if blocked is None else 0, says)
     if len(view.names) > 1:
-        yield Line("names", ", ".join(view.names))
+        yield Line("counts", f"as {', '.join(view.names)}")
     if view.unclear is not None:
         yield Line("unclear", f"cannot be read to its end: {view.unclear}", "ask")
     if view.off is not None:
@@ -105,22 +105,22 @@ def explained(view: ExplanationView, moment: Moment = "now") -> Iterator[Line]:
     if view.judged_as:
         those = ", ".join(view.judged_as)
         yield Line("taken", f"for {those}, too: {view.tool!r} differs from it only in looks")
-    label = "nets"
+    label = "rules"
     concerned = [net for net in view.nets if net.verdict != "abstain" or net.note is not None]
     for net in concerned:
         yield from _net(net, label, says)
         label = ""
     others = len(view.nets) - len(concerned)
     if others:
-        word = f"net {says['does']}" if others == 1 else f"nets {says['do']}"
+        word = f"rule {says['does']}" if others == 1 else f"rules {says['do']}"
         more = "other " if concerned else ""
-        yield Line(label, f"{others} {more}{word} not know it", "quiet")
+        yield Line(label, f"{others} {more}{word} not apply", "quiet")
     elif not concerned:
-        yield Line(label, f"no net {says['is']} active", "quiet")
+        yield Line(label, f"no rule {says['is']} active", "quiet")
 
 
 def _asks(people: int, says: Mapping[str, str]) -> str:
-    return says["ask"] if people < 2 else f"{says['asks']} {people} people"
+    return says["ask"] if people < 2 else f"{says['asks']} {people} approvals"
 
 
 def _way(way: WayView, asked: int, says: Mapping[str, str]) -> Iterator[Line]:
@@ -128,19 +128,19 @@ def _way(way: WayView, asked: int, says: Mapping[str, str]) -> Iterator[Line]:
     calls = ours(" → ").join(map(str, way.calls))
     match way.reachable:
         case "yes" if asked:
-            answer = "a person's answer" if asked == 1 else f"the approval of {asked} people"
-            yield Line("way", f"{calls}: nothing {says['is']} missing but {answer}")
+            yield Line("allow", "one approval" if asked == 1 else f"{asked} approvals")
         case "yes":
             yield Line(
-                "way", calls if way.shortest else f"{calls}; perhaps there {says['is']} a shorter one"
+                "allow",
+                calls if way.shortest else f"{calls}; perhaps there {says['is']} a shorter one",
             )
         case "never" if way.against:
             verb = says["forbids" if len(way.against) == 1 else "forbid"]
-            yield Line("way", f"none: {', '.join(way.against)} {verb} it for good", "bad")
+            yield Line("allow", f"no way: {', '.join(way.against)} always {verb} it", "bad")
         case "never":
-            yield Line("way", f"none: there {says['is']} no such call", "bad")
+            yield Line("allow", f"no way: there {says['is']} no such call", "bad")
         case "unknown":
-            yield Line("way", "unknown: too many possibilities to try", "quiet")
+            yield Line("allow", "unknown: too many possibilities to try", "quiet")
     if any(call.outside for call in way.calls):
         yield Line("", "outside a net: by a call that does not meet its condition", "quiet")
 

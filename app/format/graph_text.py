@@ -66,7 +66,7 @@ def notes(transition: Transition) -> str:
         return f"after {format_duration(transition.after)}"
     if not transition.tools:
         return "by itself"
-    several = "asks one of several people" if transition.partial else "asks a person"
+    several = "needs one of several approvals" if transition.partial else "needs approval"
     manual = [several] if transition.type == "manual" else []
     partial = ["partial"] if transition.partial and not manual else []
     deferred = ["on success"] if transition.deferred else []

@@ -114,8 +114,8 @@ def does(rule: Rule) -> Iterator[str]:
 
 
 def _approval(rule: ApprovalRule) -> Iterator[str]:
-    asked = "a person" if rule.people == 1 else f"{rule.people} different people"
-    yield f"{rule.tool} asks {asked}"
+    by = "" if rule.people == 1 else f" by {rule.people} different people"
+    yield f"{rule.tool} needs approval{by}"
     if rule.within is not None:
         yield f"within {format_duration(rule.within)}"
     if rule.risk is not None:

@@ -50,7 +50,7 @@ class Column:
 
 
 def origin(session: SessionSummary, *, short: bool = False) -> str:
-    """`branch of deploy-bot-0c41aa`, `child of …`, `elsewhere`, `flow`; nothing for any other session.
+    """`branch of deploy-bot-0c41aa`, `child of …`, `external`, `flow`; nothing for any other session.
 
     One that was imported says that first: `imported`, or `imported, flow`. `short` gives only the end of
     the other's id: `branch of …-0c41aa`.
@@ -63,7 +63,7 @@ def _kind(session: SessionSummary, *, short: bool) -> str:
     if session.kind == "flow":
         return "flow"
     if session.kind == "outside":
-        return "elsewhere"
+        return "external"
     if not session.parent:
         return ""
     parent = visible_words(session.parent)

@@ -174,7 +174,7 @@ def _summary(request: ApprovalState, now: datetime) -> str:
     waited = f"for {format_duration(60 * minutes)}" if minutes else "for less than a minute"
     risk = f", risk {request.risk}" if request.risk else ""
     who = linkless(request.agent or request.session)
-    return f"{linkless(request.tool)} of {who} has waited {waited} for a person{risk}"
+    return f"{linkless(request.tool)} of {who} has waited {waited} for approval{risk}"
 
 
 _LINK = re.compile(

@@ -243,7 +243,7 @@ def _recorded_spec(session_id: str, source: object) -> AgentSpec:
             [
                 f"session '{session_id}' was not started by `interlock run` or the console's form, so "
                 "nothing says how to make its agent again; its program can use Hub.resume_session, and "
-                "an agent that runs elsewhere comes back by itself"
+                "an external agent comes back by itself"
             ]
         )
     try:

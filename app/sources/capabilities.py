@@ -10,8 +10,7 @@ from ...engine.hub.hub import DrivenElsewhereError
 
 STOP_HERE = "A running tool is ended, a waiting request withdrawn. The session stays open."
 STOP_ELSEWHERE = (
-    "Its loop runs elsewhere: what waits for a person is denied, what runs there goes on. "
-    "The session stays open."
+    "External agent: waiting requests are denied, tools that run there continue. The session stays open."
 )
 STOP_FLOW = (
     "The step under way ends, a waiting request is withdrawn. The steps before it stay: "

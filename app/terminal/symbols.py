@@ -33,7 +33,7 @@ CALL = {
     "failed": Look("✗", "failed", "$text-error"),
     "blocked": Look("■", "blocked", "$text-error"),
     "skipped": Look("○", "not decided", "$foreground 60%"),
-    "unknown": Look("?", "unknown outcome", "$text-warning"),
+    "unknown": Look("?", "outcome unknown", "$text-warning"),
 }
 SHADOW = Look("S", "shadow", "$text-secondary")
 MODE = {"enforce": Look("", "enforce", "$foreground 60%"), "shadow": SHADOW}

@@ -120,7 +120,7 @@ def warnings(request: ApprovalState) -> list[str]:
     if request.people < 2 and not request.may_grant:
         found.append("its rule says 'no grants': each is to be looked at")
     if request.uninspectable is not None:
-        found.append(f"UNINSPECTABLE: {request.uninspectable}")
+        found.append(f"CANNOT BE FULLY ANALYSED: {request.uninspectable}")
     alone = too_much(request)
     return [*found, alone] if alone else found
 

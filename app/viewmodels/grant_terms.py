@@ -76,22 +76,21 @@ def sentence(request: ApprovalState, chosen: GrantTerms) -> str:
     if chosen.scope == "input":
         which = f"of {called} with exactly this input"
     elif effects:
-        which = f"of {called} for {_and(effects)} and nothing else"
+        which = f"of {called} that counts as {_and(effects)} and nothing else"
     else:
-        which = f"of {called} with the same values wherever no map reads them"
+        which = f"of {called} with the same values in fields that no map reads"
     if chosen.subagents:
-        which += ", also by subagents,"
-    runs = "This call runs. After it"
+        which += ", also by subagents"
     if chosen.uses == 1:
-        return f"{runs}, the next call {which} passes without being asked about."
+        return f"Approve this call and the next call {which}."
     if chosen.uses is not None:
-        return f"{runs}, the next {chosen.uses:,} calls {which} pass without being asked about."
-    until = (
-        "as long as this session lasts"
+        return f"Approve this call and the next {chosen.uses:,} calls {which}."
+    period = (
+        "for the rest of this session"
         if chosen.seconds is None
-        else f"for {format_duration(chosen.seconds)}"
+        else f"for the next {format_duration(chosen.seconds)}"
     )
-    return f"{runs}, {until}, every call {which} passes without being asked about."
+    return f"Approve this call and, {period}, every call {which}."
 
 
 def limits(request: ApprovalState, scope: GrantScope) -> str:

@@ -47,7 +47,7 @@ from .request_limits import OpenRequests
 from .withdrawals import RETRY, Tasks, Withdrawals
 from .wording import expired, more_needed, ungrantable
 
-CHANGED = "what was shown has changed"
+CHANGED = "the request has changed"
 AGAIN = "asked again"
 JUDGED = "judged again"
 """Consequences for a call whose request is withdrawn."""
@@ -428,9 +428,9 @@ class ApprovalRequests:
                 waits.due = until
             self._arm(approval_id, waits)
         if until is None:
-            rest = "waits for ever"
+            rest = "now has no deadline"
         else:
-            rest = f"has {format_duration((until - self._clock()).total_seconds())} from now"
+            rest = f"now expires in {format_duration((until - self._clock()).total_seconds())}"
         return Reply(True, f"{shown.tool} {rest}")
 
     async def ask_again(self, why: str = CHANGED) -> None:

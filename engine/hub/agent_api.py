@@ -237,6 +237,6 @@ class Driving:
         hosted = self._live.hosted(session_id)
         if not isinstance(hosted, OutsideSession) or hosted.loop != "elsewhere":
             raise UnknownSessionError(
-                f"Session '{session_id}' is no agent's elsewhere: its own loop makes its calls"
+                f"Session '{session_id}' is not an external agent's: its own loop makes its calls"
             )
         return hosted

@@ -60,11 +60,11 @@ def check_loop(state: SessionState, loop: Literal["here", "elsewhere", "flow"]) 
         )
     if state.kind == "outside" and loop != "elsewhere":
         raise ResumeError(
-            f"Session '{state.id}' is of an agent whose loop runs elsewhere: its record has the calls "
-            "and not the conversation. The agent goes on with it from where it runs."
+            f"Session '{state.id}' is of an external agent: its record has the calls "
+            "and not the conversation. The agent continues it from where it runs."
         )
     if loop == "elsewhere" and state.kind != "outside":
         raise ResumeError(
-            f"Session '{state.id}' has its loop in Interlock; no agent elsewhere can go on with it. "
+            f"Session '{state.id}' runs in Interlock; no external agent can continue it. "
             "Open another session."
         )

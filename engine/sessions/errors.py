@@ -15,9 +15,9 @@ class DrivenElsewhereError(AgentError):
 
     def __init__(self, session_id: str) -> None:
         super().__init__(
-            f"Session '{visible(session_id)}' cannot be told this: its loop runs elsewhere. Here its "
-            "calls are decided, its nets switched, and what waits can be denied. Speak to the agent "
-            "where it runs."
+            f"Session '{visible(session_id)}' cannot be told this: it is an external agent's. Here "
+            "its calls are decided, its rules switched, and waiting requests can be denied. Speak to "
+            "the agent where it runs."
         )
 
 

@@ -24,7 +24,7 @@ REPORTER = "an imported record"
 def check_loop_here(session_id: str, loop: Literal["here", "elsewhere", "flow"]) -> None:
     """Raise `ResumeError` for a loop that is answered, or takes its steps, as its record says."""
     if loop != "here":
-        whose = "run of a flow" if loop == "flow" else "session of an agent elsewhere"
+        whose = "run of a flow" if loop == "flow" else "session of an external agent"
         raise ResumeError(
             f"Session '{visible(session_id)}' was imported: nobody here made its decisions, so a {whose} "
             "does not go on with them. Start a new one."

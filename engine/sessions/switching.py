@@ -319,7 +319,7 @@ class Switching:
         )
         why = f"{switch.names} turned {'on' if active else 'off'} {net}"
         await self._done(toggled, f"{net} is on again, its time is over" if switch.timed else why)
-        return Reply(True, outcome.message + self._for(switch.seconds))
+        return Reply(True, why + self._for(switch.seconds))
 
     async def _set_mode(self, mode: Mode, switch: _Switch) -> Reply:
         self._host.manager.mode = mode

@@ -186,7 +186,7 @@ class FakeHub(JudgedSource):
         self.asked.append(("toggle", session_id, net, active, by, *why))
         state = self.states[session_id]
         state.nets[net].active = active
-        return Outcome(ok=True, message=f"{'Activated' if active else 'Deactivated'} '{net}'")
+        return Outcome(ok=True, message=f"{by} turned {'on' if active else 'off'} {net}")
 
     async def set_mode(
         self,
@@ -322,7 +322,7 @@ class FakeHub(JudgedSource):
     def asked_again(self, approval_id: str, **change: object) -> ApprovalState:
         """Something changed: the request is withdrawn, and the same call asks anew."""
         old = next(a for s in self.states.values() if (a := s.approvals.get(approval_id)))
-        self.withdraw(approval_id, "what was shown has changed; asked again")
+        self.withdraw(approval_id, "the request has changed; asked again")
         new = old.model_copy(update={"id": f"{approval_id}+", **change})
         self.request(new)
         return new

@@ -23,7 +23,7 @@ def demo(args: argparse.Namespace, database: Path, operator: str) -> int:
     headless = bool(args.headless)
     if not headless and not in_terminal():
         print(
-            "interlock demo: there is no terminal here, so it runs headless; "
+            "interlock demo: not a terminal, so it runs headless; "
             f"requests are answered with '{args.answer or 'approve'}'.",
             file=sys.stderr,
         )

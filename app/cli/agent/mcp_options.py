@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 def add_mcp(commands: object, command: Callable[..., argparse.ArgumentParser]) -> None:
     """Add `mcp`, which puts the gate in front of an MCP server."""
-    mcp = command(commands, "mcp", "stand before an MCP server: its tools are called once they may be")
+    mcp = command(commands, "mcp", "put an MCP server behind the rules")
     mcp.epilog = (
         "Where Interlock's server is and its token come from INTERLOCK_URL and INTERLOCK_TOKEN, or "
         "from this user's files."

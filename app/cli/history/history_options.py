@@ -82,7 +82,7 @@ def add_parts(history: argparse.ArgumentParser, command: Command, operator: Oper
     prune.add_argument("--dry-run", action="store_true", default=None, help="only say what would go")
     operator(prune)
 
-    approvals = part("approvals", "how approvals are decided, and which could be asked less")
+    approvals = part("approvals", "approval statistics")
     approvals.add_argument(
         "--since", metavar="WHEN", help="only what was asked since: 24h, 30d, or a date"
     )

@@ -254,10 +254,10 @@ def _nobody(hook: _Hook, event: PreToolUse, client: HookClient, took: float) -> 
     with suppress(HookError):
         client.give_up(hook.opening(event).session, event.call, waited, _soon())
     if hook.settings.on_wait == "ask" and hook.agent.takes_ask:
-        return _decision("ask", f"Interlock has rules that ask a person about this, and {waited}")
+        return _decision("ask", f"Interlock has a rule that requires approval for this, and {waited}")
     return _decision(
         "deny",
-        f"Interlock asked a person about this call and {waited}, so it was not made. Go on with "
+        f"Interlock requested approval for this call and {waited}, so it was not made. Go on with "
         "something else, or make it again when somebody is there to decide.",
     )
 

@@ -58,7 +58,7 @@ def add_certificate(command: argparse.ArgumentParser) -> None:
 
 def add_gateway(commands: object, command: Add, journal: Options, operator: Options) -> None:
     """Add `serve`, `token` and `protocol`."""
-    serve = command(commands, "serve", "judge agents from elsewhere, and let consoles connect")
+    serve = command(commands, "serve", "judge external agents, and let consoles connect")
     serve.add_argument(
         "--rules", metavar="FILE", nargs="+", action="extend", help="rules that apply to every agent"
     )

@@ -166,19 +166,19 @@ class BatchScreen(GuardedKeys[None]):
 
     def _note(self) -> Content:
         if self._finished or not any(row.open for row in self.rows):
-            return Content("nothing to decide any more · ") + hints(self, ("batch.close", "closes"))
+            return Content("nothing left to decide · ") + hints(self, ("batch.close", "close"))
         if self.deciding:
             return Content("deciding…")
         if self._reason_line.display:
-            return Content.styled(" enter denies all · ", "bold $text-warning") + hints(
-                self, ("batch.close", "goes back")
+            return Content.styled(" enter deny all · ", "bold $text-warning") + hints(
+                self, ("batch.close", "go back")
             )
         asleep = self.sleep_note()
         if asleep is not None:
             return asleep
         later = hints(self, ("batch.close", "decide later"))
         if not self._body.guard.complete:
-            words = f"shows the next page · {self._body.unseen_note}"
+            words = f"show the next page · {self._body.unseen_note}"
             unread = hints(self, ("approval.approve-all", words)).stylize("bold $text-warning")
             both = Content.assemble(" ", unread, " · ", later, " ")
             return both if both.cell_length <= self._frame.size.width - 4 else unread

@@ -36,14 +36,14 @@ from ...widgets.inputs.safe_input import TypedLine
 from .panel import AboutRequest
 
 MUTED = "$foreground 60%"
-BOUNDS = (("session", "this session"), ("uses", "so many times"), ("time", "for a time"))
+BOUNDS = (("session", "this session"), ("uses", "a number of calls"), ("time", "a period"))
 WHOM = (("agent", "the agent's own calls"), ("subagents", "its subagents' calls too"))
 HINTS = {"uses": ("3", "a number"), "time": ("30m", "30m, 2h, 1d")}
 """What stands there at first, and what can be typed."""
 LOW = 22
 """Lines of a terminal below which the panel leaves out what decides nothing."""
 OF_SUBAGENT = f"A subagent made this call. Whose: choose “{WHOM[1][1]}”, or approve it without a grant."
-REVOKED = "It stands among the nets and can be revoked there."
+REVOKED = "You can revoke it in the Nets pane."
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class GrantScreen(AboutRequest[GrantChosen]):
         & #sentence { height: auto; margin-top: 1; text-style: bold; color: $text-warning; }
     }
     """
-    DECIDES = ("give", "approval.give", "approves and grants")
+    DECIDES = ("give", "approval.give", "approve and grant")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "ctrl+g",
@@ -113,9 +113,7 @@ class GrantScreen(AboutRequest[GrantChosen]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
-            frame.border_title = Content(
-                f"Approve, and let pass: {clip(name_shown(self.request.tool), 40)}"
-            )
+            frame.border_title = Content(f"Approve and grant: {clip(name_shown(self.request.tool), 40)}")
             with Horizontal(classes="field"):
                 yield Static("What", classes="label")
                 yield self._scope
@@ -163,7 +161,7 @@ class GrantScreen(AboutRequest[GrantChosen]):
         if self.app.size.width < 80:
             return Content("")
         keys = "".join(key_of(Choice, name) for name in ("choice.before", "choice.next"))
-        return Content(f"{keys} choose · {key_of(GrantScreen, 'focus.next')} goes on · ")
+        return Content(f"{keys} choose · {key_of(GrantScreen, 'focus.next')} next · ")
 
     @property
     def chosen(self) -> GrantTerms:

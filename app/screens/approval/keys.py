@@ -16,14 +16,14 @@ APPROVAL_KEYS = (
         "edit",
         "edit",
         id="approval.edit",
-        tooltip="Change the input; what was changed is shown before it is approved",
+        tooltip="Edit the input; you review the changes before you approve",
     ),
     Binding(
         "g",
         "grant",
         "grant",
         id="approval.grant",
-        tooltip="Approve, and choose which later calls pass without being asked about",
+        tooltip="Approve, and choose which later calls need no approval",
     ),
     Binding(
         "d", "deny", "deny", id="approval.deny", tooltip="Refuse the call, with a reason if you like"
@@ -33,7 +33,7 @@ APPROVAL_KEYS = (
         "stop",
         "deny and stop",
         id="approval.stop",
-        tooltip="Refuse the call and stop what the agent is doing",
+        tooltip="Deny the call and stop the agent",
     ),
     Binding(
         "plus",
@@ -41,7 +41,7 @@ APPROVAL_KEYS = (
         "more time",
         key_display="+",
         id="approval.extend",
-        tooltip="Give the request 15 minutes more before it is denied by itself",
+        tooltip="Extend by 15 min",
     ),
     Binding(
         "x",
@@ -56,7 +56,7 @@ APPROVAL_KEYS = (
         "next",
         "next request",
         id="approval.next",
-        tooltip="Go on to another request, once there is nothing to decide about this one",
+        tooltip="Open another request, once nothing is left to decide about this one",
     ),
     Binding(
         "escape",
@@ -72,7 +72,7 @@ APPROVAL_KEYS = (
 
 def once_over(found: dict[str, ActiveBinding]) -> dict[str, ActiveBinding]:
     """The keys of a dialog with nothing to decide any more: what leaves it leaves nothing for later."""
-    tooltip = "Close; there is nothing to decide any more"
+    tooltip = "Close; nothing is left to decide"
     return _renamed(found, "approval.close", "close", tooltip)
 
 
@@ -88,7 +88,7 @@ def to_read_on(
     found: dict[str, ActiveBinding], binding: str = "approval.approve"
 ) -> dict[str, ActiveBinding]:
     """The keys of a dialog that was not on screen as a whole yet."""
-    tooltip = "Show the next page; approving takes having seen all of it"
+    tooltip = "Show the next page; scroll to the end to enable approve"
     return _renamed(found, binding, "next page", tooltip)
 
 

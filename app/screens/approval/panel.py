@@ -21,7 +21,7 @@ class AboutRequest(GuardedKeys[Answer]):
     """
 
     DECIDES: ClassVar[tuple[str, str, str]]
-    BACK: ClassVar[str] = "goes back"
+    BACK: ClassVar[str] = "go back"
 
     def __init__(self, request: ApprovalState, monotonic: Callable[[], float], quiet: float) -> None:
         super().__init__(monotonic, quiet)

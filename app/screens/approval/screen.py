@@ -127,13 +127,13 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
     def _note(self) -> Content:
         sleep = self.sleep_note()
         if self._frame.reason.is_open and not self.deciding and not (sleep and self.flashes):
-            what = "enter denies and stops the agent" if self._frame.reason.stop else "enter denies"
-            ways = (clickable(what, "submit"), hints(self, ("approval.close", "goes back")))
+            what = "enter deny and stop the agent" if self._frame.reason.stop else "enter deny"
+            ways = (clickable(what, "submit"), hints(self, ("approval.close", "go back")))
             return Content.assemble(" ", ways[0], " · ", ways[1], " ").stylize("bold $text-warning")
         if self._over:
-            others = [("approval.next", "goes on")] if self._others else []
-            ways = hints(self, *others, ("approval.close", "closes"))
-            return Content("nothing to decide any more · ") + ways
+            others = [("approval.next", "next")] if self._others else []
+            ways = hints(self, *others, ("approval.close", "close"))
+            return Content("nothing left to decide · ") + ways
         if self.deciding:
             return Content("deciding…")
         if sleep is not None:
@@ -147,10 +147,10 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
     def _unseen_note(self, later: Content) -> Content:
         """That approving takes having seen all of it, and the key that shows more."""
         if self._frame.guard.concealed:
-            way = hints(self, ("approval.approve", "shows what is masked"))
+            way = hints(self, ("approval.approve", "show what is masked"))
             return Content.assemble(" ", way.stylize("bold $text-error"), " · ", later, " ")
         page = self._frame.unseen
-        way = hints(self, ("approval.approve", f"shows the next page{f' · {page}' if page else ''}"))
+        way = hints(self, ("approval.approve", f"show the next page{f' · {page}' if page else ''}"))
         note = Content.assemble(" ", way.stylize("bold $text-warning"), " ")
         both = Content.assemble(" ", way.stylize("bold $text-warning"), " · ", later, " ")
         return both if both.cell_length <= self._frame.size.width - 4 else note

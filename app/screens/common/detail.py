@@ -102,7 +102,7 @@ class Detail(Panel[None]):
     def _show(self) -> None:
         blocks = [*self._blocks]
         for moment in self._asked:
-            asking = [fact("", "asking the nets…", "$foreground 60%")]
+            asking = [fact("", "evaluating…", "$foreground 60%")]
             blocks.append(section(ABOVE[moment], first=not blocks))
             blocks += self._said.get(moment, asking)
         self.query_one(BlockList).show(blocks)

@@ -22,7 +22,7 @@ ASLEEP = 0.4
 QUIET = 0.1
 """Seconds in which no other key may follow one that decides; a held key repeats sooner."""
 FLASH = 0.6
-AT_ONCE = "Several keys at once: nothing was decided"
+AT_ONCE = "Keys pressed too fast; nothing was decided"
 
 Answer = TypeVar("Answer")
 
@@ -95,10 +95,10 @@ class GuardedKeys(Panel[Answer]):
         return self.monotonic() < self._flash_until
 
     def sleep_note(self) -> Content | None:
-        """`keys wake in 0.3 s`, while they are inert."""
+        """`keys unlock in 0.3 s`, while they are inert."""
         left = self.sleeps_for()
         style = "bold $text-error reverse" if self.flashes else "bold $text-warning"
-        return Content.styled(f" keys wake in {left:.1f} s ", style) if left > 0 else None
+        return Content.styled(f" keys unlock in {left:.1f} s ", style) if left > 0 else None
 
     def awake(self) -> bool:
         """Tell whether a key decides now. One that comes too early restarts the wait, so that a key that

@@ -183,7 +183,7 @@ class FatigueScreen(SettledScreen[None], inherit_bindings=False):
         ]
 
     def _suggestions(self, found: Fatigue, width: int) -> list[Content]:
-        made = [Content(""), Content.styled("Could ask less", TITLE)]
+        made = [Content(""), Content.styled("Suggestions", TITLE)]
         for rule, what in self._less:
             made += _styled(wrap(rule_text(rule), width), "bold")
             for sentence in saved_lines(rule, what):

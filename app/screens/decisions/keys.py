@@ -46,7 +46,7 @@ DECISION_KEYS: tuple[BindingType, ...] = (
         "fatigue",
         "approvals",
         id="decisions.fatigue",
-        tooltip="How approvals are decided, how fast, and which rules could ask less",
+        tooltip="Approval statistics and suggestions",
     ),
     Binding("h", "app.history", "history", id="decisions.history", tooltip="The recorded sessions"),
     Binding("R", "app.rules", "rules", id="decisions.rules", tooltip="Rules files, and what they mean"),

@@ -63,7 +63,7 @@ class HistoryScreen(RecordedScreen, inherit_bindings=False):
             "continue",
             "continue",
             id="history.continue",
-            tooltip="Go on with this session under its nets as they were left",
+            tooltip="Resume this session",
         ),
         Binding(
             "v",
@@ -343,6 +343,6 @@ def _about(session: SessionSummary) -> str:
     if session.kind == "flow":
         return f"{before}a run of flow {visible_words(session.agent)}"
     if session.kind == "outside":
-        return f"{before}its loop ran elsewhere"
+        return f"{before}external agent"
     at = f" at event {session.parent_seq}" if session.parent and session.parent_seq is not None else ""
     return f"{origin(session)}{at}"

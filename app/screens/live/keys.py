@@ -39,15 +39,13 @@ LIVE_KEYS: tuple[BindingType, ...] = (
         id="live.together",
         tooltip="Show the marked requests as a table of what differs, and decide them together",
     ),
-    Binding(
-        "plus", "extend", "15 min more", id="live.extend", tooltip="Give the request a quarter of an hour"
-    ),
+    Binding("plus", "extend", "15 min more", id="live.extend", tooltip="Extend by 15 min"),
     Binding(
         "x",
         "revoke",
         "revoke the grant",
         id="live.revoke",
-        tooltip="Have calls that the grant lets pass asked about again",
+        tooltip="End the grant; its calls need approval again",
     ),
     Binding(
         "i",
@@ -72,7 +70,7 @@ LIVE_KEYS: tuple[BindingType, ...] = (
     Binding("h", "app.history", "history", id="live.history", tooltip="The recorded sessions"),
     Binding("R", "app.rules", "rules", id="live.rules", tooltip="The rules of this session, and others"),
     Binding("r", "replay", "replay", id="live.replay", tooltip="Step through this session's events"),
-    Binding("ctrl+x", "stop", "stop", id="live.stop", tooltip="Stop what the agent is doing"),
+    Binding("ctrl+x", "stop", "stop", id="live.stop", tooltip="Stop the agent"),
     Binding(
         "ctrl+k",
         "compact",

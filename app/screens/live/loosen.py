@@ -60,7 +60,7 @@ class Loosen(Panel[Loosening | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
             frame.border_title = Content(shown(self._title))
-            frame.border_subtitle = hints(self, "enter does it", ("panel.close", "leaves it"))
+            frame.border_subtitle = hints(self, "enter confirm", ("panel.close", "cancel"))
             for detail in self._details:
                 yield Static(Content.styled(shown(detail), MUTED))
             yield TypedLine(placeholder="reason, which is recorded with your name", id="reason")
@@ -164,7 +164,7 @@ def waiting_lines(waiting: Iterable[ApprovalState]) -> list[str]:
         return ["No request waits in this session."]
     more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
     listed = "; ".join(named[:MOST_NAMED]) + more
-    return [f"These requests go on waiting for people, and are asked anew: {listed}"]
+    return [f"These requests keep waiting and are asked again: {listed}"]
 
 
 def _so_far(change: ChangeState) -> list[str]:

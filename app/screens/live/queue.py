@@ -144,7 +144,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
             return
         seconds = with_more(request, self._clock())
         if seconds is None:
-            self.notify("This request waits for ever: it needs no more time.")
+            self.notify("This request has no deadline.")
             return
         self._do(ask_for_time(self._hub, request, seconds, self._operator))
 
@@ -164,7 +164,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
             f"Revoke {grant.key}?",
             [
                 f"Now {passes(grant)}: {', '.join(bounds(grant, now))}.",
-                "Without it such calls are asked about again. What it has let pass stays done.",
+                "Such calls then need approval again. Calls that already ran are not undone.",
             ],
             lambda: self._revoke(state.id, grant.key),
         )

@@ -72,14 +72,14 @@ class RaiseLimit(Panel[tuple[float, str] | None]):
         most = dollars(state.max_cost) if state.max_cost is not None else "any amount"
         with Vertical(classes="frame") as frame:
             frame.border_title = Content(f"Cost limit of {clip(name_shown(state.agent or state.id), 40)}")
-            frame.border_subtitle = hints(self, "enter raises it", ("panel.close", "leaves it"))
-            yield Static(f"It has cost {dollars(state.cost)} of at most {most}.", markup=False)
-            yield TypedLine(placeholder="what it may cost in US dollars, all in all", id="limit")
+            frame.border_subtitle = hints(self, "enter raise it", ("panel.close", "cancel"))
+            yield Static(f"Spent {dollars(state.cost)} of {most}.", markup=False)
+            yield TypedLine(placeholder="New limit in USD (total)", id="limit")
             yield TypedLine(placeholder="reason, which is recorded with your name", id="reason")
             yield Static(id="hint")
 
     def on_mount(self) -> None:
-        self._hint("One that has stopped at its limit goes on with what you tell it next.", MUTED)
+        self._hint("If it stopped at the limit, send a message to continue.", MUTED)
         self.query_one("#limit", TypedLine).focus()
 
     def _hint(self, text: str, style: str) -> None:

@@ -75,7 +75,7 @@ def transcript_titles(
     if state.flow is not None:
         return above, Content(f"{flow_title(state.flow)} · {where(state.flow)}")
     if state.kind == "outside":
-        return above, Content(f"{model} · runs elsewhere" if model else "runs elsewhere")
+        return above, Content(f"{model} · external agent" if model else "external agent")
     return above, Content(f"{model}{_used(state, raises)}")
 
 
@@ -88,7 +88,8 @@ def nothing_said(state: SessionState | None, keys: type[DOMNode], *, reading: bo
         return NOTHING_YET
     if reading:
         return READING
-    return f"No session runs. {key_of(keys, 'live.history')} lists those that have ended."
+    start, history = key_of(keys, "live.start"), key_of(keys, "live.history")
+    return f"{NO_SESSION} {start} starts one, {history} shows past ones."
 
 
 def counted(word: str, number: int, more: str = "") -> str:
@@ -408,7 +409,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         if request is not None:
             self.post_message(RequestChosen(request.id))
         elif not self._waiting:
-            self.notify("Nothing waits for you.")
+            self.notify("Nothing to approve.")
         else:
             waiting = count(self._waiting, "request")
             key = key_of(LiveScreen, "live.pane-waiting")
@@ -522,7 +523,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             return
         self._ask(
             "Stop the agent",
-            f"Stop what {state.agent or state.id} is doing?",
+            f'Stop {"flow" if state.kind == "flow" else "agent"} "{state.agent or state.id}"?',
             [what_stops(state, self._hub)],
             lambda: self._abort(state.id),
         )

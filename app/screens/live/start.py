@@ -81,7 +81,7 @@ class StartScreen(Panel[Begin | None]):
         with Vertical(classes="frame") as frame:
             frame.border_title = "Start a session"
             frame.border_subtitle = hints(
-                self, "enter next", ("start.start", "starts"), ("panel.close", "cancels")
+                self, "enter next", ("start.start", "start"), ("panel.close", "cancel")
             )
             for name, label, hint in FIELDS:
                 with Horizontal(classes="field"):

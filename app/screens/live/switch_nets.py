@@ -62,11 +62,12 @@ class SwitchNets(Panel[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
             frame.border_title = Content(f"Nets of {name_shown(self._session.agent or self._session.id)}")
-            frame.border_subtitle = hints(self, ("nets.switch", "switches"), ("panel.close", "closes"))
+            frame.border_subtitle = hints(self, ("nets.switch", "switch"), ("panel.close", "close"))
             yield BlockList(id="boxes", empty="This session has no nets.")
             yield Static(
                 Content.styled(
-                    "A net that is off keeps its tokens and blocks nothing. What waits goes on waiting.",
+                    "A rule that is off keeps its state and enforces nothing. "
+                    "Waiting requests keep waiting.",
                     "$foreground 60%",
                 ),
                 id="said",

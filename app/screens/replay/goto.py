@@ -122,7 +122,7 @@ class GoToScreen(Panel[int | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
             frame.border_title = "Go to"
-            frame.border_subtitle = hints(self, "enter goes", ("panel.close", "stays"))
+            frame.border_subtitle = hints(self, "enter go", ("panel.close", "stay"))
             yield Input(placeholder="event number or time", id="moment")
             span = span_words(self._recorded, self._zone)
             yield Static(Content(f"{span}, or +90s after the start"), id="hint")

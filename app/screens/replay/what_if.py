@@ -76,9 +76,9 @@ class WhatIfDialog(Panel[WhatIf]):
             frame.border_title = Content(f"What if, after event {self._at} of {shown(self._state.id)}")
             frame.border_subtitle = hints(
                 self,
-                ("what-if.switch", "switches"),
-                ("what-if.judge", "judges"),
-                ("panel.close", "closes"),
+                ("what-if.switch", "switch"),
+                ("what-if.judge", "judge"),
+                ("panel.close", "close"),
             )
             with Horizontal(classes="field"):
                 yield Static("Rules", classes="label")

@@ -76,7 +76,7 @@ def _labelled(label: str, rows: Sequence[str], style: str) -> list[Content]:
 def _effects(requests: Sequence[ApprovalState], width: int) -> list[Content]:
     found = effects(requests)
     named = [f"{name_shown(name)} ×{number}" for name, number in found.most_common()]
-    text = ", ".join(named) if named else "none beside the tools' own"
+    text = ", ".join(named) if named else "none"
     return _labelled("EFFECTS", wrap_all([text], width - LABEL), "bold $text-warning" if named else MUTED)
 
 
@@ -93,7 +93,7 @@ def _risk(rows: Sequence[Row], width: int) -> list[Content]:
         lines += _labelled("RISK", [text], f"bold {look.style}")
     doubtful = sum(q.uninspectable is not None for q in requests)
     if doubtful:
-        text = f"{doubtful} of {len(requests)} may do more than is named here"
+        text = f"{doubtful} of {len(requests)} may do more than shown"
         lines += _labelled("UNINSPECTABLE", wrap_all([text], width - LABEL), "bold $text-error")
     return lines
 

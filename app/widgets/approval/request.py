@@ -176,7 +176,7 @@ def _unclear(request: ApprovalState, width: int) -> list[Content]:
     """The warning that a command could not be read to its end."""
     if request.uninspectable is None:
         return []
-    text = f"UNINSPECTABLE: {shown(request.uninspectable)}. It may do more than is named here."
+    text = f"CANNOT BE FULLY ANALYSED: {shown(request.uninspectable)}. It may do more than shown."
     return [Content.assemble("  ", (row, "bold $text-error")) for row in wrap_all([text], width - 2)]
 
 

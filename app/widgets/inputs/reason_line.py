@@ -86,9 +86,7 @@ class ReasonLine(Vertical):
         self._label.update(
             Content.styled("Deny and stop, reason " if stop else "Reason ", "bold $text-warning")
         )
-        self._told = (
-            f"Enter denies it and stops what {shown(who)} is doing; its other requests are withdrawn."
-        )
+        self._told = f"Enter denies it and stops {shown(who)}; its other requests are withdrawn."
         self._stops.update(Content.styled(self._told if stop else "", "bold $text-warning"))
         self._stops.display = stop
         self.display = True

@@ -35,7 +35,7 @@ class SayLine(Horizontal):
         Binding(
             "tab",
             "turn",
-            "now or later",
+            "send after its turn",
             priority=True,
             id="say.turn",
             tooltip="Interrupt the agent, or have it read this after its turn",
@@ -73,15 +73,8 @@ class SayLine(Horizontal):
 
     def compose(self) -> ComposeResult:
         yield Static("", id="say-to")
-        yield Input(placeholder="what it should know or do instead", id="say")
-        yield Static(
-            Content.styled(
-                f" enter sends · {key_of(SayLine, 'say.turn')} now or later"
-                f" · {key_of(SayLine, 'say.cancel')} cancels",
-                MUTED,
-            ),
-            id="say-keys",
-        )
+        yield Input(id="say")
+        yield Static("", id="say-keys")
 
     @property
     def is_open(self) -> bool:
@@ -115,9 +108,15 @@ class SayLine(Horizontal):
 
     def _label(self) -> None:
         who = clip(shown(self._name), max(6, self.app.size.width // 3))
-        when = "To " if self._mode == "steer" else "After its turn, to "
+        at_once = self._mode == "steer"
+        when = "To " if at_once else "After its turn, to "
         label = Content.assemble((when, MUTED), (who, "bold $text-warning"), f" {pointer()} ")
         self.query_one("#say-to", Static).update(label)
+        self.input.placeholder = "Message (interrupts the agent)" if at_once else "Message"
+        turn, cancel = key_of(SayLine, "say.turn"), key_of(SayLine, "say.cancel")
+        other = "send after its turn" if at_once else "interrupt instead"
+        keys = Content.styled(f" {turn} {other} · {cancel} cancel", MUTED)
+        self.query_one("#say-keys", Static).update(keys)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Tab is the screen's own while the line is closed."""

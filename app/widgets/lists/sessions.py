@@ -16,7 +16,7 @@ from ..approval.queue_lines import waiting_block
 from ..base.blocks import Block, BlockList
 
 MUTED = "$foreground 60%"
-NO_SESSION = "No session runs."
+NO_SESSION = "No sessions running."
 READING = "The server's sessions are being read."
 
 
@@ -105,7 +105,7 @@ class WaitingList(BlockList):
     """
 
     def __init__(self) -> None:
-        super().__init__(id="waiting", empty="Nothing waits for you.")
+        super().__init__(id="waiting", empty="Nothing to approve.")
 
     def show_waiting(
         self,
@@ -140,7 +140,7 @@ class PendingList(BlockList):
     """Deferred transitions that wait for their call's result."""
 
     def __init__(self) -> None:
-        super().__init__(id="pending", empty="No call is pending.")
+        super().__init__(id="pending", empty="No calls in progress.")
 
     def show_pending(self, state: SessionState | None, now: datetime) -> None:
         pending = [] if state is None else state.pending

@@ -150,7 +150,7 @@ def _name_line(transition: TransitionRecord, ready: bool, fired: bool, width: in
     if transition.after is not None:
         traits = [f"fires by itself after {format_duration(transition.after)}"]
     if transition.manual:
-        traits.append("asks a person")
+        traits.append("needs approval")
     if transition.partial:
         traits.append("one of several steps")
     if transition.deferred:

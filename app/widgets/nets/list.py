@@ -92,16 +92,16 @@ def _prospect(state: NetState, tool: str, now: datetime | None) -> Prospect:
     spent = [p for p in ready.inputs if _is_budget(net, p)]
     left = _left(state, min(spent, key=lambda p: marking.get(p, 0)), now) if spent else ""
     if ready.manual:
-        text = f"{name} asks {_asked(covering, ready)}"
+        text = f"{name} needs {_approvals(covering, ready)}"
         return Prospect(tool, "◐", text + (f", {left}" if left else ""), "$text-warning")
     return Prospect(tool, "▸", f"{name}: {left}" if left else f"{name} may run", "$text-success")
 
 
-def _asked(covering: Sequence[TransitionRecord], ready: TransitionRecord) -> str:
-    """Whom a manual transition asks: as many as another one that covers the tool needs of it."""
+def _approvals(covering: Sequence[TransitionRecord], ready: TransitionRecord) -> str:
+    """Approvals that a manual transition takes: as many as another one of the tool needs of it."""
     given = [p for p in ready.outputs if p not in ready.inputs]
     people = max((t.inputs.count(p) for t in covering for p in given), default=1)
-    return "a person" if people < 2 else f"{people} people"
+    return "approval" if people < 2 else f"{people} approvals"
 
 
 def _left(state: NetState, place: str, now: datetime | None) -> str:
@@ -264,7 +264,7 @@ class NetList(BlockList):
     """The nets of a session and the grants in force, one line each; `enter` opens a picture."""
 
     def __init__(self) -> None:
-        super().__init__(id="nets", empty="No nets: every call runs.")
+        super().__init__(id="nets", empty="No session selected.")
 
     def show_nets(
         self,
@@ -276,5 +276,6 @@ class NetList(BlockList):
         """Show the nets of `state` in their markings at `now`; first the flow that it runs."""
         from .flow_lines import flow_blocks  # which draws what is above
 
+        self.say_when_empty("No session selected." if state is None else "No rules: every call runs.")
         nets = [] if state is None else net_blocks(state, changed=changed, now=now)
         self.show([*flow_blocks(state), *nets] if state is not None else nets)

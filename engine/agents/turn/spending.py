@@ -79,8 +79,8 @@ class Spending:
         if self._spent < self.limit:
             return None
         return CostLimitError(
-            f"The cost limit is reached: this session of {self._agent} has cost "
-            f"{_dollars(self._spent)} of at most {_dollars(self.limit)} (max_cost). To go on, resume it "
+            f"The cost limit is reached: this session of {self._agent} has spent "
+            f"{_dollars(self._spent)} of {_dollars(self.limit)} (max_cost). To continue, resume it "
             "with a higher limit (interlock resume --max-cost USD --reason TEXT, or the Agent's "
             "max_cost), raise the limit where it is live (raise_limit), or start anew."
         )

@@ -347,7 +347,7 @@ class AcpGate:
 
 
 _CANCELLED: Final[Message] = {"outcome": {"outcome": "cancelled"}}
-_WOULD: Final = {"allow": "allowed it a moment before", "block": "blocked it", "ask": "asked a person"}
+_WOULD: Final = {"allow": "allowed it a moment before", "block": "blocked it", "ask": "required approval"}
 
 
 def _given(option: str | None) -> Message:

@@ -308,7 +308,7 @@ class McpProxy:
                 await _ended(asked)
             if answer.outcome != "waiting":
                 return self._decided(call, answer)
-            await self._tell(call, began, "a person is asked")
+            await self._tell(call, began, "it needs approval")
             patience = self._often
 
     def _decided(self, call: Call, answer: CallAnswer) -> bytes:

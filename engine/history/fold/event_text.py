@@ -114,12 +114,12 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
             ended = f"{'error' if body.is_error else 'ok'} {body.seconds:.1f} s"
             return (
                 body.tool,
-                "unknown outcome" if body.unknown else ended,
+                "outcome unknown" if body.unknown else ended,
                 shortened(body.output),
             )
         case ApprovalRequested() as body:
             where = f"[{body.rule.where}]" if body.rule else ""
-            asks = f"asks a person: {body.net} {where}".rstrip()
+            asks = f"needs approval: {body.net} {where}".rstrip()
             return body.tool, input_head(body.input), asks, _by(body.via)
         case ApprovalDecided() as body:
             return f"call {body.call_id}", _answer(body, wanting)
@@ -169,7 +169,7 @@ def _under(model: str, mode: str) -> str:
 
 def _origin(body: SessionOpened) -> str:
     if body.kind == "outside":
-        return "its loop runs elsewhere"
+        return "external agent"
     if body.flow is not None:
         return f"runs flow {body.flow.name}"
     if body.parent is None:
@@ -391,7 +391,7 @@ def _switched(before: SessionState, after: SessionState) -> Iterable[str]:
             yield f"no longer proposed: {change.words}"
     for key, net in after.nets.items():
         if key in before.nets and before.nets[key].active != net.active:
-            yield f"{key}: {'on' if net.active else 'off (state kept)'}"
+            yield f"{key}: {'on' if net.active else 'off'}"
     if before.mode != after.mode:
         yield f"mode {before.mode} → {after.mode}"
     if before.max_cost != after.max_cost:

@@ -197,7 +197,7 @@ def _people(body: NetToggled | ModeChanged) -> tuple[str, ...]:
 def _terms(body: NetToggled | ModeChanged) -> str:
     """Until when, why, and how many requests waited."""
     until = "" if body.until is None else f" until {_time(body.until)}"
-    waiting = f", {len(body.waiting)} asked a person then" if body.waiting else ""
+    waiting = f", {len(body.waiting)} waited for approval then" if body.waiting else ""
     why = "" if body.reason is None else f": {body.reason}"
     return f"{until}{waiting}{why}"
 

@@ -41,8 +41,8 @@ class WriteLock:
             holder = visible(os.read(handle, 200).decode("utf-8", "replace").strip())
             os.close(handle)
             raise JournalError(
-                f"Journal '{shown}' is being written by {holder or 'another process'}. "
-                "Stop that process, or choose another file."
+                f"Journal '{shown}' is in use by {holder or 'another process'}. Stop that "
+                "process, choose another file, or use interlock console --connect URL, or --read-only."
             ) from error
         except OSError as error:
             os.close(handle)

@@ -87,7 +87,7 @@ class TestNoTerminal:
         """A console without a terminal is an error that names the way out."""
         done = interlock(*line, cwd=tmp_path)
         assert done.returncode == 2
-        assert "there is no terminal here" in done.stderr
+        assert "not a terminal" in done.stderr
         assert done.stdout == ""
 
 

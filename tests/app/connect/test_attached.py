@@ -185,7 +185,7 @@ class TestMany:
             await ben.dialog()
             await ben.press("a")
             await asyncio.wait_for(deploy, 10)
-            await ada.shows("Already approved by ben", "nothing to decide any more")
+            await ada.shows("Already approved by ben", "nothing left to decide")
             await ada.press("a")
             await ada.press("escape")
             await ada.at(LiveScreen)

@@ -129,7 +129,7 @@ class TestEveryKind:
             assert not console.steers(gate.id)
             with pytest.raises(AgentError, match="Speak to the agent where it runs"):
                 await console.send(gate.id, "hello")
-            assert "its loop runs elsewhere" in (await console.compact(gate.id)).message
+            assert "external agent" in (await console.compact(gate.id)).message
             await console.abort(gate.id)
             answer = await asyncio.wait_for(call, 10)
             assert answer.outcome == "block"
@@ -141,7 +141,7 @@ class TestEveryKind:
             world = await acp(server, tmp_path / "work")
             await console.sessions()
             assert console.steers(world.session)
-            assert "its loop runs elsewhere" in (await console.compact(world.session)).message
+            assert "external agent" in (await console.compact(world.session)).message
             assert not (await console.raise_limit(world.session, 5.0, reason="a test")).ok
             await console.close_session(world.session)
             await console.sessions()

@@ -100,7 +100,7 @@ class TestCalls:
         assert (on.calls, on.started, on.due) == ([], [], [])
         on.focused = False
         attention.asked(deploy_request())
-        assert on.calls == [BELL, "\x1b]9;Interlock: deploy of release-bot waits for a person\x1b\\"]
+        assert on.calls == [BELL, "\x1b]9;Interlock: deploy of release-bot needs approval\x1b\\"]
 
     def test_says_no_more_than_names(self) -> None:
         """Tool, agent and risk: nothing of the input, and nothing that a terminal would obey."""
@@ -112,7 +112,7 @@ class TestCalls:
         )
         text = summary(request)
         assert text.startswith("dep_x1b]0_x_x07loy_a of bot_u202exxx")
-        assert text.endswith("… waits for a person (risk high)")
+        assert text.endswith("… needs approval (risk high)")
         assert "secret" not in text
         assert text.isprintable()
         assert len(text) < 140
@@ -171,7 +171,7 @@ class TestCalls:
         on = Recorder()
         begun(on, kind=kind).asked(deploy_request())
         assert on.calls[1].startswith(sequence)
-        assert on.calls[1].endswith("person\x1b\\")
+        assert on.calls[1].endswith("approval\x1b\\")
 
     def test_notify_send(self) -> None:
         """A desktop's program gets words of its own, never a line for a shell; markup is escaped."""
@@ -183,7 +183,7 @@ class TestCalls:
                 "--app-name=Interlock",
                 "--",
                 "Interlock",
-                "&lt;b&gt;$(rm) of -x waits for a person",
+                "&lt;b&gt;$(rm) of -x needs approval",
             ]
         ]
         assert on.calls == [BELL]

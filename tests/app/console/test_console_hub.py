@@ -233,7 +233,7 @@ class TestOperator:
             await on.press("space")
             await on.until(lambda: isinstance(on.app.screen, Loosen))
             await on.press("o", "k", "enter")
-            await on.until(lambda: "Deactivated 'require-test-before-deploy'" in on.painted())
+            await on.until(lambda: "turned off require-test-before-deploy" in on.painted())
             await on.press("escape")
             await on.until(lambda: "off (state kept)" in on.painted())
             await on.press("m")

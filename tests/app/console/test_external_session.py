@@ -112,7 +112,7 @@ class TestLive:
             await on.press("a")
             assert (await on.answer()).outcome == "allow"
             await on.at(LiveScreen)
-            await on.shows("robin", "runs elsewhere", "Ship it.", "approved by mia", "enforce")
+            await on.shows("robin", "external agent", "Ship it.", "approved by mia", "enforce")
 
     async def test_keys_that_speak_to_a_loop_say_why_not(self, tmp_path: Path) -> None:
         """`i` and `ctrl+k` do nothing but say that the loop runs elsewhere."""
@@ -134,7 +134,7 @@ class TestLive:
             await on.at(LiveScreen)
             await on.press("ctrl+x")
             await on.at(Confirm)
-            await on.shows("what waits for a person is denied")
+            await on.shows("waiting requests are denied")
             await on.confirm()
             answer = await on.answer()
             assert (answer.outcome, "stopped by mia" in (answer.reason or "")) == ("block", True)
@@ -175,7 +175,7 @@ class TestRecord:
             await on.at(LiveScreen)
             await on.press("h")
             await on.at(HistoryScreen)
-            await on.shows("robin-1", "its loop ran elsewhere", "elsewhere")
+            await on.shows("robin-1", "external agent", "external")
             await on.press("c")
             await on.confirm()
             await on.shows("Cannot continue")

@@ -53,7 +53,7 @@ class TestApproval:
             assert on.decisions() == []
             assert on.app.screen is dialog
             assert not isinstance(on.app.focused, Input)
-            assert "keys wake in 0.4 s" in on.painted()
+            assert "keys unlock in 0.4 s" in on.painted()
             on.seconds += ASLEEP
             await click(on, "a approve once")
             await on.settle()
@@ -87,13 +87,13 @@ class TestApproval:
             await on.open_dialog()
             await click(on, "d deny  s")
             assert isinstance(on.app.focused, Input)
-            await click(on, "esc goes back")
-            assert "enter denies" not in on.painted()
+            await click(on, "esc go back")
+            assert "enter deny" not in on.painted()
             await on.wake()
             await click(on, "d deny  s")
             await on.press(*"no")
             await on.wake()
-            await click(on, "enter denies")
+            await click(on, "enter deny")
             await on.settle()
             assert on.decisions() == [("decide", "ap1", False, "maria", "no")]
 
@@ -164,20 +164,20 @@ class TestLive:
             assert isinstance(on.app.screen, LiveScreen)
             await click(on, "m mode")
             await on.until("stop blocking calls")
-            await click(on, "esc leaves it")
+            await click(on, "esc cancel")
             assert isinstance(on.app.screen, LiveScreen)
 
     async def test_switching_a_net(self, tmp_path: Path) -> None:
         """A row is chosen with a click and switched with a double click, or by the frame's words."""
         async with showing(BY_NAME["switch-nets"], tmp_path) as on:
             await click(on, "block-rm")
-            await click(on, "space switches")
+            await click(on, "space switch")
             await on.until("Turn off block-rm")
             await on.pilot.press("x", "enter")
             await on.pilot.pause(0.05)
             [asked] = on.app.hub.asked  # type: ignore[attr-defined]
             assert asked == ("toggle", "release-bot-1f3a", "block-rm", False, "maria", "x", None)
-            await click(on, "esc closes")
+            await click(on, "esc close")
             assert isinstance(on.app.screen, LiveScreen)
 
 
@@ -223,12 +223,12 @@ class TestReplay:
     async def test_leaving_a_dialog(self, tmp_path: Path) -> None:
         """What a frame says of its keys can be clicked."""
         async with showing(BY_NAME["go-to"], tmp_path) as on:
-            await click(on, "esc stays")
+            await click(on, "esc stay")
             assert isinstance(on.app.screen, ReplayScreen)
 
     async def test_what_if(self, tmp_path: Path) -> None:
         """Nets are switched and judged by clicks."""
         async with showing(BY_NAME["what-if"], tmp_path) as on:
-            await click(on, "space switches")
-            await click(on, "^s judges")
+            await click(on, "space switch")
+            await click(on, "^s judge")
             await on.until("nothing would have gone differently")

@@ -78,7 +78,7 @@ class TestApproved:
         """Started in a pipe it says so, and plays itself."""
         done = demo(projects, "demo", "--flow")
         assert done.returncode == 0
-        assert "there is no terminal here, so it runs headless" in done.stderr
+        assert "not a terminal, so it runs headless" in done.stderr
 
     def test_words_before_calls(self, projects: Path) -> None:
         """What an agent says stands in the record before the calls it is about, and once."""

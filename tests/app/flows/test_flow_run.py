@@ -115,7 +115,7 @@ class TestRefused:
         """Without a screen it has to be said that there is none."""
         done = flow(here, "run", "ship:Short", "--input", INPUT)
         assert done.returncode == 2
-        assert "there is no terminal here to show a console in; use --headless" in done.stderr
+        assert "not a terminal; use --headless" in done.stderr
 
     def test_read_only(self, here: Path) -> None:
         """A read-only console runs no flow."""

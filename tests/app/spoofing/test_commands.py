@@ -189,4 +189,4 @@ class TestAttention:
             assert strange(told) == set()
             assert len(told) < 400
             assert "<" not in words[-1:]
-            assert summary(request).endswith("waits for a person")
+            assert summary(request).endswith("needs approval")

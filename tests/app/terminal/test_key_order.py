@@ -136,7 +136,7 @@ class TestHeldUp:
             # The second key is handled only once the first has been given up on.
             await comes(on, lambda: on.app.keys.handled == both)
             released.set()
-            await on.until("Several keys at once")
+            await on.until("Keys pressed too fast")
             assert on.decisions() == []
 
 

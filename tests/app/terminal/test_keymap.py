@@ -24,7 +24,7 @@ from ..screens.history.sessions import SESSIONS, Source
 from ..support.views import BY_NAME, Shown, showing
 
 KEY = re.compile(r"(?<![\w<])(esc|escape|enter|space|tab|ctrl\+\w|\^\w|F\d+|f\d+)(?![\w>])")
-FIXED = re.compile(r"enter (next|denies|sends|goes|reads|raises|does)|\"ctrl\+t\"")
+FIXED = re.compile(r"enter (next|deny|go|reads|raise|confirm)|\"ctrl\+t\"")
 """Keys of text fields, which cannot be changed, and the example in the help."""
 
 
@@ -297,7 +297,7 @@ class TestShown:
         async with showing(BY_NAME["approval-hard"], tmp_path, (120, 40), OTHER) as on:
             text = on.painted()
             assert "y next page" in text
-            assert "y shows the next page" in text
+            assert "y show the next page" in text
             assert "f9 decide later" in text
             assert "f8 shows all 61" in text
             assert "a next page" not in text

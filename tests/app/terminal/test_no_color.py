@@ -119,7 +119,7 @@ class TestApproval:
         async with showing(BY_NAME["approval-hard"], tmp_path) as on:
             text = on.painted()
         for sign in (
-            "UNINSPECTABLE: ",
+            "CANNOT BE FULLY ANALYSED: ",
             "│ -for i in range(n):",
             "│ +for i in range(n + 1):",
             "lines hidden",
@@ -130,7 +130,7 @@ class TestApproval:
         """That keys do nothing yet is written, and a key pressed too early makes the frame heavy."""
         async with stage(size=(80, 24)) as on:
             await on.open_dialog(awake=False)
-            await on.until("keys wake in 0.4 s")
+            await on.until("keys unlock in 0.4 s")
             assert "╭─" in on.painted()
             await on.press("a")
             await on.until("┏━")

@@ -52,7 +52,7 @@ class TestForm:
                 await seen.until("WHAT IS ASKED", "step 2 of flow Release waits for the answer")
                 await page.wait_for_timeout(QUIET)
                 await page.keyboard.press("a")
-                await seen.until("by  text  required", "sends the answer")
+                await seen.until("by  text  required", "send the answer")
                 for name, tabs, text in TO_FILL_IN:
                     for _ in range(tabs):
                         await page.keyboard.press("Tab")

@@ -50,7 +50,7 @@ class TestCompared:
         """Batch: several people, no grants and doubts are said of each request."""
         one, two, _ = several().approvals.values()
         assert warnings(one) == []
-        assert warnings(two) == ["UNINSPECTABLE: it sources a file"]
+        assert warnings(two) == ["CANNOT BE FULLY ANALYSED: it sources a file"]
         assert "no grants" in warnings(asks(1, may_grant=False))[0]
 
     def test_what_is_too_much_for_a_table(self) -> None:

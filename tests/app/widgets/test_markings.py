@@ -25,7 +25,7 @@ class TestMeaning:
 
     def test_an_approval_asks(self) -> None:
         """A manual transition that is enabled asks a person."""
-        assert meaning(approve("deploy", 5)) == ["◐ deploy asks a person"]
+        assert meaning(approve("deploy", 5)) == ["◐ deploy needs approval"]
 
     def test_a_budget_is_counted(self) -> None:
         """A limit says how many calls are left, and when none is."""
@@ -136,15 +136,15 @@ class TestTime:
 class TestPeople:
     def test_how_many_are_asked(self) -> None:
         """Two people: the net says how many must approve."""
-        assert meaning(two_people()) == ["◐ deploy asks 2 people"]
+        assert meaning(two_people()) == ["◐ deploy needs 2 approvals"]
 
     def test_progress_as_tokens(self) -> None:
         """Two people: while a request is open its approvals are tokens and rings, with who and when."""
         asking = [deploy_request(people=2, given=("ben",), given_at=(before(180),))]
-        told = "◐ deploy asks 2 people  approvals ●○ ben"
+        told = "◐ deploy needs 2 approvals  approvals ●○ ben"
         assert words(two_people(), NOW, asking).plain == f"{told} 3 min ago ✓"
         assert words(two_people(), None, asking).plain == told
-        assert words(two_people(), NOW, [deploy_request()]).plain == "◐ deploy asks 2 people"
+        assert words(two_people(), NOW, [deploy_request()]).plain == "◐ deploy needs 2 approvals"
 
 
 class TestConditions:
@@ -156,7 +156,7 @@ class TestConditions:
         (block,) = net_blocks(state, now=NOW)
         assert block.lines(120)[0].plain.rstrip().endswith('when input.env = "prod"')
         assert "when" not in block.lines(72)[0].plain
-        assert "asks 2 people" in block.lines(72)[0].plain
+        assert "needs 2 approvals" in block.lines(72)[0].plain
 
     def test_in_the_picture(self) -> None:
         """Conditions: the net's panel says which calls it has a say in."""

@@ -474,7 +474,7 @@ class TestTime:
         session, request = await asked(hub, shop, rules=self.RULES)
         clock.pass_(600)
         outcome = await hub.extend(request.id, seconds=900, by="ben")
-        assert (outcome.ok, outcome.message) == (True, "deploy has 15 min from now")
+        assert (outcome.ok, outcome.message) == (True, "deploy now expires in 15 min")
         assert (await hub.approvals())[0].expires == clock.now + timedelta(seconds=900)
         [event] = bodies(hub, session, ApprovalExtended)
         assert event.by == "ben"

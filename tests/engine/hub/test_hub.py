@@ -190,7 +190,7 @@ class TestSwitches:
         )
         session = await hub.open_session(agent, registry=compile_rules(RULES).registry)
         off = await hub.toggle_net(session, "block-rm", False, by="maria", reason="a test")
-        assert off.message == "Deactivated 'block-rm' (state preserved)"
+        assert off.message == "maria turned off block-rm"
         await hub.send(session, "go")
         await hub.wait(session)
         assert (await hub.toggle_net(session, "block-rm", True, by="maria")).ok

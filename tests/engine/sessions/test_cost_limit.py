@@ -57,8 +57,8 @@ class TestReached:
         state = await hub.session(session)
         assert (state.status, state.cost, state.max_cost) == ("failed", 1.2, 1.0)
         said = [e.text for e in state.transcript if e.kind == "note" and e.text][-1]
-        assert "this session of bot has cost $1.20 of at most $1.00 (max_cost)" in said
-        assert "To go on, resume it with a higher limit" in said
+        assert "this session of bot has spent $1.20 of $1.00 (max_cost)" in said
+        assert "To continue, resume it with a higher limit" in said
         with pytest.raises(CostLimitError):
             await asked(hub, session, "please")
         said = [e.text for e in (await hub.session(session)).transcript if e.kind == "user"]
@@ -116,7 +116,7 @@ class TestGoingOn:
         model = ScriptedModel([paid(T("b"), 0.2), T("never")])
         await hub.resume_session(session, boss.replaced(model=model), registry=REGISTRY)
         await asked(hub, session, "on")
-        with pytest.raises(CostLimitError, match=r"has cost \$1\.10 of at most \$1\.00"):
+        with pytest.raises(CostLimitError, match=r"has spent \$1\.10 of \$1\.00"):
             await asked(hub, session, "on")
         assert len(model.requests) == 1
 

@@ -116,7 +116,7 @@ class TestRecord:
         """Every event has a line and what it changed, without a model that nobody named."""
         record = events(journal)
         assert headline(record[0]).startswith(
-            "session.opened  robin  in enforce mode, 3 nets  its loop runs elsewhere"
+            "session.opened  robin  in enforce mode, 3 nets  external agent"
         )
         for number, event in enumerate(record, 1):
             before = fold(record[: number - 1]) if number > 1 else None
@@ -128,6 +128,6 @@ class TestRecord:
         """What was started elsewhere says so to whoever would go on with it from the history."""
         hub = Hub.open(journal)
         assert await hub.started_from("robin-1") == ("robin-1", None, False)
-        with pytest.raises(ValueError, match="loop runs elsewhere"):
+        with pytest.raises(ValueError, match="external agent"):
             await hub.resume_session("robin-1", Agent(ScriptedModel([]), name="bot"), registry={})
         await hub.close()

@@ -179,7 +179,7 @@ class TestPeople:
         [net] = [net for net in explained.nets if net.asks]
         assert (net.net, net.people) == (TWO, 2)
         said = [line.text for line in explain_lines(explained)]
-        assert sum("asks 2 people" in line for line in said) == 2
+        assert sum("needs 2 approvals" in line for line in said) == 2
         assert any("it had asked before it was switched off" in line for line in said)
         for name in ("ada", "ben"):
             assert (await hub.decide(request.id, approved=True, by=name)).ok

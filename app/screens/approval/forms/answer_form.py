@@ -57,7 +57,7 @@ class AnswerForm(AboutRequest[None]):
     AnswerForm FieldEditor:focus-within { border-left: outer $primary; }
     """
     AUTO_FOCUS = ""
-    DECIDES = ("send_answer", "approval.answer", "sends the answer")
+    DECIDES = ("send_answer", "approval.answer", "send the answer")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "ctrl+s,f5",
@@ -141,7 +141,7 @@ class AnswerForm(AboutRequest[None]):
             return Content("")
         ways = [f"1-{number} choose"] if (number := self._numbers()) > 1 else []
         if len(self.draft.fields) > 1:
-            ways.append(f"{key_of(AnswerForm, 'focus.next')} goes on")
+            ways.append(f"{key_of(AnswerForm, 'focus.next')} next")
         return Content("".join(f"{each} · " for each in ways))
 
     def _numbers(self) -> int:
@@ -177,7 +177,7 @@ class AnswerForm(AboutRequest[None]):
         if self._typed_at is not None and self.monotonic() - self._typed_at < self.quiet:
             # What a terminal pastes key by key may end with this one.
             self.fall_asleep()
-            self.say("Several keys at once: nothing was sent", bad=False)
+            self.say("Keys pressed too fast; nothing was sent", bad=False)
             return
         self.deliberately(lambda: self._give(answer))
 

@@ -40,7 +40,7 @@ class EditInput(Panel[dict[str, JsonValue]]):
             "review",
             "review",
             id="edit.review",
-            tooltip="Show what was changed, before it is approved",
+            tooltip="Review the changes before you approve",
         ),
     ]
 
@@ -57,9 +57,9 @@ class EditInput(Panel[dict[str, JsonValue]]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
             tool = clip(name_shown(self.request.called), 40)
-            frame.border_title = Content(f"Edit {tool}, then approve")
+            frame.border_title = Content(f"Edit input of {tool}")
             frame.border_subtitle = hints(
-                self, ("edit.review", "shows what was changed"), ("panel.close", "goes back")
+                self, ("edit.review", "review changes"), ("panel.close", "go back")
             )
             with FormBody():
                 for each in self.draft.fields:

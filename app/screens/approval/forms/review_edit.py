@@ -22,8 +22,8 @@ from ..keys import to_read_on
 from ..panel import AboutRequest
 
 TOLD = (
-    "The edited call is judged from the start: a rule may block it, or ask again. "
-    "The agent is told what was changed."
+    "Rules are checked again on the edited call; it may be blocked or need approval. "
+    "The agent sees your changes."
 )
 
 
@@ -35,7 +35,7 @@ class ReviewEdit(AboutRequest[bool]):
     ReviewEdit #told { height: auto; margin-top: 1; color: $text-muted; }
     ReviewEdit #said { height: auto; max-height: 3; }
     """
-    DECIDES = ("approve_edited", "approval.edited", "approves it like this")
+    DECIDES = ("approve_edited", "approval.edited", "approve with these changes")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "a",
@@ -95,7 +95,7 @@ class ReviewEdit(AboutRequest[bool]):
         """The deciding key; until all was seen, it shows the next page."""
         if self._body.guard.complete:
             return self.DECIDES
-        return (*self.DECIDES[:2], f"shows the next page · {self._body.unseen_note}")
+        return (*self.DECIDES[:2], f"show the next page · {self._body.unseen_note}")
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:

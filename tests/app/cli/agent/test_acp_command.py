@@ -118,7 +118,7 @@ class TestBadInput:
             (("--headless", "--rules", "my.rules", "--task", "x"), "which agent?"),
             (("--headless", "--task", "x", "--", *AGENT), "no rules were given"),
             (("--headless", "--rules", "my.rules", "--", *AGENT), "needs a --task"),
-            (("--rules", "my.rules", "--", *AGENT), "no terminal here"),
+            (("--rules", "my.rules", "--", *AGENT), "not a terminal"),
             (("--headless", "--rules", "no.rules", "--task", "x", "--", *AGENT), "no.rules"),
             (
                 ("--headless", "--rules", "my.rules", "--task", "x", "--cwd", "nowhere", "--", *AGENT),

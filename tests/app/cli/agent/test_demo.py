@@ -125,7 +125,7 @@ class TestWithoutTerminal:
         """Started in a pipe, the demo names the reason and plays itself."""
         done = demo(tmp_path)
         assert done.returncode == 0
-        assert "there is no terminal here, so it runs headless" in done.stderr
+        assert "not a terminal, so it runs headless" in done.stderr
         assert "deploy" in done.stdout
         assert Recorded(tmp_path).deployed()
 

@@ -116,7 +116,7 @@ class TestResume:
             stopped = interlock(here, "run", "agent.toml", "Make one", "--headless")
             assert (stopped.returncode, len(server.requests)) == (1, 1)
             said = stopped.stdout + stopped.stderr
-            assert "has cost $0.000098 of at most $0.000050 (max_cost)" in said
+            assert "has spent $0.000098 of $0.000050 (max_cost)" in said
             [session] = recorded(here)
             again = interlock(here, "resume", session, "Go on", "--headless")
             assert (again.returncode, len(server.requests)) == (1, 1)

@@ -87,7 +87,7 @@ class TestPrinted:
             "        5 calls: 2 newly blocked, 1 newly asked\n"
             "  first event 7, 2026-03-14 12:00\n"
             "  call  deploy prod\n"
-            "  then  ◐ asked a person: approved by maria\n"
+            "  then  ◐ needed approval: approved by maria\n"
             "        old.rules:2  require human-approval before deploy\n"
             "  now   ■ blocked: deploy requires a successful call to lint first.\n"
             "        new.rules:1  require lint before deploy\n"

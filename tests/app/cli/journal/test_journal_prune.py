@@ -208,9 +208,7 @@ class TestPrune:
     def test_while_a_console_runs(self, shell: Shell) -> None:
         """The process that has the journal is named; a dry run needs it not to end."""
         with Journal.open(shell.database):
-            assert f"is being written by process {os.getpid()}" in shell.refused(
-                "prune", "--older-than", "90d"
-            )
+            assert f"is in use by process {os.getpid()}" in shell.refused("prune", "--older-than", "90d")
             shell.run("prune", "--older-than", "90d", "--dry-run")
 
     def test_ages(self) -> None:

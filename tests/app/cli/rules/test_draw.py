@@ -123,11 +123,11 @@ class TestNewer:
         """Who approves is one of several; the weight of the arc says of how many."""
         net = {"n": NEWER["approve-before-deploy"]}
         svg = to_svg(net)
-        assert "deploy · asks one of several people" in texts(svg)
+        assert "deploy · needs one of several approvals" in texts(svg)
         assert "3" in texts(svg)
         assert len(elements(svg, "manual")) == 1
-        assert r'label="person\ndeploy · asks one of several people"' in to_dot(net)
-        assert '[["person (deploy · asks one of several people)"]]' in to_mermaid(net)
+        assert r'label="person\ndeploy · needs one of several approvals"' in to_dot(net)
+        assert '[["person (deploy · needs one of several approvals)"]]' in to_mermaid(net)
 
     def test_a_condition(self) -> None:
         """Below the rule, of which a `#` in a text ends nothing, stands when the net applies."""
@@ -256,7 +256,7 @@ class TestDot:
         assert dot.count("shape=circle") == sum(len(net.places) for net in NETS.values())
         assert dot.count("style=bold") == 1
         assert dot.count("[style=dashed") == 2
-        assert r'label="approve\ndeploy · asks a person"' in dot
+        assert r'label="approve\ndeploy · needs approval"' in dot
         assert 'label="●", xlabel="idle"' in dot
         assert "n2p3 -> n2t2 [style=dashed" in dot
 
@@ -279,7 +279,7 @@ class TestMermaid:
             '    n0p0(("idle ●"))',
             '    n0p1(("ready"))',
         ]
-        assert '    n0t1[["execShell (bash · asks a person)"]]' in text.splitlines()
+        assert '    n0t1[["execShell (bash · needs approval)"]]' in text.splitlines()
         assert text.endswith("    n0t4 --> n0p1\n  end\n")
 
     @settings(max_examples=examples(80), deadline=None)

@@ -54,12 +54,12 @@ class TestCommand:
             0,
             "now     ■ blocked: deploy requires a successful call to test first.\n"
             "rule    deploy.rules:4  require test before deploy\n"
-            "way     lint → test → deploy (approval)\n"
-            "nets    ■ require-test-before-deploy  blocks it\n"
+            "allow   lint → test → deploy (approval)\n"
+            "rules   ■ require-test-before-deploy  blocks it\n"
             "          ready:1   deploy.rules:4\n"
-            "        ◐ approve-before-deploy  asks a person\n"
+            "        ◐ approve-before-deploy  needs approval\n"
             "          ready:1   deploy.rules:5\n"
-            "        4 other nets do not know it\n",
+            "        4 other rules do not apply\n",
             "",
         )
 
@@ -67,14 +67,14 @@ class TestCommand:
         """`--after` makes calls first, approved; what is left of the way is shown."""
         code, out, _ = explain(rules, call='bash command "./deploy staging"', after=("lint", "test"))
         assert code == 0
-        assert "now     ◐ asks a person\n" in out
-        assert "way     deploy (approval): nothing is missing but a person's answer\n" in out
-        assert "names   deploy, bash\n" in out
+        assert "now     ◐ needs approval\n" in out
+        assert "allow   one approval\n" in out
+        assert "counts  as deploy, bash\n" in out
 
     def test_a_failing_call_before(self, rules: str) -> None:
         """A call of `--after` that fails leaves its nets where they are."""
         _, out, _ = explain(rules, call="test", after=("lint fails",))
-        assert "way     lint → test\n" in out
+        assert "allow   lint → test\n" in out
 
     def test_reserved_and_folded_names(self, rules: str) -> None:
         """G-64, G-66: why a call cannot be read, what names none, and what a name is taken for."""
@@ -84,27 +84,27 @@ class TestCommand:
         Path("r.rules").write_text(text)
         _, out, _ = explain("r.rules", call='bash command "eval $x"')
         assert "rule    r.rules:1  require human-approval before unclear (implied by the map of" in out
-        assert "names   unclear, bash\n" in out
+        assert "counts  as unclear, bash\n" in out
         assert "unclear cannot be read to its end: command: what 'eval' runs is known only when" in out
         _, out, _ = explain("r.rules", call="mystery")
-        assert "names   anything-else, mystery\n" in out
-        assert "◐ approve-before-anything-else  asks a person" in out
+        assert "counts  as anything-else, mystery\n" in out
+        assert "◐ approve-before-anything-else  needs approval" in out
         _, out, _ = explain("r.rules", call='Bash command "rm x"')
-        assert "names   delete, bash, Bash\n" in out
+        assert "counts  as delete, bash, Bash\n" in out
         assert "taken   for bash, too: 'Bash' differs from it only in looks\n" in out
 
     def test_what_can_never_be(self, rules: str) -> None:
         """A block, and a budget that is spent, are named as what forbids the call."""
         _, out, _ = explain(rules, call='bash command "rm -rf /"')
-        assert "way     none: block-rm forbids it for good\n" in out
+        assert "allow   no way: block-rm always forbids it\n" in out
         _, out, _ = explain(rules, call="push", after=("push",))
-        assert "way     none: limit-push-1 forbids it for good\n" in out
+        assert "allow   no way: limit-push-1 always forbids it\n" in out
 
     def test_an_allowed_call(self, rules: str) -> None:
         """No way is needed; that no net knows the call is said."""
         assert explain(rules, call="look") == (
             0,
-            "now     ▸ allowed\nnets    6 nets do not know it\n",
+            "now     ▸ allowed\nrules   6 rules do not apply\n",
             "",
         )
 
@@ -165,14 +165,14 @@ class TestNewer:
     def test_a_condition_that_does_not_hold(self) -> None:
         """G-10: the net is shown with why it abstains; several people are counted."""
         assert explain("deploy.rules", call="deploy env test")[1] == (
-            "now     ◐ asks 2 people\n"
+            "now     ◐ needs 2 approvals\n"
             "rule    deploy.rules:1  require human-approval before deploy by 2\n"
-            "way     deploy (2 people approve): nothing is missing but the approval of 2 people\n"
-            "nets    ◐ approve-before-deploy  asks 2 people\n"
+            "allow   2 approvals\n"
+            "rules   ◐ approve-before-deploy  needs 2 approvals\n"
             "          ready:1   deploy.rules:1\n"
             '        · require-test-before-deploy  abstains: input.env = "prod" does not hold\n'
             "          ready:1   deploy.rules:2\n"
-            "        3 other nets do not know it\n"
+            "        3 other rules do not apply\n"
         )
 
     def test_a_condition_that_cannot_be_told(self) -> None:
@@ -184,7 +184,7 @@ class TestNewer:
             "          ready:1   deploy.rules:2\n"
         ) in out
         assert (
-            "way     test (outside block-test) → deploy (2 people approve)\n"
+            "allow   test (outside block-test) → deploy (2 people approve)\n"
             "        outside a net: by a call that does not meet its condition\n"
         ) in out
 
@@ -203,7 +203,7 @@ class TestNewer:
     def test_time(self) -> None:
         """G-10: what is used up comes back by waiting; `--after "wait 1h"` lets the time pass."""
         _, out, _ = explain("deploy.rules", call="push", after=("push",))
-        assert "way     wait 1h → push\n" in out
+        assert "allow   wait 1h → push\n" in out
         _, out, _ = explain("deploy.rules", call="push", after=("push", "wait 59m"))
         assert "now     ■ blocked" in out
         _, out, _ = explain("deploy.rules", call="push", after=("push", "wait 59m", " wait 60s"))
@@ -246,7 +246,7 @@ class TestNewer:
         view = view_of(gate.explain(ToolCall("c1", "deploy", {"env": "x"})))
         view = view.model_copy(update={"granted": ("grant-1",)})
         said = [line.text for line in explain_lines(view, "then")]
-        assert said[0] == "◐ asked 2 people"
+        assert said[0] == "◐ needed 2 approvals"
         assert said[1] == "grant-1 answered in a person's place"
         assert '· require-test-before-deploy  abstained: input.env = "prod" does not hold' in said
         untold = view_of(gate.explain(ToolCall("c1", "deploy", {})))
@@ -272,23 +272,23 @@ class TestMoments:
     @pytest.mark.parametrize(
         ("rules", "tool", "now", "then"),
         [
-            (RULES, "push", "nets ▸ limit-push-1  lets it pass", "nets ▸ limit-push-1  let it pass"),
-            (RULES, "push", " 5 other nets do not know it", " 5 other nets did not know it"),
-            ("require human-approval before a", "a", "now ◐ asks a person", "then ◐ asked a person"),
+            (RULES, "push", "rules ▸ limit-push-1  lets it pass", "rules ▸ limit-push-1  let it pass"),
+            (RULES, "push", " 5 other rules do not apply", " 5 other rules did not apply"),
+            ("require human-approval before a", "a", "now ◐ needs approval", "then ◐ needed approval"),
             (
                 "require human-approval before a",
                 "a",
-                "way a (approval): nothing is missing but a person's answer",
-                "way a (approval): nothing was missing but a person's answer",
+                "allow one approval",
+                "allow one approval",
             ),
             (
                 RULES,
                 "rm",
-                "way none: block-rm forbids it for good",
-                "way none: block-rm forbade it for good",
+                "allow no way: block-rm always forbids it",
+                "allow no way: block-rm always forbade it",
             ),
-            ("block a", "b", "nets 1 net does not know it", "nets 1 net did not know it"),
-            ("", "b", "nets no net is active", "nets no net was active"),
+            ("block a", "b", "rules 1 rule does not apply", "rules 1 rule did not apply"),
+            ("", "b", "rules no rule is active", "rules no rule was active"),
             ("block a", "b", "now ▸ allowed", "then ▸ allowed"),
         ],
     )
@@ -328,12 +328,12 @@ class TestConsole:
             on.hub.explanation = explained(RULES, "deploy")
             await on.open_dialog()
             await on.press("x")
-            await on.until("AS THINGS STAND NOW")
+            await on.until("RULES NOW")
             await on.until("lint → test → deploy (approval)")
             shown = on.painted()
             assert "Explain: deploy" in shown
             assert "■ require-test-before-deploy  blocks it" in shown
-            assert "◐ approve-before-deploy  asks a person" in shown
+            assert "◐ approve-before-deploy  needs approval" in shown
             await on.press("a", "d", "escape")
             await on.settle()
             assert isinstance(on.app.screen, ApprovalScreen)
@@ -348,7 +348,7 @@ class TestConsole:
             on.hub.explanation = explained(NEWER, "deploy")
             await on.open_dialog()
             await on.press("x")
-            await on.until("asks 2 people")
+            await on.until("needs 2 approvals")
             await on.until("applies because the call has no input.env")
             await on.until("test (outside block-test) → deploy (2 people approve)")
 
@@ -358,7 +358,7 @@ class TestConsole:
             on.hub.explanation = explained(RULES, "deploy")
             await on.open_dialog()
             await on.press("x")
-            await on.until("AS THINGS STAND NOW")
+            await on.until("RULES NOW")
             await on.press("escape")
             await on.settle()
             await on.press("a")

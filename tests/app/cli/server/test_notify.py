@@ -111,7 +111,7 @@ class TestPayload:
             "risk": "high",
             "since": told["since"],
             "expires": told["expires"],
-            "summary": "deploy of release-bot has waited for 1 min for a person, risk high",
+            "summary": "deploy of release-bot has waited for 1 min for approval, risk high",
         }
         assert told["rule"]["place"].endswith("deploy.rules:5")
         assert datetime.fromisoformat(told["since"]) == request.since
@@ -125,7 +125,7 @@ class TestPayload:
         request = deploy_request()
         now = request.since + timedelta(minutes=minutes)
         summary = payload_of(request, now, include_input=False).summary
-        assert f"has waited for {waited} for a person" in summary
+        assert f"has waited for {waited} for approval" in summary
 
     def test_input_when_wanted(self) -> None:
         """With `include_input` there is the input, as the hub shows it."""

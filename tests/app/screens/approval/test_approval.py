@@ -33,7 +33,7 @@ class TestContent:
             "deploy.rules:5",
             "require human-approval before deploy",
             "ready ●",
-            "deploy asks a person",
+            "deploy needs approval",
             "SO FAR",
             "✓ lint",
             "✓ test 70 s ago",
@@ -64,7 +64,7 @@ class TestContent:
             await on.press("space")
             await on.settle()
             assert "lines hidden" not in on.painted()
-            assert "a shows the next page · " in on.painted()
+            assert "a show the next page · " in on.painted()
             await on.press("end")
             await on.settle()
             assert "THE AGENT SAYS" in on.painted()
@@ -184,7 +184,7 @@ class TestInertKeys:
         """
         async with stage() as on:
             dialog = await on.open_dialog(awake=False)
-            assert "keys wake in 0.4 s" in on.painted()
+            assert "keys unlock in 0.4 s" in on.painted()
             await on.press("a", "d", "enter")
             on.seconds = 0.39
             await on.press("a")

@@ -211,7 +211,7 @@ class TestReview:
         assert "+ │ echo two" in text
         assert not any("echo 40" in line for line in listed)
         assert not any(line.startswith("same") for line in shown)
-        assert "judged from the start" in text
+        assert "Rules are checked again" in text
 
     async def test_keys_sleep_there_too(self) -> None:
         """What was changed is read before it is approved: 400 ms of nothing, then one key."""

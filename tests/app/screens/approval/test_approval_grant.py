@@ -53,15 +53,19 @@ class TestMenu:
     @pytest.mark.parametrize(
         ("pressed", "expected", "said"),
         [
-            ((), GrantTerms("names"), "every call of bash for deploy and nothing else passes"),
+            ((), GrantTerms("names"), "every call of bash that counts as deploy and nothing else."),
             (
                 ("tab", "tab", "right"),
                 GrantTerms("names", subagents=True),
-                "nothing else, also by subagents, passes",
+                "nothing else, also by subagents.",
             ),
-            (("right",), GrantTerms("input"), "every call of bash with exactly this input passes"),
+            (("right",), GrantTerms("input"), "every call of bash with exactly this input."),
             (("tab", "right"), GrantTerms("names", uses=3), "the next 3 calls of bash"),
-            (("tab", "left"), GrantTerms("names", seconds=1800.0), "for 30 min, every call of bash"),
+            (
+                ("tab", "left"),
+                GrantTerms("names", seconds=1800.0),
+                "for the next 30 min, every call of bash",
+            ),
         ],
     )
     async def test_scope_and_bound(
@@ -145,7 +149,14 @@ class TestMenu:
             await on.wake()
             await keys(on, "ctrl+g")
             seen = on.painted()
-            for each in ("What", "How long", "so many times", "Whose", "Type a reason", "asks again."):
+            for each in (
+                "What",
+                "How long",
+                "a number of calls",
+                "Whose",
+                "Type a reason",
+                "asks again.",
+            ):
                 assert each in seen
             frame = on.app.screen.query_one(".frame")
             on.app.screen.query_one("#said", Static).update("a\n" * 30)
@@ -240,6 +251,6 @@ class TestTerms:
         request = deploy_request(called="deploy", names=("deploy",))
         said = sentence(request, GrantTerms("names", uses=1))
         assert said == (
-            "This call runs. After it, the next call of deploy with the same values wherever no map "
-            "reads them passes without being asked about."
+            "Approve this call and the next call of deploy with the same values in fields that no map "
+            "reads."
         )

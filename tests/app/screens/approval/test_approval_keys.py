@@ -73,7 +73,7 @@ class TestDenying:
             await on.open_dialog()
             await on.press("s")
             await on.settle()
-            assert "Enter denies it and stops what release-bot is doing" in on.painted()
+            assert "Enter denies it and stops release-bot" in on.painted()
             await deny(on, *"enough")
             [answer] = on.hub.answers
             assert (answer.approved, answer.reason, answer.stop) == (False, "enough", True)
@@ -86,7 +86,7 @@ class TestDenying:
             await on.wake()
             await on.press("d")
             await on.settle()
-            assert "stops what" not in on.painted()
+            assert "stops release-bot" not in on.painted()
             await deny(on)
             assert not on.hub.answers[0].stop
 
@@ -111,7 +111,7 @@ class TestAccidents:
             assert on.hub.asked == []
             assert on.app.screen is dialog
             await on.settle()
-            assert "Several keys at once" in on.painted()
+            assert "Keys pressed too fast" in on.painted()
             await on.wake()
             await on.press("a")
             await on.pilot.pause(0.1)
@@ -247,7 +247,7 @@ class TestChanged:
             on.hub.asked_again("ap1", digest="other", input={"command": "./deploy --env moon"})
             await on.settle()
             assert on.app.screen is dialog
-            assert "what was shown has changed; asked again. This is asked now" in on.painted()
+            assert "the request has changed; asked again. This is asked now" in on.painted()
             assert "--env moon" in on.painted()
             await on.press("a")
             await on.settle()

@@ -37,7 +37,7 @@ class TestLosing:
             assert "Already denied by jo" in on.painted()
             offered = dialog.query_one(KeyBar).render().plain
             assert "explain" in offered
-            assert "nothing to decide any more · esc closes" in on.painted()
+            assert "nothing left to decide · esc close" in on.painted()
             for name in ("approve", "edit", "grant", "deny", "more", "later"):
                 assert name not in offered
             await on.wake()
@@ -95,7 +95,7 @@ class TestLosing:
             on.hub.decided_elsewhere(first, approved=True, by="jo")
             await on.settle()
             rest = [name for name in ("ap3", "ap1", "ap2") if name != first]
-            assert "n goes on" in on.painted()
+            assert "n next" in on.painted()
             await on.press("n")
             await on.settle()
             assert dialog.request.id == rest[0]
@@ -119,4 +119,4 @@ class TestLosing:
             await on.settle()
             assert on.app.screen is dialog
             assert "approve once" in on.painted()
-            assert "nothing to decide any more" not in on.painted()
+            assert "nothing left to decide" not in on.painted()

@@ -25,12 +25,12 @@ def asking(**more: object) -> SessionState:
 class TestMaskedText:
     @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)])
     async def test_is_shown_first(self, size: tuple[int, int]) -> None:
-        """The first `a` shows what is masked, and only a later one approves."""
+        """The first `a` show what is masked, and only a later one approves."""
         async with stage(asking(), size=size) as on:
             on.hub.behind = BEHIND
             await on.open_dialog()
             await on.wake()
-            await on.until("shows what is masked")
+            await on.until("show what is masked")
             assert "MASKED TEXT THAT MAY RUN" in on.painted()
             assert "scp" not in on.painted()
             await on.press("a")

@@ -87,14 +87,14 @@ class TestLongRequests:
         """The key says what it does, and which page of how many comes next."""
         async with stage(asking(**LONG["heredoc"]), size=(80, 24)) as on:
             await on.open_dialog()
-            await on.until("a shows the next page")
+            await on.until("a show the next page")
             assert "a next page" in on.painted()
             await on.press("a")
             await on.wake()
-            await on.until("a shows the next page · 3 of 18")
+            await on.until("a show the next page · 3 of 18")
             await all_pages(on)
             await on.until("a approve once")
-            assert "shows the next page" not in on.painted()
+            assert "show the next page" not in on.painted()
 
     @pytest.mark.parametrize("key", ["a", "e", "g"])
     async def test_no_way_of_approving_passes_it(self, key: str) -> None:

@@ -164,7 +164,7 @@ class TestReading:
         """Batch: `A` shows page after page, and approves only once all of the table was on screen."""
         requests = [asks(n) for n in range(20)]
         async with batch(*requests, size=(80, 24)) as (on, _):
-            assert "A shows the next page · 2 of 3" in on.painted()
+            assert "A show the next page · 2 of 3" in on.painted()
             assert await on.read_on("A") == 2
             assert on.hub.answers == []
             await on.press("A")
@@ -229,7 +229,7 @@ class TestMeanwhile:
             await on.until("withdrawn: gone")
             assert "withdrawn: the agent was interrupted" in on.painted()
             assert "too late: nobody decided within 15 min" in on.painted()
-            assert "nothing to decide any more" in on.painted()
+            assert "nothing left to decide" in on.painted()
             await on.wake()
             await on.press("A", "D")
             await on.settle()
@@ -259,7 +259,7 @@ class TestMeanwhile:
         """Never by accident: what comes meanwhile is told, and the table stays as it is."""
         async with batch(*THREE) as (on, screen):
             on.hub.request(asks(9, tool="rm"))
-            await on.until("waits for a person")
+            await on.until("needs approval")
             assert on.app.screen is screen
             assert len(screen.rows) == 3
 

@@ -43,7 +43,7 @@ class TestOneWayOut:
             await on.open_dialog()
             await on.press("d")
             await on.wake()
-            await on.until("esc goes back")
+            await on.until("esc go back")
             assert "decide later" not in on.painted()
 
     async def test_of_a_batch(self) -> None:
@@ -146,14 +146,14 @@ class TestNotices:
         """New requests: while a notice is shown, what comes is counted in it and covers no more."""
         async with batch(asks(1), asks(2), size=(80, 24)) as (on, _):
             on.hub.request(asks(7, tool="migrate"))
-            await on.until("migrate waits for a person")
+            await on.until("migrate needs approval")
             on.hub.request(asks(8, tool="rm"))
             await on.until("2 have come; the latest: rm.")
             assert "migrate waits" not in on.painted()
             assert len(on.app._notifications) == 1
             on.seconds += 60
             on.hub.request(asks(9, tool="push"))
-            await on.until("push waits for a person")
+            await on.until("push needs approval")
 
     async def test_requests_that_come_at_once(self) -> None:
         """New requests: many that come in one go, as after a rule was switched, are one notice, too."""
@@ -185,6 +185,6 @@ class TestGrant:
             await on.open_dialog()
             await on.press("g")
             await on.wake()
-            await on.until("^g approves and grants")
-            assert ("←→ choose · tab goes on" in on.painted()) is told
-            assert "esc goes back" in on.painted()
+            await on.until("^g approve and grant")
+            assert ("←→ choose · tab next" in on.painted()) is told
+            assert "esc go back" in on.painted()

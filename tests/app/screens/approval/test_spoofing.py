@@ -190,4 +190,4 @@ class TestHostileText:
             assert "[bold]no[/] [/x]" in on.painted()
             await on.press("escape", "i")
             on.hub.request(deploy_request(id="ap2", tool="[/x][@click=app.quit]deploy"))
-            await on.until("[/x][@click=app.quit]deploy waits")
+            await on.until("[/x][@click=app.quit]deploy needs")

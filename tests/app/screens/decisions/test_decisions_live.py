@@ -143,12 +143,14 @@ class TestExplaining:
             await on.when(lambda: isinstance(on.app.screen, DecisionDetail))
             painted = await on.until(
                 "rm is blocked and cannot be called",
-                "AS THINGS STOOD THEN",
+                "RULES AT THAT TIME",
                 "block-rm  blocked it",
-                "AS THINGS STAND NOW",
+                "RULES NOW",
                 "block-rm  blocks it",
             )
-            assert painted.index("STOOD THEN") < painted.index("blocked it") < painted.index("STAND NOW")
+            assert (
+                painted.index("AT THAT TIME") < painted.index("blocked it") < painted.index("RULES NOW")
+            )
 
     async def test_of_one_that_is_over(self, tmp_path: Path) -> None:
         """G-15: of a recorded session's call it is said what each net said then; nothing stands now."""
@@ -158,9 +160,9 @@ class TestExplaining:
             await on.press("enter")
             await on.until(
                 "deploy requires a successful call to test first",
-                "AS THINGS STOOD THEN",
+                "RULES AT THAT TIME",
                 "require-test-before-deploy  blocked it",
-                gone="AS THINGS STAND NOW",
+                gone="RULES NOW",
             )
 
 

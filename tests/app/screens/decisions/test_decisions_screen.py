@@ -267,7 +267,7 @@ class TestShadow:
             await on.until(
                 "S Shadow: 1 session, 5 calls; enforce would have blocked 3 (block-rm 3) and asked 1",
                 "(approve-before-deploy 1); 3 of",
-                "these 4 were successful steps",
+                "those 4 calls succeeded",
             )
 
     async def test_session_by_session(self, journal: Path) -> None:

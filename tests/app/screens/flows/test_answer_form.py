@@ -208,7 +208,7 @@ class TestDeliberately:
             await on.wake()
             await on.press("x", "ctrl+s")
             await on.settle()
-            assert "Several keys at once: nothing was sent" in on.painted()
+            assert "Keys pressed too fast; nothing was sent" in on.painted()
             assert on.app.screen is form
             assert on.hub.asked == []
 
@@ -246,11 +246,11 @@ class TestDeliberately:
         async with stage(release()) as on:
             await open_form(on)
             await fill_in(on, **FILLED)
-            await on.until("sends the answer")
+            await on.until("send the answer")
             row, line = next(
-                (y, text) for y, text in enumerate(on.painted().split("\n")) if "sends the answer" in text
+                (y, text) for y, text in enumerate(on.painted().split("\n")) if "send the answer" in text
             )
-            await on.pilot.click(offset=(line.index("sends the answer"), row))
+            await on.pilot.click(offset=(line.index("send the answer"), row))
             await on.settle()
             assert len(on.hub.answers) == 1
 
@@ -310,10 +310,10 @@ class TestHints:
         """The frame says what the field with the focus takes, and which one that is without colours."""
         async with stage(release()) as on:
             await open_form(on)
-            await on.until("tab goes on · ^s sends the answer")
+            await on.until("tab next · ^s send the answer")
             assert "▌ by  text  required" in on.painted()
             editor(on, "kind").take_focus()
-            await on.until("1-2 choose · tab goes on · ^s sends the answer · esc goes back")
+            await on.until("1-2 choose · tab next · ^s send the answer · esc go back")
             assert "▌ kind  one of these" in on.painted()
             assert "▌ by" not in on.painted()
             assert "Answer: Notes — Release" in on.painted()

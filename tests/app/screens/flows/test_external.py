@@ -52,7 +52,7 @@ class TestAttached:
             form = ada.app.screen
             await ada.until(lambda: form._shown_at is not None)
             ada.seconds += 1.0
-            await ada.shows("sends the answer")
+            await ada.shows("send the answer")
             form.query(TypedText).first().text = "ada"
             await ada.until(lambda: form.draft.texts.get("by") == "ada")
             await ada.press("ctrl+s")

@@ -219,7 +219,7 @@ class TestLive:
             await on.settle()
             assert "a waiting request is withdrawn" in on.painted()
             assert "resumed" in on.painted()
-            assert "loop runs elsewhere" not in on.painted()
+            assert "external agent" not in on.painted()
 
 
 class TestReplay:

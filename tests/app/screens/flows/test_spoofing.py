@@ -107,9 +107,9 @@ class TestTerminal:
             while True:
                 # A key pressed while the keys sleep after a page only makes them sleep longer.
                 meant = on.meant(tmp_path, "ApprovalScreen")
-                if any("keys wake" in row for row in meant.rows):
+                if any("keys unlock" in row for row in meant.rows):
                     continue
                 if any("a answer" in row for row in meant.rows):
                     break
                 on.send("a")
-            walked(on, "a", "sends the answer", "AnswerForm")
+            walked(on, "a", "send the answer", "AnswerForm")

@@ -83,7 +83,7 @@ class TestFamily:
             summary("c", imported=True, kind="flow"),
             summary("d", imported=True, kind="outside"),
         ]
-        said = ["imported", "imported, branch of …-0c41aa", "imported, flow", "imported, elsewhere"]
+        said = ["imported", "imported, branch of …-0c41aa", "imported, flow", "imported, external"]
         chosen = columns([*SESSIONS, *found], 80, zone=UTC)
         at = [c.name for c in chosen].index("from")
         assert [row(chosen, s)[at].strip() for s in found] == said

@@ -38,11 +38,11 @@ class TestWide:
             "◐ deploy  bash  ./deploy --env prod",
             "waiting 0:42",
             "[x] require-test-before-deploy    ready ○ → gate ●",
-            "◐ deploy asks a person",
+            "◐ deploy needs approval",
             "[ ] require-freeze-before-deploy",
             "off (state kept)",
             "Waiting (1)",
-            "No call is pending.",
+            "No calls in progress.",
         ):
             assert part in shown
 
@@ -72,7 +72,7 @@ class TestNarrow:
             "1": "◐ release-bot",
             "2": "Checks are green, deploying now.",
             "3": "require-test-before-deploy",
-            "4": "No call is pending.",
+            "4": "No calls in progress.",
             "5": "./deploy --env prod --commit 9f31c02",
         }
         async with stage(size=(80, 24)) as on:
@@ -395,10 +395,10 @@ class TestActing:
             await on.press("h", "i", "tab", "9", "x", "enter")
             await on.until("Expected a time")
             await on.press("backspace", "m", "enter")
-            await on.until("Deactivated 'require-lint-before-test'")
+            await on.until("turned off require-lint-before-test")
             await on.press("G", "enter")
             await on.settle()
-            assert "Activated 'require-freeze-before-deploy'" in on.painted()
+            assert "turned on require-freeze-before-deploy" in on.painted()
         assert on.hub.asked == [
             ("toggle", "release-bot-1f3a", "require-lint-before-test", False, "maria", "hi", 540),
             ("toggle", "release-bot-1f3a", "require-freeze-before-deploy", True, "maria"),
@@ -439,7 +439,7 @@ class TestActing:
             await on.press("m")
             await on.until("Shadow mode: stop blocking")
             assert isinstance(on.app.screen, Loosen)
-            assert "go on waiting" in on.painted()
+            assert "keep waiting" in on.painted()
             await on.press("enter")
             assert on.hub.asked == []
             await on.press("escape")
@@ -506,7 +506,7 @@ class TestActing:
         async with stage(release_bot()) as on:
             on.hub.states.clear()
             on.hub.publish("release-bot-1f3a", SessionStatus(status="done"))
-            await on.until("No session runs. h lists those that have ended.")
+            await on.until("No sessions running. s starts one, h shows past ones.")
             await on.press("a", "d", "i", "n", "m", "r", "ctrl+x", "ctrl+k", "enter", "j", "k", "g", "G")
             await on.settle()
             assert isinstance(on.app.screen, LiveScreen)

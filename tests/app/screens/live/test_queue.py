@@ -234,7 +234,7 @@ class TestExtend:
             await on.press("5")
             await on.wake()
             await on.press("plus")
-            await on.until("This request waits for ever")
+            await on.until("This request has no deadline")
             assert on.hub.asked == []
 
     async def test_only_in_the_queue(self) -> None:

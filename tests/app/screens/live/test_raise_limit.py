@@ -108,7 +108,7 @@ class TestRaising:
         """Limits: what is no higher limit is said, and only the one that is gets to the hub."""
         async with shown() as on:
             await on.press("dollar_sign")
-            await on.until("It has cost $1.25 of at most $1.00.")
+            await on.until("Spent $1.25 of $1.00.")
             await on.press("1", "enter")
             await on.until("✗ Expected more than $1.00, which is the limit already")
             assert limits(on) == []

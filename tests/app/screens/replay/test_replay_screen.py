@@ -335,9 +335,9 @@ class TestClosely:
             text = "\n".join(text_in(panel))
             assert "approved by maria" in text
             assert "event 22" in text
-            assert "AS THINGS STOOD THEN" in text
-            assert "then    ◐ asked a person" in text
-            assert "◐ approve-before-deploy  asked a person" in text
+            assert "RULES AT THAT TIME" in text
+            assert "then    ◐ needed approval" in text
+            assert "◐ approve-before-deploy  needed approval" in text
             assert "ready:1, budget:2" in text
             await pilot.press("r", "escape")
             assert (await ready(pilot)).position == 23

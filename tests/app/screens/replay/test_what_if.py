@@ -249,7 +249,7 @@ class TestAnswer:
             asking.query_one(Input).value = "strict.rules"
             await shown.press("ctrl+s")
             await judged(shown)
-            painted = await shown.until("then  ◐ asked a person: approved by maria")
+            painted = await shown.until("then  ◐ needed approval: approved by maria")
             assert "now   ■ blocked: deploy is blocked" in painted
             assert "strict.rules:3  block deploy" in painted
 

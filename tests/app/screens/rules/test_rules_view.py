@@ -49,10 +49,10 @@ class TestWords:
             ("limit deploy to 1 per session", ["1 call of deploy a session"]),
             ("limit a to 2 per b", ["2 calls of a", "a successful b restores them"]),
             ("limit a to 3 per 90m", ["3 calls of a per 90m", "each comes back after 1 h 30 min"]),
-            ("require human-approval before a", ["a asks a person"]),
+            ("require human-approval before a", ["a needs approval"]),
             (
                 "require 2 human-approvals before a within 30m risk high no grants",
-                ["a asks 2 different people", "within 30 min", "risk high", "no grants"],
+                ["a needs approval by 2 different people", "within 30 min", "risk high", "no grants"],
             ),
             (
                 'block write when input.path not under "src/"',

@@ -82,7 +82,7 @@ class TestLimit:
             await w.say("go")
         assert (len(w.model.requests), ran) == (2, ["x", "x"])
         said = str(caught.value)
-        assert "this session of agent has cost $1.10 of at most $1.00 (max_cost)" in said
+        assert "this session of agent has spent $1.10 of $1.00 (max_cost)" in said
         assert "resume it with a higher limit" in said
         assert "start anew" in said
         assert w.error.error is caught.value
@@ -199,7 +199,7 @@ class TestRaising:
         w.session.raise_limit(2.0)
         assert w.session.max_cost == 2.0
         w.session.continue_()
-        with pytest.raises(CostLimitError, match=r"has cost \$2\.00 of at most \$2\.00"):
+        with pytest.raises(CostLimitError, match=r"has spent \$2\.00 of \$2\.00"):
             await w.session.wait_for_idle()
         assert (len(w.model.requests), ran) == (3, ["x"] * 3)
 
@@ -271,7 +271,7 @@ class TestSubagents:
         results: list[ToolResultEvent] = []
         session.on("tool_result", results.append)
         session.send("go")
-        with pytest.raises(CostLimitError, match=r"session of boss has cost \$1\.05 of at most \$1\.00"):
+        with pytest.raises(CostLimitError, match=r"session of boss has spent \$1\.05 of \$1\.00"):
             await session.wait_for_idle()
         assert [(r.result, r.is_error) for r in results] == [("done", False)]
 
@@ -287,7 +287,7 @@ class TestSubagents:
             await session.wait_for_idle()
         [task_result] = results
         assert task_result.is_error
-        assert "this session of boss has cost $1.05" in task_result.result
+        assert "this session of boss has spent $1.05" in task_result.result
 
     async def test_a_limit_of_its_own(self) -> None:
         """Limits: a subagent's own limit ends its task; the parent reads why, and goes on."""
@@ -297,7 +297,7 @@ class TestSubagents:
         results: list[ToolResultEvent] = []
         session.on("tool_result", results.append)
         assert await session.prompt("go") == "ok"
-        assert "session of helper has cost $0.50 of at most $0.50" in results[0].result
+        assert "session of helper has spent $0.50 of $0.50" in results[0].result
 
     async def test_one_without_a_price(self) -> None:
         """Limits: below a limit no subagent starts whose costs nobody would know."""

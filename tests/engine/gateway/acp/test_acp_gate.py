@@ -259,7 +259,9 @@ class TestCallsWithoutQuestion:
         assert results["t"] == '{"exit": 0}'
         assert await world.notes() == []
 
-    @pytest.mark.parametrize(("kind", "would"), [("delete", "blocked it"), ("fetch", "asked a person")])
+    @pytest.mark.parametrize(
+        ("kind", "would"), [("delete", "blocked it"), ("fetch", "required approval")]
+    )
     async def test_that_are_not_allowed_end_the_turn(self, world: World, kind: str, would: str) -> None:
         """What nobody allowed is said in the transcript, the agent interrupted, the queue left alone."""
         await world.start()

@@ -126,7 +126,7 @@ class TestCalls:
 
             first = deploy("one")
             await asyncio.wait_for(heard.first.wait(), 30)
-            assert "a person is asked" in (heard.progress[0][1] or "")
+            assert "it needs approval" in (heard.progress[0][1] or "")
             assert ran(tmp_path) == []
             await server.hub.decide(await waiting(server), approved=True, by="ada")
             assert text(await first) == "deployed to one"

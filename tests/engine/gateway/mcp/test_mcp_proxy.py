@@ -161,12 +161,12 @@ def text(answer: dict[str, Any]) -> str:
 
 class TestWaiting:
     async def test_progress(self, tmp_path: Path) -> None:
-        """A client that gave a token hears that a person is asked, again and again, ever further."""
+        """A client that gave a token hears that it needs approval, again and again, ever further."""
         async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
             await ends.ask(1, "deploy", _meta={"progressToken": "t"})
 
             async def three() -> bool:
-                return sum("a person is asked" in each["message"] for each in ends.progress()) >= 3
+                return sum("it needs approval" in each["message"] for each in ends.progress()) >= 3
 
             await until(three)
             found = ends.progress()
@@ -337,7 +337,7 @@ class TestResults:
         await ends.proxy.close()
 
     async def test_more_is_asked_of_the_client(self, tmp_path: Path) -> None:
-        """A call whose server first wants to know more is one call: a person is asked once."""
+        """A call whose server first wants to know more is one call: it needs approval once."""
         async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
             await ends.ask(1, "deploy", {"env": "prod"})
             request = await waiting(server)

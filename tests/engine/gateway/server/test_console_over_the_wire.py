@@ -40,7 +40,7 @@ class TestErrors:
                     await ask("abc")
                 assert set(ambiguous.value.candidates) == {"abc-1", "abc-2"}
             for ask in (server.hub.send, console.send):
-                with pytest.raises(AgentError, match="loop runs elsewhere"):
+                with pytest.raises(AgentError, match="external agent"):
                     await ask("abc-1", "hello")
             for ask in (server.hub.explain, console.explain):
                 with pytest.raises(LookupError, match="no call"):
@@ -61,7 +61,7 @@ class TestErrors:
             gate = await client.open("bot")
             outcome = await console.raise_limit(gate.id, 5.0, reason="a test")
             assert not outcome.ok
-            assert "loop runs elsewhere" in outcome.message
+            assert "external agent" in outcome.message
 
 
 class TestChanges:

@@ -530,7 +530,7 @@ class TestTwoProcesses:
             assert holder.stdout is not None
             assert holder.stdout.readline() == "open\n"
             before = contents(used)
-            with pytest.raises(JournalError, match=rf"is being written by process {holder.pid}"):
+            with pytest.raises(JournalError, match=rf"is in use by process {holder.pid}"):
                 import_session(export, used, used.with_suffix(".pem"))
             assert contents(used) == before
             holder.communicate("")
@@ -548,6 +548,6 @@ class TestTwoProcesses:
         said = [process.communicate()[0] for process in both]
         assert sorted(process.returncode for process in both) == [0, 2]
         (refusal,) = [text for text in said if text]
-        assert "is being written by process" in refusal or "already" in refusal
+        assert "is in use by process" in refusal or "already" in refusal
         assert verdicts(used)["s1"].fault is None
         assert check_file(used).missing == 0

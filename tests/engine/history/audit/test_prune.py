@@ -436,9 +436,7 @@ class TestRefused:
         """The process that writes the journal is named, and nothing changes."""
         with Journal.open(database):
             before = contents(database)
-            with pytest.raises(
-                JournalError, match=r"is being written by process \d+ \(.*Stop that process"
-            ):
+            with pytest.raises(JournalError, match=r"is in use by process \d+ \(.*Stop that process"):
                 pruned(database, key)
             assert contents(database) == before
         assert not key.exists()

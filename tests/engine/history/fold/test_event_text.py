@@ -100,7 +100,7 @@ class TestChanges:
             (LimitRaised(max_cost=5, by="maria"), ["cost limit none → $5.00"]),
             (
                 NetToggled(net=TEST_FIRST.name, active=False, by="maria", message="off"),
-                ["require-test-before-deploy: off (state kept)"],
+                ["require-test-before-deploy: off"],
             ),
             (
                 SessionStatus(status="failed", error="no\nmore"),
@@ -172,11 +172,11 @@ class TestHeadline:
             (result("c", "test", anomaly="another tool"), "test  anomaly: another tool"),
             (
                 result("c", "test", output="nobody knows", is_error=True, unknown=True),
-                "test  unknown outcome  nobody knows",
+                "test  outcome unknown  nobody knows",
             ),
             (
                 request("a", "c", "deploy"),
-                'deploy  {"env": "prod"}  asks a person: approve-before-deploy [deploy.rules:4]',
+                'deploy  {"env": "prod"}  needs approval: approve-before-deploy [deploy.rules:4]',
             ),
             (answer("a", "c"), "call c  approved by maria"),
             (

@@ -82,7 +82,7 @@ class TestWords:
         """The line has everybody who agreed, until when, how many calls waited, and why."""
         until = NOON + timedelta(minutes=10)
         change = off("ben", others=("ada",), until=until, waiting=("c1", "c2"))
-        said = f"{KEY} off until 2026-03-14 12:10:00 UTC, 2 asked a person then: noise"
+        said = f"{KEY} off until 2026-03-14 12:10:00 UTC, 2 waited for approval then: noise"
         assert words(change) == ("toggle", "changed", "ada, ben", KEY, said)
 
     def test_on_again_by_itself(self) -> None:

@@ -372,14 +372,14 @@ class TestOneWriter:
                 [sys.executable, "-c", code, str(database)], capture_output=True, text=True, check=False
             )
             assert done.returncode == 1
-            assert f"is being written by process {os.getpid()} (" in done.stderr
+            assert f"is in use by process {os.getpid()} (" in done.stderr
             journal.write("s1", RUNNING)
 
     def test_other_names_of_the_file_do_not_help(self, database: Path, tmp_path: Path) -> None:
         """A symbolic link leads to the same lock, in the same process too."""
         link = tmp_path / "link.db"
         link.symlink_to(database)
-        with Journal.open(database), pytest.raises(JournalError, match="is being written by process"):
+        with Journal.open(database), pytest.raises(JournalError, match="is in use by process"):
             Journal.open(link)
 
     def test_the_lock_ends_with_the_journal(self, database: Path) -> None:

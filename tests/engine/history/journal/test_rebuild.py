@@ -149,7 +149,7 @@ class TestRefused:
 
     def test_while_a_console_runs(self, database: Path) -> None:
         """The process that writes the journal is named."""
-        with Journal.open(database), pytest.raises(JournalError, match="is being written by process"):
+        with Journal.open(database), pytest.raises(JournalError, match="is in use by process"):
             rebuild(database)
 
 
