@@ -17,8 +17,9 @@ from pydantic import JsonValue
 
 from ...agents.runtime.local.supervisor import (
     IS_POSSIBLE,
+    CommandSession,
     end_all,
-    end_session,
+    end_sessions,
     is_stopped,
     supervise,
     terminate,
@@ -50,6 +51,7 @@ class AgentProcess:
         self,
         process: Process,
         pipes: asyncio.SubprocessTransport,
+        session: CommandSession,
         log: BinaryIO | None,
         odd: Callable[[str], None],
     ) -> None:
@@ -58,6 +60,7 @@ class AgentProcess:
         assert process.stderr is not None
         self._process = process
         self._pipes = pipes
+        self._session = session
         self._stdin, self._stdout = process.stdin, process.stdout
         self._log = log
         self._odd = odd
@@ -82,17 +85,19 @@ class AgentProcess:
         if not _is_program(command[0], directory, environ):
             raise FileNotFoundError("there is no such program")
         loop = asyncio.get_running_loop()
+        session = CommandSession()
         pipes, protocol = await loop.subprocess_exec(
             lambda: SubprocessStreamProtocol(limit=MOST_BYTES, loop=loop),
-            *supervise(command),
+            *supervise(command, session),
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
             cwd=directory,
             env={name: value for name, value in environ.items() if name != TOKEN},
+            pass_fds=session.pass_fds,
             start_new_session=True,
         )
-        return cls(Process(pipes, protocol, loop), pipes, log, odd)
+        return cls(Process(pipes, protocol, loop), pipes, session, log, odd)
 
     # A transport
 
@@ -157,10 +162,11 @@ class AgentProcess:
         if not await self._ends():
             self.kill()
         await self._ends()
+        command = self._session.number()
         if not IS_POSSIBLE:
             self.kill()
         elif self._process.returncode == -signal.SIGKILL:
-            await asyncio.to_thread(end_session, self._process.pid)
+            await asyncio.to_thread(end_sessions, self._process.pid, command)
         await asyncio.wait({self._complaints}, timeout=GRACE)
         self._complaints.cancel()
         self._pipes.close()

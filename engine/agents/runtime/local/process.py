@@ -23,7 +23,7 @@ from ...turn.abort import AbortSignal
 from ..base import ExecResult
 from ..output import Limits, Output
 from .subreaper import END_SECONDS
-from .supervisor import IS_POSSIBLE, end_all, end_grace, end_session, supervise
+from .supervisor import IS_POSSIBLE, CommandSession, end_all, end_grace, end_sessions, supervise
 from .termination import timing_out
 
 _SHELLS = ("/bin/bash", "/usr/bin/bash")
@@ -118,13 +118,17 @@ class _Process:
         self._err = _Pipe("stderr", self.output)
         self._process: subprocess.Popen[bytes] | None = None
         self._exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._session = CommandSession() if launch.has_supervisor else None
         self._may_reap = threading.Event()
         self._pipes: list[asyncio.ReadTransport] = []
 
     async def start(self) -> None:
         """Start the process. Raises `AgentRuntimeError` when that is impossible."""
         launch = self._launch
-        argv = supervise(launch.argv, LAST_WORDS_SECONDS) if launch.has_supervisor else launch.argv
+        argv, pass_fds = launch.argv, launch.pass_fds
+        if self._session is not None:
+            argv = supervise(argv, self._session, LAST_WORDS_SECONDS)
+            pass_fds += self._session.pass_fds
         with contextlib.ExitStack() as ours:
             out = await self._pipe(self._out, ours)
             err = await self._pipe(self._err, ours)
@@ -136,7 +140,7 @@ class _Process:
                     stdin=launch.stdin,
                     stdout=out,
                     stderr=err,
-                    pass_fds=launch.pass_fds,
+                    pass_fds=pass_fds,
                     start_new_session=True,
                 )
             except OSError as error:
@@ -160,6 +164,8 @@ class _Process:
     def _watch(self, loop: asyncio.AbstractEventLoop, process: subprocess.Popen[bytes]) -> None:
         """In a thread: report the exit, then reap once the process group is needed no more."""
         code = self._code(process) if hasattr(os, "waitid") else process.wait()
+        if self._session is not None:
+            self._session.close()
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(self._on_exit, code)
         self._may_reap.wait()
@@ -179,8 +185,8 @@ class _Process:
                 case os.CLD_STOPPED:
                     end_all(process.pid)  # Its command has stopped it, nobody else does.
                 case _:
-                    if self._launch.has_supervisor and found.si_status == signal.SIGKILL:
-                        end_session(process.pid)
+                    if self._session is not None and found.si_status == signal.SIGKILL:
+                        end_sessions(process.pid, self._session.number())
                     return -found.si_status
 
     def _on_exit(self, code: int) -> None:

@@ -31,9 +31,10 @@ FORWARDED = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 HEARD = FORWARDED | {signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD}
 
 
-def main(parent: int, grace: float, argv: list[str]) -> None:
+def main(parent: int, grace: float, report: int, argv: list[str]) -> None:
     """Run the command `argv` below this process, and end as it does; end it when `parent` ends.
 
+    Before the command runs, its number is added to the eventfd `report`, which nobody here keeps.
     What the command leaves behind is killed `grace` seconds after it ended. SIGTERM, SIGINT and SIGHUP
     go on to its process group, SIGUSR1 takes the grace away, SIGUSR2 kills everything.
     """
@@ -44,12 +45,14 @@ def main(parent: int, grace: float, argv: list[str]) -> None:
     own = os.getpid()
     inner = os.fork()
     if inner:
+        os.close(report)
         _silence()
         _end_as(kernel, _Watch(inner, 0.0, is_outer=True).over())
     _adopt_orphans(kernel, own)
     command = os.fork()
     if command == 0:
-        _become(argv, mask)
+        _become(argv, mask, report)
+    os.close(report)
     _silence()
     _end_as(kernel, _Watch(command, grace).over())
 
@@ -155,11 +158,14 @@ class _Watch:
             self._kill_at = time.monotonic()
 
 
-def _become(argv: list[str], mask: "Iterable[int]") -> None:
-    """Become the command, with the environment and the signals that this process was started with."""
+def _become(argv: list[str], mask: "Iterable[int]", report: int) -> None:
+    """Become the command, in a session of its own (A-104), with the environment and the signals that this
+    process was started with."""
     try:
-        # A group is all it needs. By the session it is found when both of those above are killed.
-        os.setpgid(0, 0)
+        # By its session the command is found when it kills both of those above.
+        os.eventfd_write(report, os.getpid())
+        os.close(report)
+        os.setsid()
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -210,15 +216,19 @@ def descendants(pid: int) -> set[int]:
     return _below({pid}, _processes())
 
 
-def in_session(session: int) -> tuple[set[int], bool]:
-    """The live processes of the session that process `session` began, without itself, and those below.
+def in_sessions(outer: int, command: int | None) -> tuple[set[int], bool]:
+    """The live processes of the sessions that `outer` and its command lead, without `outer`, and those
+    below.
 
-    And whether one of them is in its group, as the inner process is.
+    And whether one of them is in the group of `outer`, as the inner process is.
     """
     known = _processes()
-    members = [each for each in known if each.session == session != each.id and not each.is_over]
+    sessions = {outer, command}
+    members = [
+        each for each in known if each.session in sessions and each.id != outer and not each.is_over
+    ]
     own = {each.id for each in members}
-    return own | _below(own, known), any(each.group == session for each in members)
+    return own | _below(own, known), any(each.group == outer for each in members)
 
 
 def _processes() -> list[_Process]:

@@ -8,10 +8,11 @@ and when the command kills or stops one of them. SIGKILL would end a supervisor 
 `end_all` is what ends a command.
 
 A command that kills both in one moment is left with what has both left its session and lost its parent by
-then: the rest is found by the session. Elsewhere there is no subreaper: the command's process group is
-killed, and a process that has left it lives on. Nowhere is anything ended that another service starts
-(cron, systemd, Docker), and a command that forks without end and faster than it is killed is bounded by
-the limits of the machine only; where commands come from somebody hostile, use `SandboxRuntime`.
+then: the rest is found by its session, see `CommandSession`. Elsewhere there is no subreaper: the
+command's process group is killed, and a process that has left it lives on. Nowhere is anything ended that
+another service starts (cron, systemd, Docker), and a command that forks without end and faster than it is
+killed is bounded by the limits of the machine only; where commands come from somebody hostile, use
+`SandboxRuntime`.
 """
 
 from __future__ import annotations
@@ -21,29 +22,65 @@ import os
 import signal
 import sys
 import time
+import weakref
 from collections.abc import Sequence
 
-from .subreaper import END_SECONDS, LOOK_AGAIN_SECONDS, in_session
+from .subreaper import END_SECONDS, LOOK_AGAIN_SECONDS, in_sessions
 
 IS_POSSIBLE = sys.platform == "linux" and bool(sys.executable)
 _PLACE = os.path.dirname(__file__)
 # Imported by its name it is read as it was compiled; a program is compiled each time it is started.
 _PROGRAM = (
     "import sys; sys.path.append(sys.argv[1]); import subreaper; "
-    "subreaper.main(int(sys.argv[2]), float(sys.argv[3]), sys.argv[4:])"
+    "subreaper.main(int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4]), sys.argv[5:])"
 )
 
 
-def supervise(argv: Sequence[str], grace: float = 0.0) -> list[str]:
+class CommandSession:
+    """Session that a supervised command leads, known also when both of its supervisors were killed.
+
+    The command's process writes its number into an eventfd and closes that before the command runs. An
+    eventfd, unlike a pipe, cannot be opened by way of /proc.
+    """
+
+    def __init__(self) -> None:
+        self._number: int | None = None
+        self._eventfd: int | None = None
+        if IS_POSSIBLE:
+            self._eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            self._finalizer = weakref.finalize(self, os.close, self._eventfd)
+
+    @property
+    def pass_fds(self) -> tuple[int, ...]:
+        """File descriptors to keep open for the supervisor."""
+        return () if self._eventfd is None else (self._eventfd,)
+
+    def number(self) -> int | None:
+        """The session's number, `None` where no command has run. The first call closes the eventfd."""
+        if self._eventfd is not None:
+            with contextlib.suppress(BlockingIOError):
+                self._number = os.eventfd_read(self._eventfd)
+            self.close()
+        return self._number
+
+    def close(self) -> None:
+        """Close the eventfd: a number that was not read is not needed."""
+        if self._eventfd is not None:
+            self._eventfd = None
+            self._finalizer()
+
+
+def supervise(argv: Sequence[str], session: CommandSession, grace: float = 0.0) -> list[str]:
     """Command line that runs `argv` supervised, so that `end_all` ends it and all that it starts.
 
-    This process is to start it in a session of its own. What `argv` leaves behind is killed `grace`
-    seconds after it ended. A program that cannot be started ends with 127 and says why on standard error.
+    This process is to start it in a session of its own, with `session.pass_fds`. What `argv` leaves
+    behind is killed `grace` seconds after it ended. A program that cannot be started ends with 127 and
+    says why on standard error.
     """
     if not IS_POSSIBLE:
         return list(argv)
     python = [sys.executable, "-I", "-S", "-c", _PROGRAM]
-    return [*python, _PLACE, str(os.getpid()), str(grace), *argv]
+    return [*python, _PLACE, str(os.getpid()), str(grace), *map(str, session.pass_fds), *argv]
 
 
 def end_all(pid: int) -> None:
@@ -84,9 +121,10 @@ def is_stopped(pid: int) -> bool:
     return False
 
 
-def end_session(pid: int) -> None:
-    """See to it that nothing is left of the session of process `pid`, a supervisor that was killed: the
-    other one ends it, or this does where both were killed. Waits `2 * END_SECONDS` at most.
+def end_sessions(pid: int, command: int | None) -> None:
+    """See to it that nothing is left of the sessions of process `pid`, a supervisor that was killed, and
+    of its command: the other one ends it, or this does where both were killed. Waits `2 * END_SECONDS` at
+    most.
 
     The process must not be reaped long: numbers come again, though only after all others.
     """
@@ -94,7 +132,7 @@ def end_session(pid: int) -> None:
         return
     kill_at = time.monotonic() + END_SECONDS
     while (now := time.monotonic()) < kill_at + END_SECONDS:
-        alive, is_supervised = in_session(pid)
+        alive, is_supervised = in_sessions(pid, command)
         if not alive:
             return
         if not is_supervised or now >= kill_at:

@@ -306,6 +306,17 @@ class TestSupervisor:
             "_",
         }
 
+    async def test_descriptors(self, here: LocalRuntime) -> None:
+        """It passes on its streams and nothing else."""
+        result = await here.exec("ls /proc/$$/fd; true")
+        assert result.stdout.split() == ["0", "1", "2"]
+
+    async def test_own_descriptors(self, here: LocalRuntime) -> None:
+        """What was opened for it is closed with the call."""
+        before = eventfds()
+        await here.exec("true")
+        assert eventfds() <= before
+
     async def test_own_directory(self, here: LocalRuntime, tmp_path: Path) -> None:
         """No module of the command's directory is a part of it."""
         for name in ("signal", "ctypes", "sitecustomize"):
@@ -355,15 +366,27 @@ class TestAttackedSupervisor:
             end(await pid_in(tmp_path / "pid"))
 
     async def test_both_at_once(self, here: LocalRuntime, tmp_path: Path) -> None:
-        """What is in the session then, and below that, is ended."""
-        started = "setsid sleep 1000 & echo $! > pid; echo $$ > shell"
+        """What is in the command's session then, and below that, is ended."""
+        names = ["below", "orphan", "shell"]
+        started = "setsid sleep 1000 & echo $! > below; (sleep 1000 & echo $! > orphan); echo $$ > shell"
         guarded = f"{ABOVE}; {NOT_US} && [ $outer -ne {os.getpid()} ] && kill -KILL $inner $outer"
         try:
             result = await here.exec(f"{started}; {guarded}; sleep 1000", timeout=20)
             assert (result.exit_code, result.signal) == (137, 9)
-            assert not any([alive(await pid_in(tmp_path / name)) for name in ("pid", "shell")])
+            assert not any([alive(await pid_in(tmp_path / name)) for name in names])
         finally:
-            end(await pid_in(tmp_path / "pid"))
+            for name in names:
+                end(await pid_in(tmp_path / name))
+
+
+def eventfds() -> set[str]:
+    """This process's descriptors of that kind."""
+    found: set[str] = set()
+    for path in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # That of the folder itself, for one.
+            if str(path.readlink()) == "anon_inode:[eventfd]":
+                found.add(path.name)
+    return found
 
 
 def is_of_bomb(process: Path) -> bool:
