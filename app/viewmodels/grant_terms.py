@@ -76,7 +76,8 @@ def sentence(request: ApprovalState, chosen: GrantTerms) -> str:
     if chosen.scope == "input":
         which = f"of {called} with exactly this input"
     elif effects:
-        which = f"of {called} that counts as {_and(effects)} and nothing else"
+        verb = "counts" if chosen.uses in (None, 1) else "count"
+        which = f"of {called} that {verb} as {_and(effects)} and nothing else"
     else:
         which = f"of {called} with the same values in fields that no map reads"
     if chosen.subagents:

@@ -60,7 +60,7 @@ class TestMenu:
                 "nothing else, also by subagents.",
             ),
             (("right",), GrantTerms("input"), "every call of bash with exactly this input."),
-            (("tab", "right"), GrantTerms("names", uses=3), "the next 3 calls of bash"),
+            (("tab", "right"), GrantTerms("names", uses=3), "the next 3 calls of bash that count as"),
             (
                 ("tab", "left"),
                 GrantTerms("names", seconds=1800.0),
