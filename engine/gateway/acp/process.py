@@ -155,6 +155,8 @@ class AgentProcess:
 
     async def end(self) -> None:
         """End it and all processes it has started: by closing its input, then by signals."""
+        # Without its supervisors it would end by itself once its input is closed, and leave its children.
+        await self._end_sessions()
         with suppress(OSError, RuntimeError):
             self._stdin.close()
         if not await self._ends():
@@ -162,11 +164,9 @@ class AgentProcess:
         if not await self._ends():
             self.kill()
         await self._ends()
-        command = self._session.number()
         if not IS_POSSIBLE:
             self.kill()
-        elif self._process.returncode == -signal.SIGKILL:
-            await asyncio.to_thread(end_sessions, self._process.pid, command)
+        await self._end_sessions()
         await asyncio.wait({self._complaints}, timeout=GRACE)
         self._complaints.cancel()
         self._pipes.close()
@@ -175,6 +175,12 @@ class AgentProcess:
         """End it and all processes it has started at once, without waiting."""
         if self._process.returncode is None or not IS_POSSIBLE:
             end_all(self._process.pid)
+
+    async def _end_sessions(self) -> None:
+        """End what is left of it where its supervisor was killed."""
+        command = self._session.number()
+        if IS_POSSIBLE and self._process.returncode == -signal.SIGKILL:
+            await asyncio.to_thread(end_sessions, self._process.pid, command)
 
     async def _ends(self) -> bool:
         """Wait up to the grace period; tell whether it has ended."""
