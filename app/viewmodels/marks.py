@@ -14,7 +14,7 @@ from ...engine.history.model.events import (
 )
 
 Mark: TypeAlias = Literal["block", "would-block", "approval", "would-ask", "off"]
-"""What a cell shows of several is the one that is listed first."""
+"""Kinds of marks, the strongest first: of several in one cell that one is shown."""
 
 
 def marks_of(recorded: Sequence[JournalEvent]) -> dict[int, Mark]:

@@ -644,7 +644,7 @@ class GateManager:
         return member.key if self.is_dynamic else member.net.name
 
 
-# Making a manager under the name that the reference has for it.
+# Creation of a manager, under the name that the reference has for it.
 
 
 create_gate_manager = GateManager

@@ -1,4 +1,4 @@
-"""What a long queue costs at a server: one more request, and a console that connects."""
+"""Cost of a long queue at a server: one more request, and a console that connects."""
 
 from __future__ import annotations
 

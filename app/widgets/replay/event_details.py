@@ -32,7 +32,7 @@ from ..base.blocks import Block, BlockList
 Part: TypeAlias = tuple[str, str | dict[str, JsonValue]]
 """A label, and a text or the fields of an object."""
 NEEDS = {"approval": "approval of", "choice": "a choice at"}
-"""What a step may wait for, by its kind; all else is an answer."""
+"""Words for what a step waits for, by its kind; any other kind is an answer."""
 
 
 def step_parts(body: FlowStepped) -> list[Part]:

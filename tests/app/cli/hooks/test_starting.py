@@ -162,7 +162,7 @@ class TestProjects:
             assert "delete is blocked" in (await hook.run(event, "--project", str(project))).out
 
     async def test_lines_of_other_files(self) -> None:
-        """What a project names as rules and is none is not told to the agent, who might not read it."""
+        """No line of a file that a project names as rules reaches the agent, which might not read it."""
         async with started() as hook:
             project = hook.home / "project"
             project.mkdir()

@@ -76,7 +76,7 @@ class TestFamily:
         assert origin(summary("b", kind="branch", parent="mine-1"), short=True) == "branch of mine-1"
 
     def test_imported_ones_say_so(self) -> None:
-        """Who opens the list sees which records were made elsewhere, at any usual width."""
+        """The list marks records that were made elsewhere, at any usual width."""
         found = [
             summary("a", imported=True),
             summary("b", imported=True, kind="branch", parent="deploy-bot-0c41aa"),

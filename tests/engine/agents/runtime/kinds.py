@@ -103,7 +103,7 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @functools.cache
 def why_no_sandbox(user: int | None = None) -> str | None:
-    """Why this machine can have no sandbox, or none for another user, or nothing."""
+    """Return the reason for which no sandbox works here, for `user` if given; `None` where one does."""
     if shutil.which("bwrap") is None:
         return "bubblewrap is missing: apt-get install bubblewrap"
     probe = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "/bin/true"]

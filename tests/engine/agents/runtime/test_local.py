@@ -48,7 +48,7 @@ class TestPipe:
     """A pipe of whose other end nobody knows when it comes holds no thread of this program."""
 
     async def test_read(self, here: LocalRuntime, tmp_path: Path) -> None:
-        """What is no regular file is not read."""
+        """Reading refuses everything but regular files."""
         os.mkfifo(tmp_path / "pipe")
         reading = asyncio.create_task(here.read_file("pipe"))
         done, _ = await asyncio.wait({reading}, timeout=5)
@@ -216,7 +216,7 @@ class TestDaemon:
     async def test_longer_than_is_waited(
         self, here: LocalRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """What takes longer to end than the call waits for is ended all the same."""
+        """Processes that take longer to end than the call waits for are ended all the same."""
         monkeypatch.setattr(process, "END_SECONDS", 0.0)
         running = asyncio.create_task(here.exec("setsid sleep 1000 & echo $! > pid; sleep 1000"))
         pid = await pid_in(tmp_path / "pid")
