@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 from interlock.engine.history.journal.journal import Journal
@@ -24,6 +24,7 @@ from interlock.engine.recording.records import net_record
 from interlock.rules import compile_rules
 
 from ..engine.history.support.recording import opening
+from .clock import Clock
 from .decisions import NOW
 
 RULES = """\
@@ -75,16 +76,6 @@ def ran(asked: ApprovalRequested, by: str) -> tuple[EventBody, EventBody]:
         approved_by=(by,),
     )
     return decided, CallResult(call_id=asked.call_id, tool=asked.called, output="ok", is_error=False)
-
-
-class Clock:
-    """A time that a test moves."""
-
-    def __init__(self, now: datetime) -> None:
-        self.now = now
-
-    def __call__(self) -> datetime:
-        return self.now
 
 
 def tired(path: Path) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from textwrap import dedent
 
@@ -18,15 +17,6 @@ from interlock.app.agents.builder import prepare
 from interlock.app.agents.spec import AgentSpec, AgentSpecError
 
 from ...docs.blocks import titled
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory, a key, and an import path that is put back afterwards."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", [*sys.path])
-    monkeypatch.setenv("OPENAI_API_KEY", "test")
-    return tmp_path
 
 
 def write(path: Path, text: str) -> Path:

@@ -23,15 +23,6 @@ from interlock.engine.agents import (
 from ...engine.agents.tools.test_web_fetch_in_agents import Site, fetch
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory, a key, and an import path that is put back afterwards."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", [*sys.path])
-    monkeypatch.setenv("OPENAI_API_KEY", "test")
-    return tmp_path
-
-
 @pytest.fixture
 def site() -> Iterator[Site]:
     site = Site()

@@ -15,15 +15,6 @@ from interlock.app.agents.spec import AgentSpec, AgentSpecError
 from interlock.engine.agents import AbortSignal, Agent, ToolContext
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory, a key, and an import path that is put back afterwards."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", [*sys.path])
-    monkeypatch.setenv("OPENAI_API_KEY", "test")
-    return tmp_path
-
-
 def write(path: Path, text: str) -> Path:
     """Write a file, its text without the indentation of the test."""
     path.parent.mkdir(parents=True, exist_ok=True)

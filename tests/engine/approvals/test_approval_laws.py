@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.engine.gate.types import GrantTerms
-from interlock.engine.history.journal.journal import Journal
 from interlock.engine.hub.hub import ApprovalPolicy
 
 from ...support.laws import examples
@@ -148,15 +146,6 @@ LAGS = st.lists(st.integers(0, 3), max_size=4)
 DELAYS = st.lists(st.sampled_from((0, 2, 5, 8)), max_size=3)
 POLICIES = st.builds(ApprovalPolicy, st.sampled_from((None, None, 600.0)), st.booleans())
 Scripts = Sequence[tuple[Sequence[Sequence[Call]], Sequence[Sequence[Call]]]]
-
-
-@pytest.fixture(scope="module")
-def empty() -> Iterator[Path]:
-    """A journal without sessions, to be copied."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "empty.db"
-        Journal.open(path).close()
-        yield path
 
 
 def live_through(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -40,13 +39,6 @@ from ..support.shop import until
 
 RULES = "require human-approval before deploy\nlimit deploy to 1 per session"
 SPENT = "deploy has reached its limit of 1 calls per session."
-
-
-@pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    hub = Hub.open(tmp_path / "hub.db")
-    yield hub
-    await hub.close()
 
 
 async def one_question(hub: Hub) -> ApprovalState:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,13 +20,6 @@ JSON = st.recursive(
     max_leaves=5,
 )
 INPUTS = st.dictionaries(st.text(min_size=1, max_size=8), JSON, max_size=4)
-
-
-@pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    hub = Hub.open(tmp_path / "hub.db")
-    yield hub
-    await hub.close()
 
 
 class TestSentence:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,7 @@ from interlock.engine.history.model.state import ApprovalState, SessionState
 from interlock.engine.hub.hub import ApprovalPolicy, Hub
 from interlock.engine.net.net import ToolCall
 from interlock.rules import compile_rules
+from tests.support.clock import Clock
 
 from ..support.shop import Shop, bodies, until
 
@@ -115,29 +116,6 @@ class TestGate:
 
         decision = await manager.handle_tool_call(ToolCall("c1", "deploy", {}), GateContext(confirm))
         assert decision.outcome == "block"
-
-
-class Clock:
-    """A clock that stands until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def pass_(self, seconds: float) -> None:
-        self.now += timedelta(seconds=seconds)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def shop() -> Shop:
-    return Shop()
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -28,34 +28,12 @@ from interlock.engine.history.model.events import (
 from interlock.engine.history.model.state import ApprovalState
 from interlock.engine.hub.hub import ApprovalPolicy, Hub
 from interlock.rules import compile_rules
+from tests.support.clock import Clock
 
 from ..support.shop import Shop, bodies, check, start, until
 
 ASK = "require human-approval before deploy"
 TWO = "require 2 human-approvals before deploy"
-
-
-class Clock:
-    """A clock that stands until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def pass_(self, seconds: float) -> None:
-        self.now += timedelta(seconds=seconds)
-
-
-@pytest.fixture
-def shop() -> Shop:
-    return Shop()
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture
@@ -437,7 +415,7 @@ class TestTime:
         """Nobody decides in time: the call is denied with a reason the model reads."""
         events = hub.subscribe()
         session, request = await asked(hub, shop)
-        clock.pass_(0.06)
+        clock.advance(0.06)
         await until(events, ApprovalExpired)
         await hub.wait(session)
         assert shop.ran == []
@@ -450,7 +428,7 @@ class TestTime:
     async def test_an_answer_after_it_is_too_late(self, hub: Hub, shop: Shop, clock: Clock) -> None:
         """When the timer is behind the clock, the clock counts."""
         session, request = await asked(hub, shop, rules=self.RULES)
-        clock.pass_(900)
+        clock.advance(900)
         late = await hub.decide(request.id, approved=True, by="ada")
         assert not late.ok
         assert late.message.startswith("Too late: nobody decided within 15 min")
@@ -472,13 +450,13 @@ class TestTime:
     async def test_can_be_extended(self, hub: Hub, shop: Shop, clock: Clock) -> None:
         """More time is counted from now, is in the record, and lets a later answer count."""
         session, request = await asked(hub, shop, rules=self.RULES)
-        clock.pass_(600)
+        clock.advance(600)
         outcome = await hub.extend(request.id, seconds=900, by="ben")
         assert (outcome.ok, outcome.message) == (True, "deploy now expires in 15 min")
         assert (await hub.approvals())[0].expires == clock.now + timedelta(seconds=900)
         [event] = bodies(hub, session, ApprovalExtended)
         assert event.by == "ben"
-        clock.pass_(600)
+        clock.advance(600)
         assert (await hub.decide(request.id, approved=True, by="ada")).ok
         await hub.wait(session)
         assert shop.ran == ["deploy staging"]
@@ -499,7 +477,7 @@ class TestTime:
     async def test_what_is_over_is_not_extended(self, hub: Hub, shop: Shop, clock: Clock) -> None:
         """Neither an expired request nor one that nobody asked is given more time."""
         _, request = await asked(hub, shop, rules=self.RULES)
-        clock.pass_(901)
+        clock.advance(901)
         assert not (await hub.extend(request.id, seconds=60, by="ben")).ok
         assert not (await hub.extend("nothing", seconds=60, by="ben")).ok
 
@@ -571,11 +549,11 @@ class TestGrants:
         grant = GrantTerms("names", seconds=1800)
         await hub.decide(request.id, approved=True, by="ada", grant=grant, reason="often")
         await hub.wait(session)
-        clock.pass_(1700)
+        clock.advance(1700)
         await hub.send(session, "again", by="ada")
         await hub.wait(session)
         assert shop.ran == ["deploy staging"] * 2
-        clock.pass_(200)
+        clock.advance(200)
         await until(events, ApprovalRequested)
         await hub.send(session, "again", by="ada")
         await until(events, ApprovalRequested)
@@ -725,7 +703,7 @@ class TestWindow:
         await hub.wait(session)
         assert len(shop.ran) == 2
         await check(hub, session)
-        clock.pass_(3600)
+        clock.advance(3600)
         await hub.send(session, "again", by="ada")
         await hub.wait(session)
         assert len(shop.ran) == 3

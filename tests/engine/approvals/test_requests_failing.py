@@ -33,9 +33,9 @@ from interlock.engine.history.model.events import (
 from interlock.engine.hub.hub import ApprovalPolicy, Hub
 from interlock.engine.net.net import ToolCall
 from interlock.engine.sessions.hosted import HostedSession
+from tests.support.clock import Clock
 
 from ..support.shop import Shop, bodies, check, start, until
-from .test_requests import Clock
 
 ASK = "require human-approval before deploy"
 TWO = "require 2 human-approvals before deploy"
@@ -82,16 +82,6 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     monkeypatch.setattr(questions, "RETRY", 0.01)
     monkeypatch.setattr(withdrawing, "RETRY", 0.01)
     return disk
-
-
-@pytest.fixture
-def shop() -> Shop:
-    return Shop()
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture
@@ -223,7 +213,7 @@ class TestAnswering:
             outcome = await hub.extend(request, seconds=3600, by="ben")
         assert outcome.message.startswith("Not extended, the journal refused it: ")
         assert (await hub.approvals())[0].expires == before
-        clock.pass_(901)
+        clock.advance(901)
         assert "Too late" in (await hub.decide(request, approved=True, by="ada")).message
         await hub.abort(session)
         await rested(hub, session)
@@ -334,7 +324,7 @@ class TestEnding:
         hub = Hub(Journal.open(tmp_path / "short.db", clock=clock), policy=policy)
         with disk.full_for(ApprovalExpired):
             session, request = await self.asked(hub, shop)
-            clock.pass_(1)
+            clock.advance(1)
             await came(lambda: disk.refused > 1)
             assert not (await hub.decide(request, approved=True, by="ada")).ok
         await rested(hub, session)

@@ -31,11 +31,6 @@ ASK = "require human-approval before deploy"
 
 
 @pytest.fixture
-def shop() -> Shop:
-    return Shop()
-
-
-@pytest.fixture
 async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
     hub = Hub(Journal.open(tmp_path / "hub.db"))
     yield hub

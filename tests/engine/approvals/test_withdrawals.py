@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -19,14 +17,6 @@ from ..support.external_agent import opened
 from ..support.shop import Shop, bodies, bot, until
 
 ASK = "require human-approval before deploy"
-
-
-@pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    """A hub on a fresh journal; a test may have closed it."""
-    hub = Hub.open(tmp_path / "hub.db")
-    yield hub
-    await hub.close()
 
 
 async def asking(hub: Hub, agent: Agent) -> str:

@@ -7,7 +7,7 @@ import resource
 import signal
 import sqlite3
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -32,19 +32,6 @@ from interlock.engine.hub.hub import DIED, Hub, Streaming
 from interlock.rules import compile_rules
 
 from ..support.shop import RULES, Shop, bodies, start, until
-
-
-@pytest.fixture
-def shop() -> Shop:
-    return Shop()
-
-
-@pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    """A hub on a fresh journal."""
-    hub = Hub.open(tmp_path / "hub.db")
-    yield hub
-    await hub.close()
 
 
 @contextmanager

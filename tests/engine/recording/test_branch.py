@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from interlock.engine.agents import Agent, C, Reply, ScriptedModel, T
@@ -27,19 +24,6 @@ from ..support.shop import RULES, Shop, bodies, start, until
 
 REGISTRY = compile_rules(RULES).registry
 NETS = registry(sequence("test", "deploy"), limit("deploy", 2))
-
-
-@pytest.fixture
-def shop() -> Shop:
-    return Shop()
-
-
-@pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    """A hub on a fresh journal."""
-    hub = Hub.open(tmp_path / "hub.db")
-    yield hub
-    await hub.close()
 
 
 def bot(shop: Shop, *replies: Reply) -> Agent:

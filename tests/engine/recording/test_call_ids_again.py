@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,6 @@ from ..support.external_agent import opened, resumed
 ONCE = "limit push to 1 per session"
 ASK = "require human-approval before deploy"
 ID = "robin-1"
-
-
-@pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    hub = Hub.open(tmp_path / "hub.db")
-    yield hub
-    await hub.close()
 
 
 async def decided(hub: Hub) -> list[tuple[str, str]]:

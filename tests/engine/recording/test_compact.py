@@ -35,19 +35,6 @@ REGISTRY = compile_rules(RULES).registry
 STEPS = (C(test={}, rm={}), T("tested"))
 
 
-@pytest.fixture
-def shop() -> Shop:
-    return Shop()
-
-
-@pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    """A hub on a fresh journal."""
-    hub = Hub.open(tmp_path / "hub.db")
-    yield hub
-    await hub.close()
-
-
 async def worked(hub: Hub, agent: Agent) -> str:
     """A session whose first turn is over: a call that ran, one that was blocked, an answer."""
     session = await hub.open_session(agent, registry=REGISTRY)

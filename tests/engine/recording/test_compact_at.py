@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
-
-import pytest
 
 from interlock.engine import Agent, ScriptedModel
 from interlock.engine.agents import ERR, Reply, T, Usage, prompt_of
@@ -20,13 +16,6 @@ from ..support.shop import bodies
 
 def long(reply: Reply) -> Reply:
     return replace(reply, usage=Usage(input=1000, output=5))
-
-
-@pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    hub = Hub.open(tmp_path / "hub.db")
-    yield hub
-    await hub.close()
 
 
 async def talked(hub: Hub, *replies: Reply) -> tuple[str, ScriptedModel]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -31,13 +29,6 @@ async def run_tests(ctx: ToolContext) -> str:
 async def deploy(ctx: ToolContext, env: str = "staging") -> str:
     """Deploy."""
     return env
-
-
-@pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    hub = Hub.open(tmp_path / "hub.db")
-    yield hub
-    await hub.close()
 
 
 async def opened(hub: Hub, *replies: object, explain_blocks: bool = False) -> str:

@@ -15,22 +15,13 @@ from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import CallDecided, JournalEvent, MessageAdded
 from interlock.engine.hub.hub import Hub
 from interlock.engine.recording.resume import latest_time
+from tests.support.clock import Clock
 
 from ..gateway.served import until
 from ..support.external_agent import opened, resumed
 
 ASK = "require human-approval before deploy"
 NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
-
-
-class Clock:
-    """A clock that is set by hand."""
-
-    def __init__(self) -> None:
-        self.now = NOON
-
-    def __call__(self) -> datetime:
-        return self.now
 
 
 async def asks(hub: Hub, session: str, call_id: str, *, grant: GrantTerms | None = None) -> bool:
@@ -52,7 +43,7 @@ class TestClockSetBack:
     @pytest.mark.parametrize("asked_after", [True, False])
     async def test_after_a_restart(self, tmp_path: Path, asked_after: bool) -> None:
         """A grant of a minute does not answer again once the record is over its minute."""
-        clock = Clock()
+        clock = Clock(NOON)
         hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
         session = await opened(hub, ASK)
         assert await asks(hub, session, "c1", grant=GrantTerms("names", seconds=60.0))
@@ -73,7 +64,7 @@ class TestClockSetBack:
 
     async def test_while_it_holds(self, tmp_path: Path) -> None:
         """Within its time it goes on after a restart; a clock that was set back gives it no more time."""
-        clock = Clock()
+        clock = Clock(NOON)
         hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
         session = await opened(hub, ASK)
         assert await asks(hub, session, "c1", grant=GrantTerms("names", seconds=60.0))

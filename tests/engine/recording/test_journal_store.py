@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -30,7 +29,7 @@ from interlock.engine.agents import (
 )
 from interlock.engine.agents.stores.base import StoredSession
 from interlock.engine.history.fold.fold import fold
-from interlock.engine.history.journal.journal import Journal, JournalError
+from interlock.engine.history.journal.journal import JournalError
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.hub.hub import Hub
 from interlock.engine.recording.journal_store import JournalStore
@@ -73,15 +72,6 @@ MESSAGES = st.lists(
 async def note(ctx: ToolContext, text: str = "") -> str:
     """Note a text."""
     return f"noted {text}"
-
-
-@pytest.fixture(scope="module")
-def empty() -> Iterator[Path]:
-    """A journal without sessions, to be copied."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "empty.db"
-        Journal.open(path).close()
-        yield path
 
 
 class TestRoundTrip:

@@ -33,11 +33,6 @@ NOTE = SessionStatus(status="idle")
 
 
 @pytest.fixture
-def shop() -> Shop:
-    return Shop()
-
-
-@pytest.fixture
 async def journal(tmp_path: Path) -> StepwiseJournal:
     return StepwiseJournal.open(tmp_path / "hub.db", clock=Clock()).quick([0])
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -25,19 +23,6 @@ from ..support.shop import Shop, bodies, check
 
 RULES = "require test before deploy\nlimit deploy to 1 per session"
 PROD = Override(args={"env": "prod"})
-
-
-@pytest.fixture
-def shop() -> Shop:
-    return Shop()
-
-
-@pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    """A hub on a fresh journal."""
-    hub = Hub.open(tmp_path / "hub.db")
-    yield hub
-    await hub.close()
 
 
 def override(event: ToolCallEvent) -> Override | Deny | None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -34,13 +32,6 @@ def paid(reply: Reply, cost: float) -> Reply:
 
 def agent(*replies: Reply, max_cost: float | None = 1.0) -> Agent:
     return Agent(ScriptedModel(list(replies)), name="bot", tools=[note], max_cost=max_cost)
-
-
-@pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    hub = Hub.open(tmp_path / "hub.db")
-    yield hub
-    await hub.close()
 
 
 async def asked(hub: Hub, session: str, text: str) -> None:

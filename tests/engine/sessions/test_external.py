@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -39,14 +38,6 @@ from interlock.engine.hub.hub import (
 
 from ..support.external_agent import AGENT, NETS, check_fold, opened, ran, recorded, resumed
 from ..support.shop import until
-
-
-@pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    """A hub on a fresh journal; a test may have closed it."""
-    hub = Hub.open(tmp_path / "hub.db")
-    yield hub
-    await hub.close()
 
 
 async def asking(hub: Hub, call_id: str = "d1", tool: str = "deploy") -> asyncio.Task[CallAnswer]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -59,14 +59,6 @@ class Program:
         self.closed = True
         if self.ending is not None:
             self.end(AgentError("closed"))
-
-
-@pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    """A hub on a fresh journal."""
-    hub = Hub.open(tmp_path / "hub.db")
-    yield hub
-    await hub.close()
 
 
 async def driven(hub: Hub) -> Program:

@@ -7,20 +7,17 @@ import shutil
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.audit.verify import verify_journal
-from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import CallDecided, CallResult, MessageAdded
 from interlock.engine.hub.hub import CallAnswer, CallIdUsed, CallRefused, Hub, UnknownSessionError
 
@@ -63,15 +60,6 @@ AGENTS = moves_of("call", "call", "call", "other", "other", "withdraw", "ok", "o
 PEOPLE = moves_of("approve", "approve", "edit", "grant", "deny", "stop", "toggle", "mode", "abort")
 DEATHS = moves_of("reopen", "restart", "die")
 MOVES = st.lists(st.one_of(AGENTS, AGENTS, AGENTS, PEOPLE, PEOPLE, DEATHS), min_size=4, max_size=30)
-
-
-@pytest.fixture(scope="module")
-def empty() -> Iterator[Path]:
-    """A journal without sessions, to be copied."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "empty.db"
-        Journal.open(path).close()
-        yield path
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -30,19 +29,6 @@ from ..support.shop import RULES, Shop, bodies, bot, check, start, until
 
 REGISTRY = compile_rules(RULES).registry
 ASK = approval("deploy")
-
-
-@pytest.fixture
-def shop() -> Shop:
-    return Shop()
-
-
-@pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    """A hub on a fresh journal."""
-    hub = Hub.open(tmp_path / "hub.db")
-    yield hub
-    await hub.close()
 
 
 async def asking(hub: Hub, shop: Shop, *then: object) -> str:

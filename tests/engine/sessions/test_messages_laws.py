@@ -6,10 +6,9 @@ import asyncio
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -46,15 +45,6 @@ MOVES = st.lists(
     max_size=10,
 )
 Moves = list[tuple[tuple[int, int], str]]
-
-
-@pytest.fixture(scope="module")
-def empty() -> Iterator[Path]:
-    """A journal without sessions, to be copied."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "empty.db"
-        Journal.open(path).close()
-        yield path
 
 
 NOW, SOON, LATER = (0, 0), (0, 9), (4, 0)

@@ -32,11 +32,6 @@ from .test_messages import queued, waiting
 ASK = approval("deploy")
 
 
-@pytest.fixture
-def shop() -> Shop:
-    return Shop()
-
-
 @asynccontextmanager
 async def left(path: Path, *after: EventBody) -> AsyncIterator[Hub]:
     """A hub on the record of a session that its host left after these events."""

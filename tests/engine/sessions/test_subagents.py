@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -56,13 +54,6 @@ class Shop:
 @pytest.fixture
 def shop() -> Shop:
     return Shop()
-
-
-@pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    hub = Hub.open(tmp_path / "hub.db")
-    yield hub
-    await hub.close()
 
 
 async def begin(hub: Hub, agent: Agent, rules: str = RULES) -> str:

@@ -66,11 +66,6 @@ def watch() -> Watch:
 
 
 @pytest.fixture
-def shop() -> Shop:
-    return Shop()
-
-
-@pytest.fixture
 async def hub(tmp_path: Path, watch: Watch) -> AsyncIterator[Hub]:
     hub = Hub(Journal.open(tmp_path / "hub.db", clock=watch))
     yield hub

@@ -22,14 +22,8 @@ from interlock.engine.history.journal.journal import Journal
 
 from ...support.stage import stage
 from ..history.sessions import SESSIONS, Source
-from .journal import NOW, QUIET, SESSION, Desk, desk, replay_of, write
+from .journal import NOW, QUIET, SESSION, Desk, desk, replay_of
 from .recording import BODIES, decided, recording
-
-
-@pytest.fixture
-def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return write(tmp_path)
 
 
 def screen_of(shown: Desk) -> BacktestScreen:

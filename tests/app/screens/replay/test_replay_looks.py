@@ -11,15 +11,9 @@ from textual.widgets import Input
 
 from interlock.app.screens.replay.screen import ReplayScreen
 
-from .journal import replay_of, write
+from .journal import replay_of
 
 SnapCompare = Callable[..., bool]
-
-
-@pytest.fixture
-def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return write(tmp_path)
 
 
 def keys(*pressed: str, at: int = 1, rules: str = "") -> Callable[[Pilot[None]], object]:

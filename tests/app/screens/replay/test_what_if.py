@@ -21,14 +21,8 @@ from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import JournalEvent, MessageAdded
 from interlock.engine.history.model.state import SessionState
 
-from .journal import EVENTS, SESSION, Desk, desk, replay_of, write
+from .journal import EVENTS, SESSION, Desk, desk, replay_of
 from .recording import BODIES, decided, rule, says
-
-
-@pytest.fixture
-def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return write(tmp_path)
 
 
 async def dialog(shown: Desk, at: int) -> WhatIfDialog:

@@ -13,16 +13,9 @@ from tests.support.fake_hub import FakeHub
 
 from ...support.scenes import NOW
 from ...support.stage import Stage
-from .folder import opened, sessions, write
+from .folder import opened, sessions
 
 Compare = Callable[..., bool]
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path)
-    return tmp_path
 
 
 def console(folder: Path, *files: str) -> InterlockConsole:

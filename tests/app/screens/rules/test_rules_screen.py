@@ -25,14 +25,7 @@ from ...support.scenes import NOW
 from ...support.stage import Stage, stage
 from ..history.sessions import Source, summary
 from ..replay import journal
-from .folder import DEPLOY, opened, sessions, write
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path)
-    return tmp_path
+from .folder import DEPLOY, opened, sessions
 
 
 @pytest.fixture

@@ -17,14 +17,7 @@ from interlock.app.widgets.lists.rules import PIECE, rule_blocks
 from interlock.rules import compile_rules, library_rules
 
 from ...support.scenes import release_bot
-from .folder import CIRCLE, DEPLOY, write
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path)
-    return tmp_path
+from .folder import CIRCLE, DEPLOY
 
 
 def painted(blocks: list[Block], width: int = 80) -> list[str]:

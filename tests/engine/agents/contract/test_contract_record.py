@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
-
 from interlock.engine.agents import Agent, C, Hooks, Override, ScriptedModel, T
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import (
@@ -21,14 +16,6 @@ from interlock.rules import compile_rules
 
 from ...support.shop import until
 from ..script import noted
-
-
-@pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    """A hub on a fresh journal."""
-    hub = Hub.open(tmp_path / "hub.db")
-    yield hub
-    await hub.close()
 
 
 def recorded(hub: Hub, session: str) -> list[JournalEvent]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -26,15 +24,6 @@ from interlock.engine.history.model.events import (
 from interlock.engine.hub.hub import Hub, Streaming
 
 from .acp_world import World, asks, call, is_running
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    """A hub on a fresh journal."""
-    (tmp_path / "work").mkdir()
-    world = World(Hub.open(tmp_path / "hub.db"), tmp_path / "work")
-    yield world
-    await world.hub.close()
 
 
 class TestSession:

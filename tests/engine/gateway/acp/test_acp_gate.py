@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from interlock.engine.history.model.events import ApprovalRequested, CallDecided, CallResult
-from interlock.engine.hub.hub import Hub
 
 from .acp_world import World, asks, begun, call, report
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    """A hub on a fresh journal."""
-    (tmp_path / "work").mkdir()
-    world = World(Hub.open(tmp_path / "hub.db"), tmp_path / "work")
-    yield world
-    await world.hub.close()
 
 
 def text(said: str) -> dict:

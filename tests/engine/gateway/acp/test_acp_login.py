@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from acp.schema import AuthEnvVar, AuthMethodAgent, EnvVarAuthMethod, TerminalAuthMethod
 
 from interlock.engine.gateway.acp.agent import AcpAgent, AcpError
 from interlock.engine.gateway.acp.handshake import how_to_log_in
-from interlock.engine.hub.hub import Hub
 
 from .acp_world import World
 
@@ -47,14 +44,6 @@ for line in sys.stdin:
         answer["error"] = {"code": -32000, "message": "Authentication required"}
     print(json.dumps(answer), flush=True)
 """
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    (tmp_path / "work").mkdir()
-    world = World(Hub.open(tmp_path / "hub.db"), tmp_path / "work")
-    yield world
-    await world.hub.close()
 
 
 def thinks(text: str) -> list[object]:

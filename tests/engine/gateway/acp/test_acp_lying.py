@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from interlock.engine.history.model.events import ApprovalWithdrawn, CallDecided, CallResult, MessageAdded
-from interlock.engine.hub.hub import Hub
 
 from .acp_world import World, asks, begun, call, report
 
 SHELL = "map execute.command /^rm\\b.*-rf/ as rm\nblock rm\n"
 EDIT = {"kind": "edit", "title": "Edit a"}
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    """A hub on a fresh journal."""
-    (tmp_path / "work").mkdir()
-    world = World(Hub.open(tmp_path / "hub.db"), tmp_path / "work")
-    yield world
-    await world.hub.close()
 
 
 def asked(**about: object) -> list:

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from interlock.engine.gateway.acp.agent import AcpAgent, AcpError
 from interlock.engine.history.model.events import SessionResumed
-from interlock.engine.hub.hub import Hub, OutsideAgent
+from interlock.engine.hub.hub import OutsideAgent
 from interlock.rules import compile_rules
 
 from .acp_world import AGENT, RULES, World, agents_python, call
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    (tmp_path / "work").mkdir()
-    world = World(Hub.open(tmp_path / "hub.db"), tmp_path / "work")
-    yield world
-    await world.hub.close()
 
 
 async def goes_on(world: World, *able: str) -> None:

@@ -6,23 +6,12 @@ import json
 import os
 import re
 import threading
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from interlock.engine.gateway.protocol.tokens import TokenError, TokenFile, read_secret, write_private
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def pass_(self, seconds: float) -> None:
-        self.now += timedelta(seconds=seconds)
+from tests.support.clock import Clock
 
 
 @pytest.fixture
@@ -221,9 +210,9 @@ class TestRotation:
         old = tokens.issue("agent", "bot")
         new = tokens.rotate("bot", overlap=60)
         assert tokens.find(old) is not None
-        clock.pass_(59)
+        clock.advance(59)
         assert tokens.find(old) is not None
-        clock.pass_(1)
+        clock.advance(1)
         assert tokens.find(old) is None
         assert tokens.find(new) is not None
         tokens.issue("agent", "other")
@@ -234,7 +223,7 @@ class TestRotation:
         old = tokens.issue("agent", "bot")
         tokens.rotate("bot", overlap=60)
         tokens.rotate("bot", overlap=3600)
-        clock.pass_(61)
+        clock.advance(61)
         assert tokens.find(old) is None
 
     def test_a_second_rotation_at_once_ends_all(self, tokens: TokenFile) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -34,19 +33,6 @@ from ...history.support.recording import approval, limit, opening, registry, seq
 from ...support.shop import RULES, Shop, bodies, bot, check, prompt, start, until
 
 REGISTRY = compile_rules(RULES).registry
-
-
-@pytest.fixture
-def shop() -> Shop:
-    return Shop()
-
-
-@pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    """A hub on a fresh journal."""
-    hub = Hub.open(tmp_path / "hub.db")
-    yield hub
-    await hub.close()
 
 
 class TestConversation:

@@ -7,17 +7,15 @@ import shutil
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.engine.agents import Agent, C, Message, Reply, ScriptedModel, T, ToolContext, tool
 from interlock.engine.history.fold.fold import fold
-from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.session_index import project
 from interlock.engine.history.model.events import ApprovalRequested, JournalEvent
 from interlock.engine.hub.hub import Hub
@@ -55,15 +53,6 @@ MOVES = st.lists(
     min_size=2,
     max_size=8,
 )
-
-
-@pytest.fixture(scope="module")
-def empty() -> Iterator[Path]:
-    """A journal without sessions, to be copied."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "empty.db"
-        Journal.open(path).close()
-        yield path
 
 
 class World:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from interlock.engine.agents import T
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import (
@@ -22,11 +20,6 @@ from ...history.support.recording import asks, opening, registry, sequence, step
 from ...support.shop import Shop, bodies, bot, check, prompt
 
 UNKNOWN = "Outcome unknown: the session ended before a result was recorded"
-
-
-@pytest.fixture
-def shop() -> Shop:
-    return Shop()
 
 
 FIRST = sequence("test", "deploy")

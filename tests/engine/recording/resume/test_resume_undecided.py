@@ -46,11 +46,6 @@ UNKNOWN = "Outcome unknown: the session ended before a result was recorded"
 WAITING = (asks(("c1", "deploy")), request("a1", "c1", "deploy"))
 
 
-@pytest.fixture
-def shop() -> Shop:
-    return Shop()
-
-
 @asynccontextmanager
 async def left(path: Path, *bodies: EventBody) -> AsyncIterator[Hub]:
     """A hub on the record of a session that its host left after these events."""

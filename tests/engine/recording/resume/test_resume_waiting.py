@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -43,18 +42,6 @@ CHANGES: dict[str, dict[str, Any]] = {
     "no rules": {"registry": {}, "nets": "changed"},
     "weaker rules": {"registry": compile_rules(OTHER).registry, "nets": "changed"},
 }
-
-
-@pytest.fixture
-def shop() -> Shop:
-    return Shop()
-
-
-@pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    hub = Hub.open(tmp_path / "hub.db")
-    yield hub
-    await hub.close()
 
 
 def copied(hub: Hub, copy: Path) -> None:

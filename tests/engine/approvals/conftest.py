@@ -1,0 +1,12 @@
+"""A clock that tests of deadlines move."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.clock import Clock
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
