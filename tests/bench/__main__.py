@@ -15,6 +15,7 @@ MEASUREMENTS = (
     "harmless",
     "verify",
     "agents",
+    "call_path",
     "journal",
     "replay",
     "redaction",
