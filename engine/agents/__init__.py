@@ -99,7 +99,8 @@ from .tools import (
 )
 from .turn.abort import AbortSignal
 from .turn.compaction import KEEP_LAST, prompt_of
-from .turn.loop import SKIPPED, LoopConfig, loop
+from .turn.loop import SKIPPED, loop
+from .turn.loop_config import LoopConfig
 
 __all__ = [
     "ERR",

@@ -1,13 +1,14 @@
-"""Decisions that a `tool_call` listener may give."""
+"""Decisions on a tool call: those that listeners and hooks may give, and the call that may run."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
-from pydantic import Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import Field, JsonValue, ValidationError
 
+from ..gate.types import Step
 from .messages import Frozen, Text
 
 
@@ -29,7 +30,22 @@ class Override(Frozen):
 
 Decision: TypeAlias = Allow | Deny | Override | None
 
-_args: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
+
+@dataclass(frozen=True, slots=True)
+class ApprovedCall:
+    """A call that may run, with the arguments that were approved and fit its tool.
+
+    Nobody changes `args`: tools, gates, hooks and listeners get copies. `steps` are what the gate moved
+    for it. `started` is false once it is certain that its tool never did and never will. `note` is text
+    for the model about the arguments.
+    """
+
+    call_id: str
+    name: str
+    args: dict[str, JsonValue]
+    steps: tuple[Step, ...] = field(default=(), compare=False)
+    started: bool = field(default=True, compare=False)
+    note: str | None = field(default=None, compare=False)
 
 
 def as_decision(answer: object) -> Decision:
@@ -41,12 +57,12 @@ def as_decision(answer: object) -> Decision:
         case None | Allow() | Deny():
             return answer
         case Override():
-            return Override(args=copy.deepcopy(answer.args))
+            return _override(answer.args)
         case Mapping() if "deny" in answer:
             reason = cast("Mapping[str, object]", answer)["deny"]
             return Deny(reason=reason if isinstance(reason, str) else str(reason))
         case Mapping() if "args" in answer:
-            return Override(args=_json_args(cast("Mapping[str, object]", answer)["args"]))
+            return _override(cast("Mapping[str, object]", answer)["args"])
         case _:
             raise TypeError(
                 "a tool_call listener must return None, Allow, Deny or Override, "
@@ -54,8 +70,9 @@ def as_decision(answer: object) -> Decision:
             )
 
 
-def _json_args(value: object) -> dict[str, JsonValue]:
+def _override(args: object) -> Override:
+    """An override with a copy of `args`."""
     try:
-        return copy.deepcopy(_args.validate_python(value))
+        return Override.model_validate({"args": args})
     except ValidationError as error:
         raise TypeError(f"a tool_call listener's args must be a JSON object: {error}") from error

@@ -6,22 +6,22 @@ import asyncio
 import copy
 import inspect
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol, cast, runtime_checkable
 
 from pydantic import JsonValue, TypeAdapter
 
+from ..core.json_equality import same_json
 from ..gate.types import CallGate, GateContext, GateDecision, ResultRecord, ToolResult
 from ..net.net import ToolCall
-from .decisions import Allow, Decision, Deny, Override
+from .decisions import Allow, ApprovedCall, Deny, Override
 from .edit_notice import changed_by_a_person
 from .errors import describe
 from .events import ToolCallEvent
 from .hooks import HookChain
 from .session.listeners import Listeners
 from .tool import Tool, ToolOutput, input_problem
-from .turn.execution import ApprovedCall
 
 log = logging.getLogger(__name__)
 
@@ -123,8 +123,6 @@ class Decider:
         self._gate = gate
         self._hooks = hooks
         self._listeners = listeners
-        # Those that may run, by id: their steps are nobody else's business.
-        self._let_go: dict[str, ApprovedCall] = {}
 
     @property
     def keeps_record(self) -> bool:
@@ -133,19 +131,17 @@ class Decider:
 
     async def decide(
         self, event: ToolCallEvent, tool: Tool, why_interrupted: Callable[[], str]
-    ) -> Decision:
+    ) -> ApprovedCall | Deny:
         """Decide whether the call of `tool` runs, and with which arguments.
 
         When cancelled, `why_interrupted` gives the text of a call that the gate had allowed. Raises what
         a hook, a listener or the gate's `settle` raises; a gate that raises while deciding denies.
         """
-        if self._gate is None:
-            return await self._choose(event, tool)
-        allowed = await self._ask(event, tool, event.args)
+        allowed = await self._ask_gate(event, tool, event.args)
         if isinstance(allowed, Deny):
             return allowed
         try:
-            choice = await self._choose(event.model_copy(update={"args": allowed.args}), tool)
+            choice = await self._ask_author(event.model_copy(update={"args": allowed.args}), tool)
         except asyncio.CancelledError:
             await self.not_run(allowed, why_interrupted())
             raise
@@ -153,76 +149,39 @@ class Decider:
             await self.not_run(allowed, f"Tool call not executed: {describe(error)}")
             raise
         match choice:
-            case Allow() | None:
-                return self._lets_go(allowed)
+            case None:
+                return allowed
             case Deny(reason=reason):
                 await self.not_run(allowed, reason)
                 return choice
             case Override(args=args):
-                problem = input_problem(tool, args)
-                await self.not_run(allowed, problem or REPLACED)
-                if problem is not None:
-                    return Deny(reason=problem)
-                again = await self._ask(event, tool, args)
-                return again if isinstance(again, Deny) else self._lets_go(again)
+                await self.not_run(allowed, REPLACED)
+                return await self._ask_gate(event, tool, args)
 
     async def settle(self, call: ApprovedCall, output: ToolOutput, seconds: float) -> str | None:
-        """Tell the gate how a call ended, or that its tool never started.
+        """Tell the gate how a call ended. If its tool never started, what it spent comes back.
 
         Gives what the model is told before the output: what a person has changed in the call.
         """
-        if not call.started:
-            await self.not_run(call, output.text)
-        elif self._gate is not None:
-            let_go = self._let_go.pop(call.call_id, None)
-            result = ToolResult(call.call_id, call.name, copy.deepcopy(call.args), output.failed)
-            await self._gate.settle(result, output.text, seconds)
-            if let_go is not None and let_go.note is not None:
-                return f"{let_go.note} before it ran."
-        return None
+        if self._gate is None:
+            return None
+        args, undo = copy.deepcopy(call.args), () if call.started else call.steps
+        result = ToolResult(call.call_id, call.name, args, output.failed, undo)
+        await self._gate.settle(result, output.text, seconds)
+        return f"{call.note} before it ran." if call.started and call.note is not None else None
 
     async def not_run(self, call: ApprovedCall, why: str) -> None:
-        """Tell the gate that a call it allowed does not run, certainly: what it spent comes back."""
-        if self._gate is not None:
-            steps = self._let_go.pop(call.call_id, call).steps
-            result = ToolResult(call.call_id, call.name, copy.deepcopy(call.args), True, steps)
-            await self._gate.settle(result, why, 0.0)
+        """Tell the gate that a call it allowed certainly does not run."""
+        await self.settle(replace(call, started=False), ToolOutput(why, is_error=True), 0.0)
 
-    def _lets_go(self, call: ApprovedCall) -> Override:
-        self._let_go[call.call_id] = call
-        return Override(args=call.args)
-
-    async def _choose(self, event: ToolCallEvent, tool: Tool) -> Decision:
-        """Decision of hooks and then listeners about a call that the gate allows.
-
-        Of a subagent's call the hooks of the agents above are asked first, level by level: they may deny
-        it or change its arguments, and leave all else to those below. Listeners are asked where the
-        agent's own hooks decide nothing.
-        """
-        decided: Decision = None
-        for chain in self._hooks.levels:
-            own = chain is self._hooks
-            choice = await chain.before_tool_call(event)
-            if choice is None and own:
-                choice = await self._listeners.decide(event)
-            match choice:
-                case Deny():
-                    return choice
-                case Override(args=args):
-                    problem = None if own else input_problem(tool, args)
-                    if problem is not None:
-                        return Deny(reason=problem)
-                    decided, event = choice, event.model_copy(update={"args": args})
-                case Allow() | None:
-                    pass
-        return decided
-
-    async def _ask(
-        self, event: ToolCallEvent, tool: Tool, args: Mapping[str, JsonValue]
+    async def _ask_gate(
+        self, event: ToolCallEvent, tool: Tool, args: dict[str, JsonValue]
     ) -> ApprovedCall | Deny:
-        """Ask the gate. What it allows is checked again, for a person may have edited it."""
-        assert self._gate is not None
-        call = ToolCall(event.call_id, event.name, copy.deepcopy(dict(args)))
+        """Ask the gate, if there is one. Arguments that a person has edited are checked."""
+        proposed = ApprovedCall(event.call_id, event.name, args)
+        if self._gate is None:
+            return proposed
+        call = ToolCall(event.call_id, event.name, copy.deepcopy(args))
         try:
             decision = cast("object", await self._gate.decide(call))
         except Exception as error:
@@ -230,35 +189,47 @@ class Decider:
             return Deny(reason=f"The gate failed: {describe(error)}")
         if not isinstance(decision, GateDecision):
             return Deny(reason=f"The gate failed: it answered with {type(decision).__name__}")
-        note = _note(decision, args)
+        problem = note = None
+        edited: dict[str, JsonValue] = {}
+        try:
+            edited = _json_object.validate_python(dict(decision.call.input))
+        except ValueError as error:
+            problem = f"The approved arguments are no JSON object: {error}"
+        else:
+            # Changes by others than people need no notice.
+            note = changed_by_a_person(args, edited) if decision.approvals else None
         if decision.block:
             reason = decision.reason or f"{event.name} is blocked."
             return Deny(reason=reason if note is None else f"{note}. {reason}")
-        steps = decision.steps
-        approved = ApprovedCall(event.call_id, event.name, {}, steps)
+        allowed = replace(proposed, args=edited, steps=decision.steps, note=note)
         if (decision.call.tool_call_id, decision.call.tool_name) != (event.call_id, event.name):
             problem = "The gate failed: it answered for another call"
-        else:
-            try:
-                edited = _json_object.validate_python(dict(decision.call.input))
-            except ValueError as error:
-                problem = f"The approved arguments are no JSON object: {error}"
-            else:
-                approved = ApprovedCall(
-                    event.call_id, event.name, copy.deepcopy(edited), steps, note=note
-                )
-                problem = input_problem(tool, edited)
+        elif problem is None and not same_json(args, edited):
+            problem = input_problem(tool, edited)
         if problem is None:
-            return approved
-        await self.not_run(approved, problem)
+            return allowed
+        await self.not_run(allowed, problem)
         return Deny(reason=problem)
 
+    async def _ask_author(self, event: ToolCallEvent, tool: Tool) -> Override | Deny | None:
+        """Decision of hooks and then listeners about a call that the gate allows; changes are checked.
 
-def _note(decision: GateDecision, args: Mapping[str, JsonValue]) -> str | None:
-    """Notice of a person's changes to a call that came with `args`; changes by others have none."""
-    if not decision.approvals:
-        return None
-    try:
-        return changed_by_a_person(args, _json_object.validate_python(dict(decision.call.input)))
-    except ValueError:
-        return None  # No JSON: such a call does not run, and why is told.
+        Of a subagent's call the hooks of the agents above are asked first, level by level: they may deny
+        it or change its arguments, and leave all else to those below. Listeners are asked where the
+        agent's own hooks decide nothing.
+        """
+        change: Override | None = None
+        for chain in self._hooks.levels:
+            choice = await chain.before_tool_call(event)
+            if choice is None and chain is self._hooks:
+                choice = await self._listeners.decide(event)
+            match choice:
+                case Deny():
+                    return choice
+                case Override(args=args):
+                    if (problem := input_problem(tool, args)) is not None:
+                        return Deny(reason=problem)
+                    change, event = choice, event.model_copy(update={"args": args})
+                case Allow() | None:
+                    pass
+        return change

@@ -274,30 +274,23 @@ def as_output(value: object) -> ToolOutput:
             return ToolOutput(to_json(value, fallback=str).decode(), is_json=True)
 
 
-def _check_args(tool: Tool, args: Mapping[str, JsonValue]) -> None:
-    """Raises `ToolInputError` when `args` do not fit `tool`.
+def input_problem(tool: Tool, args: Mapping[str, JsonValue]) -> str | None:
+    """Reason why `args` do not fit `tool`, or `None`. A check that breaks is a problem too.
 
     A tool without `validate` is only asked for what its schema requires; the rest is its own business.
     """
     validate: object = getattr(tool, "validate", None)
-    if callable(validate):
-        validate(args)
-        return
-    required = tool.parameters.get("required", [])
-    missing = [str(key) for key in required if key not in args] if isinstance(required, list) else []
-    if missing:
-        raise ToolInputError(f"Invalid arguments for {tool.name}: {', '.join(missing)}: Field required")
-
-
-def input_problem(tool: Tool, args: Mapping[str, JsonValue]) -> str | None:
-    """Reason why `args` do not fit `tool`, or `None`. A check that breaks is a problem too."""
     try:
-        _check_args(tool, args)
+        if callable(validate):
+            validate(args)
+            return None
+        required = tool.parameters.get("required", [])
+        missing = [str(key) for key in required if key not in args] if isinstance(required, list) else []
     except ToolInputError as error:
         return str(error)
     except Exception as error:
         return f"Invalid arguments for {tool.name}: {describe(error)}"
-    return None
+    return f"Invalid arguments for {tool.name}: {', '.join(missing)}: Field required" if missing else None
 
 
 def wants_approval(tool: Tool, args: Mapping[str, JsonValue]) -> bool:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..agents import Agent, Message, ToolMessage
+from ..agents.decisions import ApprovedCall
 from ..agents.messages import ProposedCall, open_calls
 from ..agents.session.subagents import TaskTool
 from ..agents.tool import input_problem
-from ..agents.turn.execution import ApprovedCall
 from ..agents.turn.resume_step import Unfinished, at_rest
 from ..history.errors import FoldError
 from ..history.fold.fold import apply, fold, snapshot

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import types
 from collections.abc import Generator, Iterable, Sequence
-from functools import partial
 from typing import get_args
 
 from ..errors import AgentError, SessionBusyError, SessionClosedError
@@ -16,7 +15,7 @@ from ..messages import Message, SummaryMessage, UserMessage, open_calls
 from ..turn.abort import AbortSignal
 from ..turn.compaction import KEEP_LAST
 from ..turn.resume_step import Unfinished, at_rest
-from ..turn.run import Run, loop_config
+from ..turn.run import Run
 from .compactor import BY_ITSELF, Compaction, planned
 from .config import SessionConfig
 from .conversation import Conversation
@@ -271,16 +270,7 @@ class Session(SessionSettings):
         decide_open: bool = False,
         unfinished: Sequence[Unfinished] = (),
     ) -> None:
-        hooks = self._config.hooks
-        run = Run(
-            self._conversation,
-            self._decider,
-            hooks,
-            partial(loop_config, self._config, self._conversation),
-            first,
-            decide_open,
-            unfinished,
-        )
+        run = Run(self._conversation, self._decider, self._config, first, decide_open, unfinished)
         self._run = run
         if abort is not None:
             abort.on_abort(lambda: run.signal.abort(abort.reason))

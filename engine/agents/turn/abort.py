@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from typing import TypeVar, cast
 
@@ -95,18 +94,14 @@ async def stream_chunks(
     One task drives the model's generator from first to last, as cancel scopes inside it require, and is
     never more than one chunk ahead of who listens (A-30).
     """
-    channel = _Channel()
-    pump = asyncio.ensure_future(_pump(model, request, channel))
-    pump.add_done_callback(lambda _: channel.wake())
+    chunks: asyncio.Queue[Chunk | None] = asyncio.Queue()
+    pump = asyncio.ensure_future(_pump(model, request, chunks))
+    pump.add_done_callback(lambda _: chunks.put_nowait(None))
     forget = abort.on_abort(pump.cancel)
     try:
-        while not abort.aborted:
-            if channel.chunks:
-                yield channel.take()
-            elif pump.done():
-                break
-            else:
-                await channel.arrived()
+        while (chunk := await chunks.get()) is not None and not abort.aborted:
+            chunks.task_done()
+            yield chunk
         if not abort.aborted:
             if pump.cancelled():
                 raise ModelError(f"{model.name}: the reply was cancelled")
@@ -119,38 +114,13 @@ async def stream_chunks(
             pump.exception()
 
 
-class _Channel:
-    """A queue of one chunk that also wakes its reader when nothing more will come."""
-
-    def __init__(self) -> None:
-        self.chunks: deque[Chunk] = deque()
-        self._ready = asyncio.Event()
-        self._room = asyncio.Event()
-
-    async def put(self, chunk: Chunk) -> None:
-        self.chunks.append(chunk)
-        self._room.clear()
-        self._ready.set()
-        await self._room.wait()
-
-    def take(self) -> Chunk:
-        self._room.set()
-        return self.chunks.popleft()
-
-    def wake(self) -> None:
-        self._ready.set()
-
-    async def arrived(self) -> None:
-        self._ready.clear()
-        await self._ready.wait()
-
-
-async def _pump(model: Model, request: ModelRequest, channel: _Channel) -> None:
-    chunks: AsyncIterator[Chunk] = model.stream(request)
+async def _pump(model: Model, request: ModelRequest, chunks: asyncio.Queue[Chunk | None]) -> None:
+    reply: AsyncIterator[Chunk] = model.stream(request)
     try:
-        async for chunk in chunks:
-            await channel.put(chunk)
+        async for chunk in reply:
+            chunks.put_nowait(chunk)
+            await chunks.join()
     finally:
-        close = cast("Callable[[], Awaitable[None]] | None", getattr(chunks, "aclose", None))
+        close = cast("Callable[[], Awaitable[None]] | None", getattr(reply, "aclose", None))
         if close is not None:
             await close()

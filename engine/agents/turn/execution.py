@@ -5,74 +5,47 @@ from __future__ import annotations
 import asyncio
 import copy
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
-
-from pydantic import JsonValue
 
 from ...core.json_equality import same_json
-from ...gate.types import Step
+from ..decisions import ApprovedCall
 from ..errors import OPERATION_ABORTED, ToolError, describe
 from ..events import ToolProgress, ToolResultEvent
 from ..hooks import FinishedCall
 from ..messages import Message, ProposedCall
-from ..runtime.base import Runtime
 from ..tool import Tool, ToolContext, ToolOutput, as_output, outcome
 from .abort import AbortSignal, unless_aborted
-
-if TYPE_CHECKING:
-    from ..session.subagents import Children
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovedCall:
-    """A call that may run, with the arguments that were approved.
-
-    `steps` are what the gate moved for it. `started` is false once it is certain that its tool never did
-    and never will. `note` is text for the model about the arguments.
-    """
-
-    call_id: str
-    name: str
-    args: dict[str, JsonValue]
-    steps: tuple[Step, ...] = field(default=(), compare=False)
-    started: bool = field(default=True, compare=False)
-    note: str | None = field(default=None, compare=False)
-
-
-Settle: TypeAlias = Callable[[ApprovedCall, ToolOutput, float], Awaitable[str | None]]
-"""Takes how a call ended; gives what the model is told before the output."""
-AfterCall: TypeAlias = Callable[[FinishedCall], Coroutine[object, object, ToolOutput]]
+from .loop_config import AfterCall, LoopConfig
 
 
 @dataclass(slots=True)
-class Slot:
-    """One call of a step on its way to a result; refused calls have `output` from the start.
-
-    `ran` are the arguments that ran, where they are not those that the model wrote.
-    """
+class StepCall:
+    """Call of a step on its way to a result; one that will not run has its `output` from the start."""
 
     call: ProposedCall
     tool: Tool | None = None
     approved: ApprovedCall | None = None
     output: ToolOutput | None = None
-    ran: dict[str, JsonValue] | None = None
 
     def refuse(self, reason: str) -> None:
-        """The call will not run; `reason` goes to the model."""
+        """Give `reason` to the model in place of the tool's output."""
         self.output = ToolOutput(reason, is_error=True)
 
-    def event(self) -> ToolResultEvent:
+    def result(self) -> ToolResultEvent:
         """The result, once there is one."""
         assert self.output is not None
+        approved = self.approved
+        ran = None
+        if approved is not None and approved.started and not same_json(approved.args, self.call.args):
+            ran = approved.args
         return ToolResultEvent(
             call_id=self.call.call_id,
             name=self.call.name,
             result=self.output.text,
             is_error=self.output.is_error,
             metadata=self.output.metadata,
-            ran=self.ran,
+            ran=ran,
         )
 
 
@@ -81,28 +54,27 @@ class StepExecution:
     """All calls of one step, run side by side.
 
     Every approved call is settled exactly once, whether its tool ran, failed, was stopped or never
-    started. `after_call` then says what the model reads of calls whose tool has started. `problem` is the
-    first error that one of the two raised; `said` gives tools the conversation.
+    started. `config.after_call` then says what the model reads of calls whose tool has started.
+    `conversation` gives tools the messages so far.
     """
 
-    slots: Sequence[Slot]
-    runtime: Runtime
+    calls: Sequence[StepCall]
+    config: LoopConfig
     abort: AbortSignal
-    session_id: str
-    settle: Settle | None
-    after_call: AfterCall | None = None
-    said: Callable[[], Sequence[Message]] = tuple
-    children: Children | None = None
-    problem: Exception | None = None
+    conversation: Callable[[], Sequence[Message]]
+    _problem: Exception | None = None
     _printed: list[ToolProgress] = field(default_factory=list[ToolProgress])
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def run(self) -> AsyncGenerator[ToolProgress, None]:
-        """Run the approved calls to their end; gives what they print meanwhile."""
+    async def run(self) -> AsyncGenerator[ToolProgress | ToolResultEvent, None]:
+        """Run the approved calls to their end, giving what they print; then all results in order (A-56).
+
+        Raises, after the results, the first error of `settle` and `after_call`.
+        """
         tasks = {
-            asyncio.ensure_future(self._run(slot, slot.approved, slot.tool))
-            for slot in self.slots
-            if slot.approved is not None and slot.tool is not None
+            asyncio.ensure_future(self._run(step_call, step_call.approved, step_call.tool))
+            for step_call in self.calls
+            if step_call.approved is not None and step_call.tool is not None
         }
         for task in tasks:
             task.add_done_callback(lambda _: self._changed.set())
@@ -121,41 +93,57 @@ class StepExecution:
                 task.cancel()
             if tasks:
                 await asyncio.wait(tasks)
+        for step_call in self.calls:
+            yield step_call.result()
+        if self._problem is not None:
+            raise self._problem
 
-    async def _run(self, slot: Slot, call: ApprovedCall, tool: Tool) -> None:
-        # A tool may change what it is given.
-        ran = None if same_json(call.args, slot.call.args) else copy.deepcopy(call.args)
+    async def _run(self, step_call: StepCall, call: ApprovedCall, tool: Tool) -> None:
+        """Run one call and settle it; then let hooks say what the model reads."""
         output, seconds = await self._execute(call, tool)
-        slot.ran = None if output is None else ran
-        slot.output = output or ToolOutput(self.abort.call_text, is_error=True)
+        if output is None:
+            call = step_call.approved = replace(call, started=False)
+        ended = output or ToolOutput(self.abort.call_text, is_error=True)
+        step_call.output = ended
         note: str | None = None
-        if self.settle is not None:
+        if self.config.settle is not None:
             try:
-                note = await self.settle(replace(call, started=output is not None), slot.output, seconds)
+                note = await self.config.settle(call, ended, seconds)
             except Exception as error:
-                self.problem = self.problem or error
-                slot.refuse(f"The call ended, but its result could not be recorded: {describe(error)}")
+                self._problem = self._problem or error
+                step_call.refuse(
+                    f"The call ended, but its result could not be recorded: {describe(error)}"
+                )
                 return
-        if self.after_call is not None and output is not None:
-            await self._look_over(slot, call, output, seconds, self.after_call)
-        if note is not None and output is not None:
-            slot.output = replace(slot.output, text=f"{note}\n{slot.output.text}")
+        if output is None:
+            return
+        if self.config.after_call is not None:
+            await self._review(step_call, call, output, seconds, self.config.after_call)
+        if note is not None:
+            step_call.output = replace(step_call.output, text=f"{note}\n{step_call.output.text}")
 
-    async def _look_over(
-        self, slot: Slot, call: ApprovedCall, output: ToolOutput, seconds: float, after_call: AfterCall
+    async def _review(
+        self,
+        step_call: StepCall,
+        call: ApprovedCall,
+        output: ToolOutput,
+        seconds: float,
+        review: AfterCall,
     ) -> None:
         """Let hooks say what the model reads. When they cannot, it does not read the tool's own words."""
         if self.abort.aborted and output.text == OPERATION_ABORTED:
             return
-        slot.refuse("The run was aborted before the call's result was looked over")
-        ended = FinishedCall(call.call_id, call.name, call.args, output, seconds, self.session_id)
+        step_call.refuse("The run was aborted before the call's result was looked over")
+        finished = FinishedCall(
+            call.call_id, call.name, call.args, output, seconds, self.config.session_id
+        )
         try:
-            read = await unless_aborted(self.abort, after_call(ended))
+            step_call.output = await unless_aborted(self.abort, review(finished)) or step_call.output
         except Exception as error:
-            self.problem = self.problem or error
-            slot.refuse(f"The call ended, but its result could not be looked over: {describe(error)}")
-        else:
-            slot.output = read or slot.output
+            self._problem = self._problem or error
+            step_call.refuse(
+                f"The call ended, but its result could not be looked over: {describe(error)}"
+            )
 
     async def _execute(self, call: ApprovedCall, tool: Tool) -> tuple[ToolOutput | None, float]:
         """The tool's output, `None` if it never started, and its seconds.
@@ -165,14 +153,28 @@ class StepExecution:
         if self.abort.aborted:
             return None, 0.0
         started: list[float] = []
-
         returned: list[ToolOutput] = []
+
+        def progress(text: str) -> None:
+            if text:
+                self._printed.append(ToolProgress(call_id=call.call_id, text=text))
+                self._changed.set()
+
+        context = ToolContext(
+            runtime=self.config.runtime,
+            abort=self.abort,
+            session_id=self.config.session_id,
+            call_id=call.call_id,
+            progress=progress,
+            said=self.conversation,
+            children=self.config.children,
+        )
 
         async def body() -> None:
             started.append(time.perf_counter())
             try:
-                ctx = self._context(call)
-                value = await outcome(tool.execute(call.args, ctx), ctx.progress, ToolOutput)
+                running = tool.execute(copy.deepcopy(call.args), context)
+                value = await outcome(running, progress, ToolOutput)
                 returned.append(as_output(value))
             except SystemExit as error:
                 raise ToolError(f"The tool tried to exit with {error.code}") from error
@@ -191,22 +193,6 @@ class StepExecution:
         # A tool that aborts its own run as its last act has still returned.
         output = returned[0] if returned else ToolOutput(_why_failed(task), is_error=True)
         return output, time.perf_counter() - started[0]
-
-    def _context(self, call: ApprovedCall) -> ToolContext:
-        def progress(text: str) -> None:
-            if text:
-                self._printed.append(ToolProgress(call_id=call.call_id, text=text))
-                self._changed.set()
-
-        return ToolContext(
-            runtime=self.runtime,
-            abort=self.abort,
-            session_id=self.session_id,
-            call_id=call.call_id,
-            progress=progress,
-            said=self.said,
-            children=self.children,
-        )
 
 
 def _why_failed(task: asyncio.Task[None]) -> str:

@@ -1,4 +1,4 @@
-"""The loop: model call, decisions, tools, and again, as a two-way generator.
+"""The loop: call the model, decide its calls, run them, and again, as a two-way generator.
 
 It yields what happens and receives, for each tool call, whether it may run. It knows no store, no
 listeners and no gate; a session drives it (A-21).
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from ..decisions import Allow, Decision, Deny, Override, as_decision
+from ..decisions import Allow, ApprovedCall, Decision, Deny, Override, as_decision
 from ..errors import ModelError
 from ..events import (
     LoopEvent,
@@ -23,65 +23,30 @@ from ..events import (
     TextDelta,
     ToolCallEvent,
     ToolInputDelta,
+    ToolResultEvent,
 )
 from ..messages import AssistantMessage, Message, ProposedCall, UserMessage
 from ..models.base import (
     CallChunk,
+    Chunk,
     Finish,
     InputChunk,
-    Model,
     ModelRequest,
     ReasoningChunk,
     TextChunk,
     ToolSpec,
 )
-from ..runtime.base import Runtime
-from ..session.inbox import FollowUp, Inbox
-from ..tool import Tool, input_problem, wants_approval
+from ..tool import input_problem, wants_approval
 from .abort import AbortSignal, stream_chunks
 from .compaction import prompt_of
-from .execution import AfterCall, ApprovedCall, Settle, Slot, StepExecution
-from .spending import Spending
-
-if TYPE_CHECKING:
-    from ..session.subagents import Children
-
-BeforeModel: TypeAlias = Callable[[ModelRequest], Awaitable[ModelRequest]]
-BeforeStop: TypeAlias = Callable[[str], Awaitable[str | None]]
+from .execution import StepCall, StepExecution
+from .loop_config import LoopConfig
 
 SKIPPED = "Skipped: user sent a new message"
 MALFORMED_SHOWN = 200
 
-
-@dataclass(slots=True)
-class LoopConfig:
-    """Model, tools, limits and callbacks of a run.
-
-    Another model, system prompt or table of tools counts from the next model call on; `offered` are the
-    tools of the step under way.
-
-    `max_steps` counts model calls (A-62). `settle` is awaited as soon as an approved call has ended and
-    before its result is shown; the first error it raises ends the run after the step's results.
-    `after_call` then gives the output that the model reads. `before_model` is awaited before each model
-    call and gives the request to send; `before_stop` before a run ends, and may give text to continue
-    with. `spending` is asked before each model call, and counts what it cost.
-    """
-
-    model: Model
-    runtime: Runtime
-    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
-    system_prompt: str | None = None
-    max_steps: int = 100
-    follow_up: FollowUp = "one"
-    inbox: Inbox = field(default_factory=Inbox)
-    settle: Settle | None = None
-    after_call: AfterCall | None = None
-    before_model: BeforeModel | None = None
-    before_stop: BeforeStop | None = None
-    offered: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
-    session_id: str = ""
-    children: Children | None = None
-    spending: Spending | None = None
+CallDecision: TypeAlias = Decision | ApprovedCall
+"""Decision on one call. The arguments of an `ApprovedCall` are known to fit the tool."""
 
 
 async def loop(
@@ -90,7 +55,7 @@ async def loop(
     abort: AbortSignal | None = None,
     *,
     undecided: Sequence[ProposedCall] = (),
-) -> AsyncGenerator[LoopEvent, Decision]:
+) -> AsyncGenerator[LoopEvent, CallDecision]:
     """Run until the model asks for no more tools, `max_steps` is reached or `abort` is set.
 
     After a `ToolCallEvent`, `asend` a decision; what is sent after any other event is ignored, and
@@ -101,140 +66,197 @@ async def loop(
     With `undecided`, calls that the last model's message left open, it begins by deciding and running
     these, among the tools in `config.offered`, as if the step had never been interrupted.
     """
-    signal = abort or AbortSignal()
-    inbox = config.inbox
-    history = list(messages)
-    for step in range(0 if undecided else 1, config.max_steps + 1):
-        if step == 0:
-            # The model call that proposed them was another run's.
-            calls, batch = tuple(undecided), _last_calls(history)
+    state = _LoopState(list(messages), config, abort or AbortSignal())
+    calls = tuple(undecided)
+    # The model call of step 0 was another run's.
+    for step in range(0 if calls else 1, config.max_steps + 1):
+        if step > 0:
+            async with aclosing(state.call_model()) as events:
+                async for event in events:
+                    yield event
+            if state.reply is None:
+                return
+            calls = state.reply.tool_calls
+        if calls:
+            step_calls = state.check_calls(calls)
+            for step_call in step_calls:
+                if (request := state.decision_request(step_call)) is not None:
+                    _decide(step_call, (yield request))
+            async with aclosing(state.run_calls(step_calls)) as events:
+                async for event in events:
+                    yield event
+        elif step < config.max_steps and await state.has_messages():
+            for message in state.take_follow_ups():
+                yield message
         else:
-            # Drain point 1
-            while inbox.steering and not signal.aborted:
-                message = inbox.steering.popleft()
-                yield MessageEvent(message=message)
-                history.append(message)
-            problem = None if config.spending is None else await config.spending.problem(config.model)
-            while problem is not None and inbox and not signal.aborted:
-                message = inbox.next()
-                yield MessageEvent(message=message)
-                history.append(message)
+            return
+
+
+@dataclass(slots=True)
+class _LoopState:
+    """Conversation as the model will be sent it, with the last reply, if it is complete.
+
+    `batch` are copies of all calls in it, for whoever decides.
+    """
+
+    history: list[Message]
+    config: LoopConfig
+    signal: AbortSignal
+    reply: AssistantMessage | None = None
+    batch: tuple[ProposedCall, ...] = ()
+
+    def joined(self, message: Message) -> MessageEvent:
+        """Event of a message that joins the conversation."""
+        self.history.append(message)
+        return MessageEvent(message=message)
+
+    # Call the model
+
+    async def call_model(self) -> AsyncGenerator[LoopEvent, None]:
+        """Call the model after all that people have sent by now (drain point 1)."""
+        self.reply = None
+        config, inbox, signal = self.config, self.config.inbox, self.signal
+        while inbox.steering and not signal.aborted:
+            yield self.joined(inbox.steering.popleft())
+        problem = None if config.spending is None else await config.spending.problem(config.model)
+        while problem is not None and inbox and not signal.aborted:
+            yield self.joined(inbox.next())
+        if signal.aborted:
+            return
+        if problem is not None:
+            raise problem
+
+        tools = config.tools
+        request = model_request(config, self.history)
+        if config.before_model is not None:
+            request = await config.before_model(request)
             if signal.aborted:
                 return
-            if problem is not None:
-                raise problem
+        config.offered = {spec.name: tools[spec.name] for spec in request.tools}
 
-            tools = config.tools
-            request = model_request(config, history)
-            if config.before_model is not None:
-                request = await config.before_model(request)
-                if signal.aborted:
-                    return
-            config.offered = {spec.name: tools[spec.name] for spec in request.tools}
+        reply = _Reply()
+        async with aclosing(stream_chunks(config.model, request, signal)) as chunks:
+            async for chunk in chunks:
+                if isinstance(chunk, Finish) and config.spending is not None:
+                    config.spending.add(config.model, chunk)
+                if (event := reply.add(chunk)) is not None:
+                    yield event
+        if signal.aborted:
+            # What a person saw is kept; calls that nobody answered are not (A-95).
+            if reply.text:
+                yield self.joined(AssistantMessage(text=reply.text))
+            return
+        if reply.finish is None:
+            raise ModelError(f"{config.model.name}: the reply ended before it was complete")
+        calls = _with_own_ids(reply.calls, (*self.history, *request.messages))
+        self.reply = AssistantMessage(text=reply.text, tool_calls=calls)
+        if reply.text or calls:
+            yield self.joined(self.reply)
+        yield StepEvent(usage=reply.finish.usage, finish_reason=reply.finish.reason)
 
-            text = ""
-            proposed: list[ProposedCall] = []
-            finish: Finish | None = None
-            async with aclosing(stream_chunks(config.model, request, signal)) as chunks:
-                async for chunk in chunks:
-                    match chunk:
-                        case TextChunk() if chunk.text:
-                            event = TextDelta(delta=chunk.text)
-                            text += event.delta
-                            yield event
-                        case ReasoningChunk() if chunk.text:
-                            yield ReasoningDelta(delta=chunk.text)
-                        case TextChunk() | ReasoningChunk():
-                            pass
-                        case InputChunk(index=index, name=name, text=written):
-                            yield ToolInputDelta(index=index, name=name, delta=written)
-                        case CallChunk():
-                            proposed.append(chunk.call)
-                        case Finish():
-                            finish = chunk
-                            if config.spending is not None:
-                                config.spending.add(config.model, finish)
-            if signal.aborted:
-                # What a person saw is kept; calls that nobody answered are not (A-95).
-                if text:
-                    yield MessageEvent(message=AssistantMessage(text=text))
-                return
-            if finish is None:
-                raise ModelError(f"{config.model.name}: the reply ended before it was complete")
-            calls = _with_own_ids(proposed, (*history, *request.messages))
-            if text or calls:
-                said = AssistantMessage(text=text, tool_calls=calls)
-                yield MessageEvent(message=said)
-                history.append(said)
-            yield StepEvent(usage=finish.usage, finish_reason=finish.reason)
+    # Decide its calls
 
-            if not calls:
-                # Drain point 3
-                if (
-                    config.before_stop is not None
-                    and step < config.max_steps
-                    and not (inbox or signal.aborted)
-                ):
-                    more = await config.before_stop(text)
-                    if more and not signal.aborted:
-                        inbox.put(UserMessage(text=more), "queue")
-                if inbox.steering:
-                    continue
-                if not inbox.follow_ups or step == config.max_steps or signal.aborted:
-                    return
-                for _ in range(len(inbox.follow_ups) if config.follow_up == "all" else 1):
-                    if not inbox.follow_ups or signal.aborted:
-                        break
-                    message = inbox.follow_ups.popleft()
-                    yield MessageEvent(message=message)
-                    history.append(message)
-                continue
-            batch = calls
-
-        slots = [_slot(call, config.offered) for call in calls]
-        shown = copy.deepcopy(batch)
-        for slot in slots:
-            if slot.output is not None or slot.tool is None:
-                continue
-            # Drain point 2
-            if signal.aborted or inbox.steering:
-                slot.refuse(signal.call_text if signal.aborted else SKIPPED)
-                continue
-            decision = yield ToolCallEvent(
-                call_id=slot.call.call_id,
-                name=slot.call.name,
-                args=copy.deepcopy(slot.call.args),
-                batch=shown,
-                index=batch.index(slot.call),
-                needs_approval=wants_approval(slot.tool, slot.call.args),
-                session_id=config.session_id,
-            )
-            _apply(decision, slot, slot.tool)
-        execution = StepExecution(
-            slots,
-            config.runtime,
-            signal,
-            config.session_id,
-            config.settle,
-            config.after_call,
-            functools.partial(_first, history, len(history)),
-            config.children,
+    def check_calls(self, calls: Sequence[ProposedCall]) -> list[StepCall]:
+        """Calls that may be decided; those that cannot run at all are refused (A-49)."""
+        last = next(
+            message for message in reversed(self.history) if isinstance(message, AssistantMessage)
         )
-        async with aclosing(execution.run()) as printed:
-            async for progress in printed:
-                yield progress
-        for slot in slots:
-            result = slot.event()
-            yield result
-            history.append(result.message)
-        if execution.problem is not None:
-            raise execution.problem
+        self.batch = copy.deepcopy(last.tool_calls)
+        step_calls = [StepCall(call, self.config.offered.get(call.name)) for call in calls]
+        for step_call in step_calls:
+            call, tool = step_call.call, step_call.tool
+            if tool is None:
+                step_call.refuse(f"Tool not found: {call.name}")
+            elif call.malformed is not None:
+                shown = call.malformed[:MALFORMED_SHOWN]
+                step_call.refuse(
+                    f"Invalid arguments for {call.name}: expected a JSON object, got {shown!r}"
+                )
+            elif (problem := input_problem(tool, call.args)) is not None:
+                step_call.refuse(problem)
+        return step_calls
+
+    def decision_request(self, step_call: StepCall) -> ToolCallEvent | None:
+        """Event that asks for a decision on a call; `None` where it will not run.
+
+        That is so, too, as soon as somebody steers or aborts (drain point 2).
+        """
+        call, tool = step_call.call, step_call.tool
+        if step_call.output is not None or tool is None:
+            return None
+        if self.signal.aborted or self.config.inbox.steering:
+            step_call.refuse(self.signal.call_text if self.signal.aborted else SKIPPED)
+            return None
+        return ToolCallEvent(
+            call_id=call.call_id,
+            name=call.name,
+            args=call.args,
+            batch=self.batch,
+            index=[proposed.call_id for proposed in self.batch].index(call.call_id),
+            needs_approval=wants_approval(tool, call.args),
+            session_id=self.config.session_id,
+        )
+
+    # Run them
+
+    async def run_calls(self, step_calls: Sequence[StepCall]) -> AsyncGenerator[LoopEvent, None]:
+        """Run the approved calls; their results join the conversation."""
+        conversation = functools.partial(_first, self.history, len(self.history))
+        execution = StepExecution(step_calls, self.config, self.signal, conversation)
+        async with aclosing(execution.run()) as events:
+            async for event in events:
+                yield event
+                if isinstance(event, ToolResultEvent):
+                    self.history.append(event.message)
+
+    # Go on without calls
+
+    async def has_messages(self) -> bool:
+        """Tell whether messages wait; where none does, hooks may add one (drain point 3)."""
+        assert self.reply is not None
+        inbox, before_stop = self.config.inbox, self.config.before_stop
+        if before_stop is not None and not (inbox or self.signal.aborted):
+            text = await before_stop(self.reply.text)
+            if text and not self.signal.aborted:
+                inbox.put(UserMessage(text=text), "queue")
+        return bool(inbox) and not self.signal.aborted
+
+    def take_follow_ups(self) -> Iterator[MessageEvent]:
+        """Messages that waited for the turn's end, unless others steer: those go first."""
+        waiting = self.config.inbox.follow_ups
+        if self.config.inbox.steering:
+            return
+        for _ in range(len(waiting) if self.config.follow_up == "all" else 1):
+            if waiting and not self.signal.aborted:
+                yield self.joined(waiting.popleft())
 
 
-def _last_calls(history: Sequence[Message]) -> tuple[ProposedCall, ...]:
-    """All calls of the step that is open."""
-    last = next((m for m in reversed(history) if isinstance(m, AssistantMessage)), None)
-    return () if last is None else last.tool_calls
+@dataclass(slots=True)
+class _Reply:
+    """Model's reply as it streams; `finish` is set once it is complete."""
+
+    text: str = ""
+    calls: list[ProposedCall] = field(default_factory=list[ProposedCall])
+    finish: Finish | None = None
+
+    def add(self, chunk: Chunk) -> LoopEvent | None:
+        """Add a chunk; returns the event that reports it, if one does."""
+        match chunk:
+            case TextChunk() if chunk.text:
+                delta = TextDelta(delta=chunk.text)
+                self.text += delta.delta
+                return delta
+            case ReasoningChunk() if chunk.text:
+                return ReasoningDelta(delta=chunk.text)
+            case TextChunk() | ReasoningChunk():
+                pass
+            case InputChunk(index=index, name=name, text=text):
+                return ToolInputDelta(index=index, name=name, delta=text)
+            case CallChunk():
+                self.calls.append(chunk.call)
+            case Finish():
+                self.finish = chunk
+        return None
 
 
 def _first(history: Sequence[Message], count: int) -> Sequence[Message]:
@@ -251,40 +273,29 @@ def model_request(config: LoopConfig, history: Sequence[Message]) -> ModelReques
     )
 
 
-def _slot(call: ProposedCall, tools: Mapping[str, Tool]) -> Slot:
-    """A call that may be decided, or one that is refused because it cannot run at all (A-49)."""
-    slot = Slot(call, tools.get(call.name))
-    if slot.tool is None:
-        slot.refuse(f"Tool not found: {call.name}")
-    elif call.malformed is not None:
-        shown = call.malformed[:MALFORMED_SHOWN]
-        slot.refuse(f"Invalid arguments for {call.name}: expected a JSON object, got {shown!r}")
-    else:
-        problem = input_problem(slot.tool, call.args)
-        if problem is not None:
-            slot.refuse(problem)
-    return slot
-
-
-def _apply(decision: object, slot: Slot, tool: Tool) -> None:
-    """Approve or refuse a call. What is no decision refuses it (A-44)."""
-    args = slot.call.args
+def _decide(step_call: StepCall, decision: CallDecision) -> None:
+    """Approve or refuse a call. What is no decision on it refuses it (A-44)."""
+    call, tool = step_call.call, step_call.tool
+    assert tool is not None
+    if isinstance(decision, ApprovedCall) and (decision.call_id, decision.name) == (
+        call.call_id,
+        call.name,
+    ):
+        step_call.approved = decision
+        return
     try:
         match as_decision(decision):
             case Deny(reason=reason):
-                slot.refuse(reason)
-                return
+                step_call.refuse(reason)
             case Override(args=args):
-                problem = input_problem(tool, args)
-                if problem is not None:
-                    slot.refuse(problem)
-                    return
+                if (problem := input_problem(tool, args)) is not None:
+                    step_call.refuse(problem)
+                else:
+                    step_call.approved = ApprovedCall(call.call_id, call.name, args)
             case Allow() | None:
-                pass
+                step_call.approved = ApprovedCall(call.call_id, call.name, call.args)
     except TypeError as error:
-        slot.refuse(str(error))
-        return
-    slot.approved = ApprovedCall(slot.call.call_id, slot.call.name, copy.deepcopy(args))
+        step_call.refuse(str(error))
 
 
 def _with_own_ids(calls: Sequence[ProposedCall], history: Sequence[Message]) -> tuple[ProposedCall, ...]:

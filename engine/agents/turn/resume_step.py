@@ -6,13 +6,14 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import TypeAlias
 
-from ..decisions import Decision
+from ..decisions import ApprovedCall
 from ..events import LoopEvent
 from ..messages import AssistantMessage, Message, ProposedCall, SummaryMessage, ToolMessage
 from ..tool import ToolOutput
 from .abort import AbortSignal
-from .execution import ApprovedCall, Slot, StepExecution
-from .loop import LoopConfig
+from .execution import StepCall, StepExecution
+from .loop import CallDecision
+from .loop_config import LoopConfig
 
 Unfinished: TypeAlias = ApprovedCall | ToolMessage
 """A call of the open step: it goes on with these arguments, or has ended with this message."""
@@ -28,39 +29,28 @@ def at_rest(messages: Sequence[Message]) -> str | None:
     return None
 
 
-async def finish(
-    unfinished: Sequence[Unfinished], config: LoopConfig, signal: AbortSignal, said: Sequence[Message]
-) -> AsyncGenerator[LoopEvent, Decision]:
+async def resume_calls(
+    unfinished: Sequence[Unfinished],
+    config: LoopConfig,
+    signal: AbortSignal,
+    conversation: Sequence[Message],
+) -> AsyncGenerator[LoopEvent, CallDecision]:
     """Run the calls that resume concurrently, then give all results in the order of `unfinished` (A-56).
 
     Nothing is decided here: what resumes had been allowed. Raises what settling a call raised, after the
     results.
     """
-    slots = [_slot(each, config) for each in unfinished]
-    execution = StepExecution(
-        slots,
-        config.runtime,
-        signal,
-        config.session_id,
-        config.settle,
-        config.after_call,
-        lambda: said,
-        config.children,
-    )
-    async with aclosing(execution.run()) as printed:
-        async for progress in printed:
-            yield progress
-    for slot in slots:
-        yield slot.event()
-    if execution.problem is not None:
-        raise execution.problem
+    step_calls = [_step_call(call, config) for call in unfinished]
+    async with aclosing(StepExecution(step_calls, config, signal, lambda: conversation).run()) as events:
+        async for event in events:
+            yield event
 
 
-def _slot(each: Unfinished, config: LoopConfig) -> Slot:
-    match each:
-        case ApprovedCall():
-            call = ProposedCall(call_id=each.call_id, name=each.name, args=each.args)
-            return Slot(call, config.tools[each.name], approved=each)
-        case ToolMessage():
-            call = ProposedCall(call_id=each.call_id, name=each.name)
-            return Slot(call, output=ToolOutput(each.text, is_error=each.is_error))
+def _step_call(unfinished: Unfinished, config: LoopConfig) -> StepCall:
+    match unfinished:
+        case ApprovedCall(call_id=call_id, name=name, args=args):
+            call = ProposedCall(call_id=call_id, name=name, args=args)
+            return StepCall(call, config.tools[name], approved=unfinished)
+        case ToolMessage(call_id=call_id, name=name):
+            output = ToolOutput(unfinished.text, is_error=unfinished.is_error)
+            return StepCall(ProposedCall(call_id=call_id, name=name), output=output)

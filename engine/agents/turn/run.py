@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 
-from ..decisions import Decision, Deny, Override
+from ..decisions import ApprovedCall, Deny
 from ..errors import describe
 from ..events import (
     ErrorEvent,
@@ -25,16 +25,15 @@ from ..events import (
     TurnStart,
 )
 from ..gating import Decider
-from ..hooks import HookChain
 from ..messages import AssistantMessage, Message, ProposedCall, ToolMessage, UserMessage, open_calls
 from ..models.base import ModelRequest
 from ..session.config import SessionConfig
 from ..session.conversation import Conversation
 from ..tool import Tool, ToolOutput
 from .abort import AbortSignal, unless_aborted
-from .execution import ApprovedCall
-from .loop import SKIPPED, LoopConfig, loop, model_request
-from .resume_step import Unfinished, finish
+from .loop import SKIPPED, CallDecision, loop, model_request
+from .loop_config import LoopConfig
+from .resume_step import Unfinished, resume_calls
 
 log = logging.getLogger(__name__)
 
@@ -57,8 +56,7 @@ class Run:
         self,
         conversation: Conversation,
         decider: Decider,
-        hooks: HookChain,
-        config: Callable[[Run], LoopConfig],
+        config: SessionConfig,
         first: UserMessage | None,
         decide_open: bool = False,
         unfinished: Sequence[Unfinished] = (),
@@ -68,8 +66,8 @@ class Run:
         self.over = False
         self._conversation = conversation
         self._decider = decider
-        self._hooks = hooks
-        self.config = config(self)
+        self._hooks = config.hooks
+        self.config = self._loop_config(config)
         self._first = first
         self._in_hand: UserMessage | None = first
         self._decide_open = decide_open
@@ -86,6 +84,24 @@ class Run:
         self._results: dict[str, ToolMessage] = {}
         self._deciding: asyncio.Task[None] | None = None
         self.signal.on_abort(self.stop)
+
+    def _loop_config(self, config: SessionConfig) -> LoopConfig:
+        return LoopConfig(
+            model=config.model,
+            runtime=config.runtime,
+            tools=config.tools,
+            system_prompt=config.system_prompt,
+            max_steps=config.max_steps,
+            follow_up=config.follow_up,
+            inbox=self._conversation.inbox,
+            settle=None if config.gate is None else self.settle,
+            after_call=config.hooks.after_tool_call if config.hooks else None,
+            before_model=self.before_model,
+            before_stop=self.before_stop if config.hooks else None,
+            session_id=self._conversation.id,
+            children=config.children,
+            spending=config.spending,
+        )
 
     # From the session
 
@@ -129,7 +145,7 @@ class Run:
             self._start = len(self._conversation.messages)
             if self._unfinished:
                 said = tuple(self._conversation.messages)
-                await self._follow(finish(self._unfinished, self.config, self.signal, said))
+                await self._follow(resume_calls(self._unfinished, self.config, self.signal, said))
             if self._first is not None:
                 await self._handle(MessageEvent(message=self._first))
             events = loop(self._conversation.messages, self.config, self.signal, undecided=undecided)
@@ -189,9 +205,9 @@ class Run:
 
     # Events
 
-    async def _follow(self, events: AsyncGenerator[LoopEvent, Decision]) -> None:
+    async def _follow(self, events: AsyncGenerator[LoopEvent, CallDecision]) -> None:
         async with aclosing(events):
-            decision: Decision = None
+            decision: CallDecision = None
             while True:
                 try:
                     event = await events.asend(decision)
@@ -259,13 +275,13 @@ class Run:
 
     # Decisions
 
-    async def _decide(self, event: ToolCallEvent) -> Decision:
+    async def _decide(self, event: ToolCallEvent) -> ApprovedCall | Deny:
         """The decision on one call; a steering message or an abort withdraws it (A-78, A-96)."""
         await self._emit(event)
         if self.signal.aborted or self._conversation.inbox.steering:
             return Deny(reason=self._why_interrupted())
         # A task that is cancelled in its very last step drops what it returns; this keeps it.
-        returned: list[Decision] = []
+        returned: list[ApprovedCall | Deny] = []
 
         async def decide() -> None:
             tool = self.config.offered[event.name]
@@ -282,7 +298,8 @@ class Run:
         if task.cancelled():
             why = self._why_interrupted() if interrupted else "The decision was cancelled"
             for decision in returned:
-                await self._take_back(event, decision, why)
+                if isinstance(decision, ApprovedCall):
+                    await self._not_run(decision, why)
             return Deny(reason=why)
         error = task.exception()
         if error is not None:
@@ -291,13 +308,12 @@ class Run:
         [decision] = returned
         return decision
 
-    async def _take_back(self, event: ToolCallEvent, decision: Decision, why: str) -> None:
+    async def _not_run(self, call: ApprovedCall, why: str) -> None:
         """Settle a call that the gate had allowed when its decision was withdrawn."""
-        if isinstance(decision, Override):
-            try:
-                await self._decider.not_run(ApprovedCall(event.call_id, event.name, decision.args), why)
-            except Exception as error:
-                self._fail(error)
+        try:
+            await self._decider.not_run(call, why)
+        except Exception as error:
+            self._fail(error)
 
     def _why_interrupted(self) -> str:
         return self.signal.call_text if self.signal.aborted else SKIPPED
@@ -370,23 +386,3 @@ class Run:
             reason=self.signal.reason,
             undelivered=self._undelivered,
         )
-
-
-def loop_config(config: SessionConfig, conversation: Conversation, run: Run) -> LoopConfig:
-    """Loop configuration of a run of a session with this `config`."""
-    return LoopConfig(
-        model=config.model,
-        runtime=config.runtime,
-        tools=config.tools,
-        system_prompt=config.system_prompt,
-        max_steps=config.max_steps,
-        follow_up=config.follow_up,
-        inbox=conversation.inbox,
-        settle=None if config.gate is None else run.settle,
-        after_call=config.hooks.after_tool_call if config.hooks else None,
-        before_model=run.before_model,
-        before_stop=run.before_stop if config.hooks else None,
-        session_id=conversation.id,
-        children=config.children,
-        spending=config.spending,
-    )

@@ -29,7 +29,8 @@ from interlock.engine.agents import (
 )
 from interlock.engine.agents.hooks import Hooks, ModelCall
 from interlock.engine.agents.runtime.local.runtime import LocalRuntime
-from interlock.engine.agents.turn.loop import LoopConfig, loop
+from interlock.engine.agents.turn.loop import loop
+from interlock.engine.agents.turn.loop_config import LoopConfig
 
 from ..gates import Log, block
 from ..script import SKIPPED, Slow, Watched, noted

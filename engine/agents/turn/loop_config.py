@@ -1,0 +1,55 @@
+"""Configuration of a run of the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from ..decisions import ApprovedCall
+from ..hooks import FinishedCall
+from ..models.base import Model, ModelRequest
+from ..runtime.base import Runtime
+from ..session.inbox import FollowUp, Inbox
+from ..tool import Tool, ToolOutput
+from .spending import Spending
+
+if TYPE_CHECKING:
+    from ..session.subagents import Children
+
+Settle: TypeAlias = Callable[[ApprovedCall, ToolOutput, float], Awaitable[str | None]]
+"""Takes how a call ended, with its seconds; gives what the model is told before the output."""
+AfterCall: TypeAlias = Callable[[FinishedCall], Coroutine[object, object, ToolOutput]]
+BeforeModel: TypeAlias = Callable[[ModelRequest], Awaitable[ModelRequest]]
+BeforeStop: TypeAlias = Callable[[str], Awaitable[str | None]]
+
+
+@dataclass(slots=True)
+class LoopConfig:
+    """Model, tools, limits and callbacks of a run.
+
+    Another model, system prompt or table of tools counts from the next model call on; `offered` are the
+    tools of the step under way.
+
+    `max_steps` counts model calls (A-62). `settle` is awaited as soon as an approved call has ended and
+    before its result is shown; the first error it raises ends the run after the step's results.
+    `after_call` then gives the output that the model reads. `before_model` is awaited before each model
+    call and gives the request to send; `before_stop` before a run ends, and may give text to continue
+    with. `spending` is asked before each model call, and counts what it cost.
+    """
+
+    model: Model
+    runtime: Runtime
+    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+    system_prompt: str | None = None
+    max_steps: int = 100
+    follow_up: FollowUp = "one"
+    inbox: Inbox = field(default_factory=Inbox)
+    settle: Settle | None = None
+    after_call: AfterCall | None = None
+    before_model: BeforeModel | None = None
+    before_stop: BeforeStop | None = None
+    offered: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+    session_id: str = ""
+    children: Children | None = None
+    spending: Spending | None = None
