@@ -13,7 +13,8 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import AfterValidator, ValidationError
 
 from ...rules import Problem
-from .errors import Keys, describe_errors, dotted
+from ..config.errors import Keys, dotted
+from .errors import describe_errors
 from .spec import BASE, AgentSpec, AgentSpecError, SubagentName, SubagentSpec, absolute
 
 MAX_FILE_BYTES = 1_000_000

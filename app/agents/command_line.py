@@ -17,9 +17,10 @@ from typing import cast
 
 from pydantic import ValidationError
 
+from ..config.errors import Keys, dotted
 from ..config.paths import is_table
 from .agent_file import load_agent_file
-from .errors import Keys, describe_errors, dotted
+from .errors import describe_errors
 from .spec import BASE, HERE, AgentSpec, AgentSpecError
 
 _OPTIONS = {

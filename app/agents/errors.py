@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from typing import TypeAlias, get_args
+from typing import get_args
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
+from ..config.errors import Keys, describe_error, describe_value, dotted
 from ..config.paths import is_table
 from .spec import KINDS, Limits, SessionLimits, WebFetchOptions
 
-Keys: TypeAlias = tuple[str | int, ...]
-_EXPECTED = {
-    "bool_type": "true or false",
-    "float_type": "a number",
-    "int_type": "a whole number",
-    "string_type": "text in quotes",
-    "path_type": "a path in quotes",
-    "dict_type": "a table",
-    "mapping_type": "a table",
-    "tuple_type": "a list, in [ ]",
-    "model_attributes_type": "a table",
-    "model_type": "a table",
-    "model_attributes_error": "a table",
-}
 _EXPECTED_KEYS = {
     "subagents": "names of up to 59 letters, digits, '_' and '-'",
     "files": "paths of files",
@@ -43,7 +28,6 @@ _NO_SUBAGENTS_KEYS = {
     "task": "it gets its tasks from the agent",
 }
 """Keys that a subagent's table may not have, with the reason or the alternative."""
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SECRET = re.compile(r"key|token|secret|password", re.IGNORECASE)
 
 
@@ -59,7 +43,8 @@ def describe_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[
                 # pydantic's word for a key that is wrong itself.
                 *_, table, _, _ = keys
                 expected = _EXPECTED_KEYS[str(table)]
-                yield keys[:-1], f"{dotted(keys[:-2])}: expected {expected}, found {_found(found)}", ""
+                shown = describe_value(found["input"])
+                yield keys[:-1], f"{dotted(keys[:-2])}: expected {expected}, found {shown}", ""
             case "missing":
                 yield keys, f"{where}: there is none", "the agent's model reads there what it is for"
             case "union_tag_invalid":
@@ -69,50 +54,19 @@ def describe_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[
                     given = given.get("kind")
                 kinds = ", ".join(KINDS)
                 yield keys, f"{where}: unknown runtime {given!r:.60}", f"known: {kinds}"
-            case "value_error":
-                yield keys, f"{where}: {str(found['msg']).removeprefix('Value error, ')}", ""
-            case "greater_than_equal":
-                low = found.get("ctx", {}).get("ge", 0)
-                yield keys, f"{where}: expected a number from {low}, found {_found(found)}", ""
-            case "greater_than":
-                yield keys, f"{where}: expected more than 0, found {_found(found)}", ""
-            case "string_too_short":
-                yield keys, f"{where}: expected some text, found none", ""
-            case kind if kind in _EXPECTED:
-                yield keys, f"{where}: expected {_EXPECTED[kind]}, found {_found(found)}", ""
             case "string_pattern_mismatch":
-                yield keys, f"{where}: expected {_expected_text(keys)}, found {_found(found)}", ""
+                shown = describe_value(found["input"])
+                yield keys, f"{where}: expected {_expected_text(keys)}, found {shown}", ""
             case "too_short" if isinstance(found["input"], (list, tuple)):
                 yield keys, f"{where}: expected at least one", "leave it out for all"
             case _:
-                said = str(found["msg"]).removeprefix("Input should ").removeprefix("be ")
-                yield keys, f"{where}: expected {said}, found {_found(found)}", ""
-
-
-def dotted(keys: Keys) -> str:
-    """`('tools', 1)` as `tools[1]`, `('limits', 'max_steps')` as `limits.max_steps`.
-
-    A key that TOML wants in quotes has them.
-    """
-    return "".join(map(_dotted, keys)).removeprefix(".")
-
-
-def _dotted(key: str | int) -> str:
-    if isinstance(key, int):
-        return f"[{key}]"
-    return f".{key if _BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)}"
+                yield keys, f"{where}: {describe_error(found)}", ""
 
 
 def _keys(loc: Sequence[str | int]) -> Keys:
     """Keys of a value in the file: pydantic puts the runtime's kind between its key and the rest."""
     inside = len(loc) > 1 and loc[0] == "runtime" and loc[1] in KINDS
     return (loc[0], *loc[2:]) if inside else tuple(loc)
-
-
-def _found(found: ErrorDetails) -> str:
-    value: object = found["input"]
-    names: dict[type[object], str] = {bool: "true or false", dict: "a table", list: "a list"}
-    return f"{value!r:.60}" if type(value) not in names else f"{names[type(value)]}"
 
 
 def _expected_text(keys: Keys) -> str:

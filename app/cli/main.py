@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ..config.arguments import BAD_INPUT
+from ..config.arguments import BAD_INPUT, CommandParser
 from ..config.identity import login_name
 from .agent.acp_options import add_acp
 from .agent.flow_options import add_flow
@@ -42,9 +42,9 @@ from .server.web_options import add_web
 DESCRIPTION = "Approval console for AI agents: every tool call passes nets compiled from a rules file."
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> CommandParser:
     """The command line, without any setting applied: absent options are `None`."""
-    top = argparse.ArgumentParser(prog="interlock", description=DESCRIPTION, epilog=EPILOG)
+    top = CommandParser(prog="interlock", description=DESCRIPTION, epilog=EPILOG)
     top.add_argument("--version", action="store_true", help="print the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
 
@@ -204,9 +204,7 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _settle(
-    top: argparse.ArgumentParser, args: argparse.Namespace, extra: list[str], line: list[str]
-) -> None:
+def _settle(top: CommandParser, args: argparse.Namespace, extra: list[str], line: list[str]) -> None:
     """Interpret the words of `run`."""
     from ..agents.command_line import WordsError, settle_words
 

@@ -5,13 +5,49 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import Any, TypeAlias, cast
 
 # argparse has no public name for it.
 Parts: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # pyright: ignore[reportPrivateUsage]
 """The commands of a parser, or the parts of a command."""
 BAD_INPUT = 2
 """The exit code where the command line or a file it names is wrong."""
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser that lists its options, as settings are the options that a line leaves open.
+
+    `repeated` are the options that take one value each time they are given.
+    """
+
+    def __init__(self, **terms: Any) -> None:
+        self.options: list[argparse.Action] = []
+        self.repeated: list[argparse.Action] = []
+        self._parts: Parts | None = None
+        super().__init__(**terms)
+
+    def add_argument(self, *names: str, **terms: Any) -> argparse.Action:
+        action = super().add_argument(*names, **terms)
+        if action.option_strings and action.dest != "help":
+            self.options.append(action)
+            if terms.get("action") == "append":
+                self.repeated.append(action)
+        return action
+
+    def add_subparsers(self, **terms: Any) -> Parts:
+        self._parts = cast("Parts", super().add_subparsers(**terms))
+        return self._parts
+
+    @property
+    def commands(self) -> Mapping[str, CommandParser]:
+        """The parsers of its commands, or of a command's parts, by their names."""
+        parts = {} if self._parts is None else self._parts.choices
+        return {name: part for name, part in parts.items() if isinstance(part, CommandParser)}
+
+    def all_options(self) -> list[argparse.Action]:
+        """Its options and those of all its parts."""
+        return [*self.options, *(o for part in self.commands.values() for o in part.all_options())]
 
 
 def database(args: argparse.Namespace):

@@ -1,35 +1,65 @@
-"""The `[gateway]` of a settings file: terms for external agents and remote consoles of a server."""
+"""`[gateway]`: terms for external agents and remote consoles of a server."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import cast
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, ValidationInfo
 
 from ...engine.gateway.server.limits import Limits
-from .loader import CONFIG, FILE_NAME, SettingsError, table_setting, users_file, users_table
+from .loader import Key
 from .paths import beside
+from .tables import BASE, SettingsTable
 
-KNOWN = ("agents_may_shadow", "hosts", "limits", "origins", "rules")
+LIMITS_PAGE = "api/engine-gateway.md#interlock.engine.gateway.server.limits.Limits"
 
 
-@dataclass(frozen=True, slots=True)
-class GatewaySettings:
-    """Settings of a server.
+def _resolved(files: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    """Files of the user's own, beside it: where an agent writes, others could replace them."""
+    context: Mapping[str, Path | None] = info.context or {}
+    base = context.get(BASE)
+    return files if base is None else tuple(beside(base, file) for file in files)
 
-    `rules` are sets that agents may add to a server's own, each a few files; `hosts` further names, with
-    port, under which the server is reached; `origins` pages that may connect from a browser; `limits` the
-    limits of one peer. `added` are the files in `rules` that a working directory names.
-    """
 
-    rules: Mapping[str, tuple[str, ...]]
-    hosts: tuple[str, ...] = ()
-    origins: tuple[str, ...] = ()
-    agents_may_shadow: bool = False
-    limits: Limits = field(default_factory=Limits)
-    added: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+def _as_list(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+Texts = Annotated[tuple[Annotated[str, Field(pattern=r"\S")], ...], BeforeValidator(_as_list)]
+
+
+class GatewayTable(SettingsTable):
+    """Settings of a server as a file has them."""
+
+    table: ClassVar = "gateway"
+
+    agents_may_shadow: Annotated[
+        StrictBool, Key("`true`: an agent may open a session in shadow mode")
+    ] = False
+    hosts: Annotated[Texts, Key("further names, with port, under which the server is reached")] = ()
+    limits: Annotated[
+        Limits,
+        Key(
+            f"a table of [limits]({LIMITS_PAGE}) on what one peer may ask for, as "
+            "`{ requests_per_token = 100 }`"
+        ),
+    ] = Limits()
+    origins: Annotated[Texts, Key("pages that may connect from a browser")] = ()
+    rules: Annotated[
+        Mapping[str, Annotated[Texts, AfterValidator(_resolved)]],
+        Key(
+            'sets of rules files that agents may add, as `deploy = "deploy.rules"`',
+            "further sets, and files in yours",
+        ),
+    ] = {}
+
+
+class GatewaySettings(GatewayTable):
+    """Settings of a server. `added` are the files in `rules` that a working directory names."""
+
+    added: Mapping[str, tuple[str, ...]] = {}
 
 
 def gateway_settings(
@@ -39,78 +69,10 @@ def gateway_settings(
 
     A set defined by both has the rules of both: none of the user's is removed.
     """
-    environ = os.environ if environ is None else environ
-    near = table_setting("gateway", environ=environ, directory=directory)
-    own = users_table("gateway", environ)
-    user = _beside(users_file(environ).parent, _read(own))
-    if near == own:
-        return user
-    if environ.get(CONFIG):
-        return _read(near)
-    rules, added = dict(user.rules), _read(near).rules
+    project, own = GatewayTable.read(environ, directory)
+    user = own or GatewayTable()
+    added: Mapping[str, tuple[str, ...]] = {} if project is None else project.rules
+    rules = dict(user.rules)
     for name, files in added.items():
         rules[name] = (*rules.get(name, ()), *files)
-    return replace(user, rules=rules, added=added)
-
-
-def _beside(directory: Path, settings: GatewaySettings) -> GatewaySettings:
-    """Resolve the user's files in `directory`: where an agent writes, others could replace them."""
-    try:
-        sets = {
-            name: tuple(beside(directory, file) for file in files)
-            for name, files in settings.rules.items()
-        }
-    except ValueError as error:
-        raise SettingsError(f"{directory / FILE_NAME}: [gateway]: rules: {error}") from error
-    return replace(settings, rules=sets)
-
-
-def _read(found: tuple[Mapping[str, object], str] | None) -> GatewaySettings:
-    if found is None:
-        return GatewaySettings({})
-    table, where = found
-    for key in table:
-        if key not in KNOWN:
-            raise SettingsError(f"{where}: unknown setting '{key}'; known: {', '.join(KNOWN)}")
-    shadow = table.get("agents_may_shadow", False)
-    if not isinstance(shadow, bool):
-        raise SettingsError(f"{where}: agents_may_shadow: expected true or false, found {shadow!r}")
-    sets = table.get("rules", {})
-    if not isinstance(sets, dict):
-        raise SettingsError(
-            f'{where}: rules: expected lines like deploy = "deploy.rules", found {sets!r}'
-        )
-    return GatewaySettings(
-        rules={
-            name: _texts(value, f"{where}: rules: {name}")
-            for name, value in cast("dict[str, object]", sets).items()
-        },
-        hosts=_texts(table.get("hosts", []), f"{where}: hosts"),
-        origins=_texts(table.get("origins", []), f"{where}: origins"),
-        agents_may_shadow=shadow,
-        limits=_limits(table.get("limits", {}), f"{where}: limits"),
-    )
-
-
-def _limits(value: object, where: str) -> Limits:
-    if not isinstance(value, dict):
-        raise SettingsError(f"{where}: expected lines like rate = 500, found {value!r}")
-    known = {each.name: getattr(Limits(), each.name) for each in fields(Limits)}
-    given: dict[str, int | float] = {}
-    for name, number in cast("dict[str, object]", value).items():
-        if name not in known:
-            raise SettingsError(f"{where}: unknown limit '{name}'; known: {', '.join(known)}")
-        kinds = (int,) if isinstance(known[name], int) else (int, float)
-        if isinstance(number, bool) or not isinstance(number, kinds) or not 0 < number < float("inf"):
-            whole = "a whole number" if kinds == (int,) else "a number"
-            raise SettingsError(f"{where}: {name}: expected {whole} above 0, found {number!r}")
-        given[name] = number
-    return replace(Limits(), **given)
-
-
-def _texts(value: object, where: str) -> tuple[str, ...]:
-    values = cast("list[object]", value) if isinstance(value, list) else [value]
-    for each in values:
-        if not isinstance(each, str) or not each.strip():
-            raise SettingsError(f"{where}: expected a text or a list of texts, found {each!r}")
-    return tuple(str(each) for each in values)
+    return GatewaySettings.model_validate({**dict(user), "rules": rules, "added": added})

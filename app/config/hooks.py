@@ -1,23 +1,21 @@
-"""The `[hook]` of a settings file: answers to agents with hooks."""
+"""`[hook]`: answers to agents with hooks. Plain data: no hook waits for a library to check it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, cast
+from typing import Annotated, Literal, get_args
 
 from ...engine.gateway.protocol.token_paths import config_directory
-from .loader import SettingsError, table_setting
+from .loader import FoundTable, Key, SettingsError, find_tables
+from .paths import is_list
 from .quantities import age
 
 OnAllow = Literal["approved", "allow", "defer"]
 OnWait = Literal["deny", "ask"]
 OnEdit = Literal["pass", "deny"]
-KNOWN = ("on_allow", "on_wait", "on_edit", "wait", "rules", "idle_exit")
-WAIT = 50.0
-IDLE_EXIT = "30m"
 LONGEST_WAIT = 3600.0
 MARGIN = 10
 """Seconds between the longest wait for an operator and when the agent ends the command."""
@@ -25,22 +23,39 @@ MARGIN = 10
 
 @dataclass(frozen=True, slots=True)
 class HookSettings:
-    """Settings of the hooks.
+    """Settings of the hooks; `wait` in seconds."""
 
-    `wait` is the time in seconds to wait for an operator, and `on_wait` the answer after that. `on_allow`
-    says for which calls an allowed call skips the agent's own question: those that an operator approved,
-    all of them, or none. `on_edit` says whether edited input is passed on or the call denied; `None`
-    selects what is safe with the agent. `rules` are sets of the server's `[gateway.rules]` to add.
-    `idle_exit` is how long a server that was started here goes on without a session and a connection, as
-    `interlock serve --idle-exit` takes it.
-    """
-
-    wait: float = WAIT
-    on_allow: OnAllow = "approved"
-    on_wait: OnWait = "deny"
-    on_edit: OnEdit | None = None
-    rules: tuple[str, ...] = ()
-    idle_exit: str = IDLE_EXIT
+    wait: Annotated[
+        float,
+        Key('time to wait for an operator, up to `"60m"`; `"50s"` by default', "any time"),
+    ] = 50.0
+    on_allow: Annotated[
+        OnAllow,
+        Key(
+            "allowed calls that skip the agent's own question: "
+            '`"approved"`, the default, `"allow"` all, `"defer"` none'
+        ),
+    ] = "approved"
+    on_wait: Annotated[
+        OnWait,
+        Key('answer when nobody decided: `"deny"`, the default, or `"ask"` the agent\'s user'),
+    ] = "deny"
+    on_edit: Annotated[
+        OnEdit | None,
+        Key(
+            'edited input: `"deny"` and tell the model the input, or `"pass"` it on; without it, what is '
+            "safe with the agent"
+        ),
+    ] = None
+    rules: Annotated[
+        tuple[str, ...], Key("further sets of the server's `[gateway.rules]`", "further sets")
+    ] = ()
+    idle_exit: Annotated[
+        str,
+        Key(
+            'unused time after which a server that a hook started ends, `"30m"` by default, or `"never"`'
+        ),
+    ] = "30m"
 
 
 def hook_settings(
@@ -50,22 +65,14 @@ def hook_settings(
 
     A project's table removes nothing from the user's. Raises `SettingsError`.
     """
-    own = table_setting("hook", environ=environ, directory=config_directory(environ))
-    user = HookSettings() if own is None else _read(*own)
-    if project is None:
-        return user
-    found = table_setting("hook", environ=environ, directory=project)
-    if found is None or found == own:
-        return user
-    there = _read(*found)
-    return HookSettings(
-        wait=there.wait if "wait" in found[0] else user.wait,
-        on_allow=user.on_allow,
-        on_wait=user.on_wait,
-        on_edit=user.on_edit,
-        rules=tuple(dict.fromkeys((*user.rules, *there.rules))),
-        idle_exit=user.idle_exit,
+    directory = config_directory(environ) if project is None else project
+    added, own = (
+        {} if found is None else _values(found)
+        for found in find_tables("hook", HookSettings, environ, directory)
     )
+    settings = replace(HookSettings(), **own)
+    rules = (*settings.rules, *replace(HookSettings(), **added).rules)
+    return replace(settings, **{**added, "rules": tuple(dict.fromkeys(rules))})
 
 
 def waiting_time(text: object) -> float:
@@ -76,43 +83,57 @@ def waiting_time(text: object) -> float:
     return seconds
 
 
-def _read(table: Mapping[str, object], where: str) -> HookSettings:
-    for key in table:
-        if key not in KNOWN:
-            raise SettingsError(f"{where}: unknown setting '{key}'; known: {', '.join(KNOWN)}")
+def _one_of(kind: object) -> Callable[[object], object]:
+    def checked(value: object) -> object:
+        known = get_args(kind)
+        if value not in known:
+            raise ValueError(f"expected {' or '.join(known)}, found {value!r}")
+        return value
+
+    return checked
+
+
+def _names(value: object) -> tuple[str, ...]:
+    values = value if is_list(value) else [value]
+    names = tuple(name for name in values if isinstance(name, str) and name)
+    if len(names) < len(values):
+        raise ValueError(f"expected names of the server's rule sets, found {value!r}")
+    return names
+
+
+def _idle_exit(value: object) -> object:
     try:
-        wait = waiting_time(table["wait"]) if "wait" in table else WAIT
+        if value != "never" and (not isinstance(value, str) or not age(value)):
+            raise ValueError(f"expected a length of time such as 30m, found {value!r}")
     except ValueError as error:
-        raise SettingsError(f"{where}: wait: {error}") from error
-    rules = table.get("rules", [])
-    names = cast("list[object]", rules) if isinstance(rules, list) else [rules]
-    if not all(isinstance(name, str) and name for name in names):
-        raise SettingsError(f"{where}: rules: expected names of the server's rule sets, found {rules!r}")
-    return HookSettings(
-        wait=wait,
-        on_allow=cast("OnAllow", _one_of(table, where, "on_allow", ("approved", "allow", "defer"))),
-        on_wait=cast("OnWait", _one_of(table, where, "on_wait", ("deny", "ask"))),
-        on_edit=cast("OnEdit", _one_of(table, where, "on_edit", ("pass", "deny")))
-        if "on_edit" in table
-        else None,
-        rules=tuple(cast("list[str]", names)),
-        idle_exit=_idle_exit(table, where),
-    )
+        raise ValueError(f"{error}, or 'never'") from error
+    return value
 
 
-def _idle_exit(table: Mapping[str, object], where: str) -> str:
-    found = table.get("idle_exit", IDLE_EXIT)
-    if found != "never":
+_READ: Mapping[str, Callable[[object], object]] = {
+    "wait": waiting_time,
+    "on_allow": _one_of(OnAllow),
+    "on_wait": _one_of(OnWait),
+    "on_edit": _one_of(OnEdit),
+    "rules": _names,
+    "idle_exit": _idle_exit,
+}
+
+
+def _values(found: FoundTable) -> dict[str, object]:
+    """The values of a table by their keys. Raises `SettingsError` with all that is wrong."""
+    values: dict[str, object] = {}
+    problems: list[str] = []
+    for key, value in found.values.items():
+        if key not in _READ:
+            from .errors import unknown_setting
+
+            problems.append(f"{found.where}: {unknown_setting(key, _READ)}")
+            continue
         try:
-            if not isinstance(found, str) or not age(found):
-                raise ValueError(f"expected a length of time such as {IDLE_EXIT}, found {found!r}")
+            values[key] = _READ[key](value)
         except ValueError as error:
-            raise SettingsError(f"{where}: idle_exit: {error}, or 'never'") from error
-    return cast("str", found)
-
-
-def _one_of(table: Mapping[str, object], where: str, key: str, known: tuple[str, ...]) -> object:
-    found = table.get(key, known[0])
-    if found not in known:
-        raise SettingsError(f"{where}: {key}: expected {' or '.join(known)}, found {found!r}")
-    return found
+            problems.append(f"{found.where}: {key}: {error}")
+    if problems:
+        raise SettingsError("\n".join(problems))
+    return values

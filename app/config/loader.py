@@ -14,16 +14,16 @@ import argparse
 import os
 import stat
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, get_type_hints
 
 from .paths import is_list, is_table
 
 if TYPE_CHECKING:
-    from .arguments import Parts
+    from .arguments import CommandParser
     from .rule_texts import RuleTexts
 
 FILE_NAME = "interlock.toml"
@@ -45,6 +45,32 @@ class SettingsError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Key:
+    """Declaration of a key in a table: its meaning, as the settings' page says it.
+
+    `project` says what a working directory's file may have there, and is `None` if it may not have the
+    key: an agent may write there.
+    """
+
+    meaning: str
+    project: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTable:
+    """A table in a file."""
+
+    file: Path
+    name: str
+    values: Mapping[str, object]
+
+    @property
+    def where(self) -> str:
+        """The position as faults name it."""
+        return f"{self.file}: [{self.name}]"
+
+
+@dataclass(frozen=True, slots=True)
 class _Found:
     value: object
     where: str
@@ -52,7 +78,7 @@ class _Found:
 
 
 def apply_settings(
-    top: argparse.ArgumentParser,
+    top: CommandParser,
     args: argparse.Namespace,
     *,
     environ: Mapping[str, str] | None = None,
@@ -64,36 +90,31 @@ def apply_settings(
     may not have. Its settings about rules and mode are then in `args.of_directory`, and the rules that
     were checked for that in `args.rule_texts`; see `trust`.
     """
-    from .paths import path_fault
-
     environ = named_file(args, os.environ if environ is None else environ)
     directory = directory or Path.cwd()
-    command = _subparser(top, args.command)
-    sources = _Sources(args.command, directory, environ, list(settings_files(directory, environ)))
-    known = {n for p in _subparsers(top).values() for a in _all_options(p) for n in option_names(a)}
-    for path, table in sources.files:
-        _reject_unknown(path, table, known, set(_subparsers(top)))
-    of_directory: dict[str, object] = {}
-    args.of_directory = of_directory
-    for action in _chosen_options(command, args):
-        found, value = None, getattr(args, action.dest, None)
-        if value is None:
-            found = sources.find(action)
-            if found is None:
-                continue
-            value = sources.value(action, found)
-        fault = path_fault(action, value)
-        if fault is not None:
-            where = action.option_strings[-1] if found is None else found.where
-            raise SettingsError(f"{where}: {fault}")
-        if found is not None and found.file and agents_write(found.file, directory, environ):
-            if action.dest in ("rules", "mode"):
-                of_directory |= {action.dest: value, "where": found.file}
-            counts = sources.trusted(action, found, value)
-            if action.dest == "rules":
-                args.rule_texts = sources.rule_texts(action, found, value)
-            value = counts
-        setattr(args, action.dest, value)
+    command = top.commands[args.command]
+    part = command.commands.get(getattr(args, "part", None) or "")
+    chosen = [command] if part is None else [command, part]
+    sources = _Sources(
+        args.command,
+        directory,
+        environ,
+        list(settings_files(directory, environ)),
+        [action for each in chosen for action in each.repeated],
+    )
+    args.of_directory = {}
+    known = {name for action in top.all_options() for name in option_names(action)}
+    problems = [
+        fault for path, table in sources.files for fault in _unknown(path, table, known, top.commands)
+    ]
+    for action in (action for each in chosen for action in each.options):
+        try:
+            sources.settle(action, args)
+        except SettingsError as error:
+            problems.append(str(error))
+    if problems:
+        # A command and its part may have the same option.
+        raise SettingsError("\n".join(dict.fromkeys(problems)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +125,31 @@ class _Sources:
     directory: Path
     environ: Mapping[str, str]
     files: list[tuple[Path, Mapping[str, object]]]
+    repeated: list[argparse.Action]
+    """The options that take one value each time they are given."""
+
+    def settle(self, action: argparse.Action, args: argparse.Namespace) -> None:
+        """Set an option that was not given, and check its paths. Raises `SettingsError`."""
+        from .paths import path_fault
+
+        found, value = None, getattr(args, action.dest, None)
+        if value is None:
+            found = self.find(action)
+            if found is None:
+                return
+            value = self.value(action, found)
+        fault = path_fault(action, value)
+        if fault is not None:
+            where = action.option_strings[-1] if found is None else found.where
+            raise SettingsError(f"{where}: {fault}")
+        if found is not None and found.file and agents_write(found.file, self.directory, self.environ):
+            if action.dest in ("rules", "mode"):
+                args.of_directory |= {action.dest: value, "where": found.file}
+            counts = self.trusted(action, found, value)
+            if action.dest == "rules":
+                args.rule_texts = self.rule_texts(action, found, value)
+            value = counts
+        setattr(args, action.dest, value)
 
     @property
     def own(self) -> Path:
@@ -121,7 +167,7 @@ class _Sources:
         The user's own rules are resolved in the directory of the file that names them: where an agent
         writes, a file of the same name could replace them.
         """
-        value = _convert(action, found)
+        value = self._convert(action, found)
         if action.dest not in ("added_rules", "rules") or found.file != self.own:
             return value
         from .paths import beside
@@ -156,8 +202,7 @@ class _Sources:
         """
         # Imported here: most commands compile no rules.
         from ...rules import RuleError
-        from .added_rules import loosened
-        from .rule_texts import RuleTexts
+        from .rule_texts import RuleTexts, loosened
         from .trust import JUDGING
 
         if self.command not in JUDGING:
@@ -175,6 +220,22 @@ class _Sources:
                 )
         return texts
 
+    def _convert(self, action: argparse.Action, found: _Found) -> object:
+        value = found.value
+        if action.nargs == 0:
+            return _boolean(found)
+        if action.nargs == "+":
+            items = value if is_list(value) else [v.strip() for v in str(value).split(",")]
+            return [_scalar(action, replace(found, value=item)) for item in items if item != ""]
+        if action in self.repeated:
+            # One value each time it is given, commas and all: only a file's own list has several.
+            return [
+                _scalar(action, replace(found, value=v)) for v in (value if is_list(value) else [value])
+            ]
+        if is_list(value) and action.dest in ("tools", "redact"):
+            return ",".join(str(item) for item in value)
+        return _scalar(action, found)
+
     def _users(self, action: argparse.Action) -> object:
         """Value of an option in the user's own file; `None` if it has none."""
         of_user = [each for each in self.files if each[0] == self.own]
@@ -191,50 +252,50 @@ def named_file(args: argparse.Namespace, environ: Mapping[str, str]) -> Mapping[
     return environ if on_line is None else {**environ, CONFIG: str(on_line)}
 
 
-def table_setting(
-    name: str,
-    *,
-    environ: Mapping[str, str] | None = None,
-    directory: Path | None = None,
-) -> tuple[Mapping[str, object], str] | None:
-    """One of `TABLES` from the nearest file, and its position; `None` if no file has it.
+def find_tables(
+    name: str, declaration: type, environ: Mapping[str, str], directory: Path
+) -> tuple[FoundTable | None, FoundTable | None]:
+    """One of `TABLES` in the working directory's file, and in the nearest other file that has it.
 
-    It counts as a whole: readers of a working directory's table merge it with the user's. Raises
-    `SettingsError` for an invalid table, and for settings in it that a working directory may not have.
+    Each counts as a whole: readers merge the first with the second. Raises `SettingsError` for what is no
+    table, and for settings that a working directory may not have; `declaration` has the `Key` of each.
     """
-    environ = os.environ if environ is None else environ
-    directory = directory or Path.cwd()
-    for path, found in settings_files(directory, environ):
-        if name in found:
-            table, where = found[name], f"{path}: [{name}]"
-            if not is_table(table):
-                raise SettingsError(f"{where}: expected a table of settings, found {table!r}")
-            if agents_write(path, directory, environ):
-                _check_directory(name, table, where, environ)
-            return table, where
-    return None
+    project: FoundTable | None = None
+    for path, tables in settings_files(directory, environ):
+        if name not in tables:
+            continue
+        values = tables[name]
+        if not is_table(values):
+            raise SettingsError(f"{path}: [{name}]: expected a table of settings, found {values!r}")
+        found = FoundTable(path, name, values)
+        if not agents_write(path, directory, environ):
+            return project, found
+        _check_directory(found, declaration, environ)
+        project = found
+    return project, None
 
 
-def users_table(name: str, environ: Mapping[str, str]) -> tuple[Mapping[str, object], str] | None:
-    """One of `TABLES` from the user's own file, and its position. Raises as `table_setting`."""
-    config = users_file(environ).parent
-    return table_setting(name, environ={**environ, CONFIG: ""}, directory=config)
+def declared_keys(declaration: type) -> dict[str, Key]:
+    """Keys of a table by their names, from the annotations of its class."""
+    hints = get_type_hints(declaration, include_extras=True)
+    found = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
+    return {name: each for name, all_of in found.items() for each in all_of if isinstance(each, Key)}
 
 
-def _check_directory(
-    name: str, table: Mapping[str, object], where: str, environ: Mapping[str, str]
-) -> None:
+def _check_directory(found: FoundTable, declaration: type, environ: Mapping[str, str]) -> None:
     """Raise `SettingsError` for settings in one of `TABLES` that a working directory may not have."""
-    from .trust import TABLES as MAY
-
-    may = MAY.get(name, frozenset())
-    refused = [f"{where}: {key}" for key in table if key not in may]
-    if not may:
-        refused.append(where)
-    for place in refused:
+    keys = declared_keys(declaration)
+    allowed = {name for name, key in keys.items() if key.project is not None}
+    refused = [f"{found.where}: {key}" for key in found.values if key not in allowed]
+    if not allowed and not refused:
+        refused = [found.where]
+    if refused:
         raise SettingsError(
-            f"{place}: may stand in {users_file(environ)} only, since agents may write in the working "
-            f"directory; move [{name}] there"
+            "\n".join(
+                f"{each}: may stand in {users_file(environ)} only, since agents may write in the working "
+                f"directory; move [{found.name}] there"
+                for each in refused
+            )
         )
 
 
@@ -261,32 +322,6 @@ def users_file(environ: Mapping[str, str]) -> Path:
 
 def _texts(value: object) -> list[str]:
     return [str(each) for each in value] if is_list(value) else []
-
-
-def _subparsers(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    for action in top._actions:  # argparse offers no public way to them
-        if isinstance(action, argparse._SubParsersAction):  # pyright: ignore[reportPrivateUsage] - not public
-            return dict(cast("Parts", action).choices)
-    return {}
-
-
-def _subparser(top: argparse.ArgumentParser, command: str) -> argparse.ArgumentParser:
-    return _subparsers(top)[command]
-
-
-def _options(command: argparse.ArgumentParser) -> list[argparse.Action]:
-    return [a for a in command._actions if a.option_strings and a.dest != "help"]
-
-
-def _all_options(command: argparse.ArgumentParser) -> list[argparse.Action]:
-    """Options of a command and of its parts."""
-    return [a for p in (command, *_subparsers(command).values()) for a in _options(p)]
-
-
-def _chosen_options(command: argparse.ArgumentParser, args: argparse.Namespace) -> list[argparse.Action]:
-    """Options of a command and of its chosen part."""
-    part = _subparsers(command).get(getattr(args, "part", None) or "")
-    return _options(command) + (_options(part) if part is not None else [])
 
 
 def option_names(action: argparse.Action) -> tuple[str, ...]:
@@ -351,20 +386,21 @@ def _unread(path: Path, error: OSError | UnicodeDecodeError, environ: Mapping[st
     return f"{path}: cannot be read ({why}); fix its permissions or remove it"
 
 
-def _reject_unknown(
-    path: Path, table: Mapping[str, object], options: set[str], commands: set[str]
-) -> None:
+def _unknown(
+    path: Path, table: Mapping[str, object], options: Collection[str], commands: Collection[str]
+) -> Iterator[str]:
+    """Faults of the keys of a file that are no settings."""
+    from .errors import unknown_setting
+
     for key, value in table.items():
-        if key in TABLES and commands:
+        if key in TABLES:
             continue
         if key in commands and is_table(value):
-            _reject_unknown(path, value, options, set())
+            for each in value:
+                if each not in options:
+                    yield f"{path}: [{key}]: {unknown_setting(each, sorted(options))}"
         elif key not in options:
-            from difflib import get_close_matches
-
-            close = get_close_matches(key, sorted(options | commands), n=1)
-            hint = f"; did you mean '{close[0]}'?" if close else f"; known: {', '.join(sorted(options))}"
-            raise SettingsError(f"{path}: unknown setting '{key}'{hint}")
+            yield f"{path}: {unknown_setting(key, sorted({*options, *commands, *TABLES}))}"
 
 
 def _find(
@@ -382,21 +418,6 @@ def _find(
             if is_table(place) and name in place:
                 return _Found(place[name], f"{path}: {name}", path)
     return None
-
-
-def _convert(action: argparse.Action, found: _Found) -> object:
-    value = found.value
-    if action.nargs == 0:
-        return _boolean(found)
-    if action.nargs == "+":
-        items = value if is_list(value) else [v.strip() for v in str(value).split(",")]
-        return [_scalar(action, replace(found, value=item)) for item in items if item != ""]
-    if isinstance(action, argparse._AppendAction):  # pyright: ignore[reportPrivateUsage] - not public
-        # One value each time it is given, commas and all: only a file's own list has several.
-        return [_scalar(action, replace(found, value=v)) for v in (value if is_list(value) else [value])]
-    if is_list(value) and action.dest in ("tools", "redact"):
-        return ",".join(str(item) for item in value)
-    return _scalar(action, found)
 
 
 def _scalar(action: argparse.Action, found: _Found) -> object:

@@ -21,7 +21,7 @@ def path_fault(action: argparse.Action, value: object) -> str | None:
     """Fault of `value` for an option of paths, with the remedy; `None` if it has none."""
     if action.type is not Path and action.dest not in _LISTS:
         return None
-    for each in value if _is_sequence(value) else [value]:
+    for each in value if is_sequence(value) else [value]:
         fault = unusable(str(each), expand=action.type is Path)
         if fault is None and action.dest == JOURNAL:
             fault = _no_journal(str(each))
@@ -67,7 +67,8 @@ def is_list(value: object) -> TypeGuard[list[object]]:
     return isinstance(value, list)
 
 
-def _is_sequence(value: object) -> TypeGuard[Sequence[object]]:
+def is_sequence(value: object) -> TypeGuard[Sequence[object]]:
+    """Narrow a value to a list or a tuple."""
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 

@@ -1,4 +1,4 @@
-"""Lengths of time in options and settings."""
+"""Lengths of time and amounts of money in options and settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ def age(text: str) -> timedelta:
     return timedelta(seconds=seconds)
 
 
-# Amounts of money in options.
+def length_of_time(value: object) -> timedelta:
+    """A length of time in a settings file. Raises `ValueError`."""
+    return value if isinstance(value, timedelta) else age(str(value))
 
 
 def parse_dollars(text: str) -> float:

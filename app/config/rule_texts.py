@@ -1,15 +1,19 @@
 """Texts of rules files, each read once: the checked text is the one that is enforced.
 
-Agents may write the files that a working directory adds, also between check and use.
+Agents may write the files that a working directory adds, also between check and use. Such a file may not
+take calls from the user's rules: a rule on `anything-else` applies to every tool that no other rule
+names, and a file that names a tool, or maps its calls, would exclude that tool's calls from it (G-66).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ...engine.core.sanitize import visible
+from ...engine.gate.name_changes import takes_from
 from ...rules import Problem, RuleSet, compile_files
 from ...rules.compiler import read_text, shown_file
 
@@ -39,3 +43,19 @@ def path_of(file: str | Path) -> Path:
 
 def _called(text: str | Problem, name: str) -> str | Problem:
     return replace(text, file=name) if isinstance(text, Problem) else text
+
+
+def loosened(texts: RuleTexts, users: Sequence[str | Path], added: Sequence[str | Path]) -> str | None:
+    """Rule of `users` that applies to fewer calls once the files `added` join it; `None` if none does.
+
+    Raises `RuleError`.
+    """
+    if not users or not added:
+        return None
+    own = [*texts.compiled(*users).registry.values()]
+    together = [*texts.compiled(*users, *added).registry.values()]
+    for guarded in own:
+        if any(takes_from(net, guarded, own) for net in together):
+            written = None if guarded.rule is None else guarded.rule.source
+            return visible(guarded.name if written is None else written.text)
+    return None

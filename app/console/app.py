@@ -19,6 +19,7 @@ from ...engine.core.clock import Clock, utc_now
 from ...engine.gateway.protocol.rights import FULL
 from ...engine.history.model.events import ApprovalRequested, JournalEvent
 from ...engine.hub.hub import Hub, HubEvent, Outcome, Subscription
+from ..config.attention import AttentionSettings
 from ..format.text import count, shown
 from ..screens.approval.screen import ApprovalScreen
 from ..screens.common.confirm import Confirm
@@ -41,7 +42,7 @@ from ..sources.read_only import ReadOnlyHub
 from ..terminal.appearance import Appearance
 from ..terminal.gc import PaintFirst, settle_collector
 from ..terminal.key_rights import Permission
-from .attention import Attention, AttentionSettings, Terminal, of_queue, terminal_of
+from .attention import Attention, Terminal, of_queue, terminal_of
 from .base import TerminalApp
 from .connection import ConnectionShown
 from .navigation import DialogManager, visit

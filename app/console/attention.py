@@ -16,8 +16,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 from textual.app import App
@@ -26,15 +24,12 @@ from ...engine.core.sanitize import visible
 from ...engine.history.model.events import ApprovalRequested, JournalEvent
 from ...engine.history.model.state import ApprovalState
 from ...engine.hub.hub import HubEvent
-from ..config.loader import SettingsError, table_setting
-from ..config.quantities import age
+from ..config.attention import AttentionSettings
 from ..format.text import clip
 from ..terminal.editor import Lending
 
 Kind: TypeAlias = Literal["osc9", "osc99", "osc777", "notify-send"]
 
-KNOWN = ("bell", "every", "notify")
-EVERY = timedelta(seconds=30)
 NAME = 40
 """Cells that a name takes at most."""
 BELL = "\a"
@@ -42,36 +37,6 @@ SAVE_TITLE, RESTORE_TITLE = "\x1b[22;0t", "\x1b]0;\x1b\\\x1b[23;0t"
 """Terminals that keep no title for later have an empty one afterwards, which is their own."""
 GIVE_UP = 5.0
 """Seconds that `notify-send` may take."""
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionSettings:
-    """Switches for bell and notification, and the least time between two of them."""
-
-    bell: bool = True
-    notify: bool = True
-    every: timedelta = EVERY
-
-
-def attention_settings(
-    *, environ: Mapping[str, str] | None = None, directory: Path | None = None
-) -> AttentionSettings:
-    """The user's `[attention]`, or that of a file that is named. Raises `SettingsError`."""
-    found = table_setting("attention", environ=environ, directory=directory)
-    if found is None:
-        return AttentionSettings()
-    table, where = found
-    for key in table:
-        if key not in KNOWN:
-            raise SettingsError(f"{where}: unknown setting '{key}'; known: {', '.join(KNOWN)}")
-    for key in ("bell", "notify"):
-        if not isinstance(table.get(key, True), bool):
-            raise SettingsError(f"{where}: {key}: expected true or false, found {table[key]!r}")
-    try:
-        every = age(str(table["every"])) if "every" in table else EVERY
-    except ValueError as error:
-        raise SettingsError(f"{where}: every: {error}") from error
-    return AttentionSettings(table.get("bell") is not False, table.get("notify") is not False, every)
 
 
 def notifier_of(environ: Mapping[str, str]) -> Kind | None:

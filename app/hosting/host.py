@@ -15,11 +15,13 @@ from ...engine.history.redaction.redaction import Redaction
 from ...engine.hub.hub import Hub, Outcome
 from ..config.approvals import approval_settings
 from ..config.arguments import BAD_INPUT, redaction
+from ..config.attention import attention_settings
 from ..config.loader import SettingsError
+from ..config.notify import notify_settings
 from ..config.rules_compiler import LANGUAGE
 from ..sources.deep_link import DeepLink
 from ..terminal.appearance import Appearance
-from .notifications import notify_settings, notifying
+from .notifications import notifying
 
 Start: TypeAlias = Callable[[Hub], Awaitable[str]]
 Follow: TypeAlias = Callable[[Hub, Start], Awaitable[int]]
@@ -74,7 +76,6 @@ def show(
     Raises `SettingsError` before it is shown, and `JournalError` before or after.
     """
     from ..console.app import InterlockConsole
-    from ..console.attention import attention_settings
     from ..console.driver import on_signals
     from ..sources.messages import ActionDone
 
@@ -120,7 +121,6 @@ def watch(
     Raises `SettingsError`, `JournalError` and `FoldError` before it is shown.
     """
     from ..console.app import InterlockConsole
-    from ..console.attention import attention_settings
     from ..console.driver import run_until_ended
     from ..sources.read_only import read_only
     from ..sources.watch import WatchedJournal
@@ -158,7 +158,6 @@ def attach(
     from ...engine.gateway.protocol.address import check_private, server_url
     from ...engine.gateway.protocol.tokens import read_secret
     from ..console.app import InterlockConsole
-    from ..console.attention import attention_settings
     from ..console.driver import run_until_ended
     from ..sources.read_only import read_only as guarded
     from ..terminal.key_rights import Permission

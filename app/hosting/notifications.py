@@ -10,16 +10,13 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Literal, cast
-from urllib.parse import urlsplit
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError, field_validator
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel, JsonValue
 
 from ...engine.core.clock import Clock, utc_now
 from ...engine.core.durations import format_duration
@@ -34,85 +31,14 @@ from ...engine.history.model.events import (
 from ...engine.history.model.records import RuleRecord
 from ...engine.history.model.state import ApprovalState
 from ...engine.hub.hub import Hub
-from ..config.loader import SettingsError, table_setting
-from ..config.quantities import age
-from .notification_delivery import SendError, host_of, post, run_command
+from ..config.notify import NotifySettings
+from .notification_delivery import SendError, post, run_command
 
 RETRIES = (2.0, 8.0, 30.0)
 """Seconds before each further attempt."""
 NAME = 60
 
 log = logging.getLogger(__name__)
-
-
-class NotifySettings(BaseModel):
-    """Settings of notifications: the delay, and a command to run or an address to post JSON to."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    after: timedelta = timedelta(minutes=2)
-    command: tuple[str, ...] | None = None
-    url: str | None = None
-    include_input: bool = False
-
-    @field_validator("after", mode="before")
-    @classmethod
-    def _age(cls, value: object) -> timedelta:
-        return value if isinstance(value, timedelta) else age(str(value))
-
-    @field_validator("command", mode="before")
-    @classmethod
-    def _words(cls, value: object) -> tuple[str, ...]:
-        given = cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
-        words = tuple(word for word in given if isinstance(word, str))
-        if not words or len(words) < len(given):
-            raise ValueError('expected a program and its words, like ["notify-me", "--quiet"]')
-        if not words[0] or any("\0" in word for word in words):
-            raise ValueError("expected the name of a program, without NUL characters")
-        return words
-
-    @field_validator("url")
-    @classmethod
-    def _http(cls, value: str) -> str:
-        try:
-            parts = urlsplit(value)
-            good = parts.scheme in ("http", "https") and bool(parts.hostname)
-            _ = parts.port
-        except ValueError:
-            good = False
-        if not good:
-            raise ValueError("expected an address that begins with https:// or http://")
-        return value
-
-    @property
-    def target(self) -> str:
-        """The command that is run, or the host that is posted to, as it may be shown."""
-        return f"POST to {host_of(self.url)}" if self.url else f"run {' '.join(self.command or ())}"
-
-
-def notify_settings(
-    *, environ: Mapping[str, str] | None = None, directory: Path | None = None
-) -> NotifySettings | None:
-    """The user's `[notify]`, or that of a file that is named. Raises `SettingsError`."""
-    found = table_setting("notify", environ=environ, directory=directory)
-    if found is None:
-        return None
-    table, where = found
-    try:
-        settings = NotifySettings.model_validate(dict(table))
-    except ValidationError as error:
-        raise SettingsError("\n".join(f"{where}: {_wrong(e)}" for e in error.errors())) from error
-    if (settings.command is None) == (settings.url is None):
-        wrong = "needs a command or a url" if settings.url is None else "has a command and a url"
-        raise SettingsError(f"{where}: {wrong}; give one of them")
-    return settings
-
-
-def _wrong(error: ErrorDetails) -> str:
-    key = ".".join(map(str, error["loc"][:1]))
-    if error["type"] == "extra_forbidden":
-        return f"unknown setting '{key}'; known: {', '.join(NotifySettings.model_fields)}"
-    return f"{key}: {error['msg'].removeprefix('Value error, ')}"
 
 
 # Content of a notification
@@ -273,9 +199,9 @@ async def tell(
 ) -> str:
     """Tell of one request; what the command said or the server answered. Raises `SendError`."""
     payload = payload_of(request, now, include_input=settings.include_input, test=test)
-    if settings.url is not None:
+    if settings.url:
         return await post(settings.url, as_bytes(payload))
-    return await run_command(settings.command or (), as_bytes(payload))
+    return await run_command(settings.command, as_bytes(payload))
 
 
 @asynccontextmanager

@@ -36,17 +36,17 @@ from ...engine.hub.hub import Hub, Nets
 from ...engine.net.net import SkillNet
 from ..agents.builder import Prepared
 from ..agents.spec import AgentSpec
-from ..config.added_rules import loosened
 from ..config.gateway import GatewaySettings
 from ..config.loader import SettingsError
-from ..config.rule_texts import RuleTexts
+from ..config.notify import notify_settings
+from ..config.rule_texts import RuleTexts, loosened
 from ..config.rules_compiler import LANGUAGE
 from ..sessions.server_rules import ServerRules
 from ..sessions.start import asked_for, go_on, start
 from ..terminal.gc import settle_collector
 from .certificate import Certificate
 from .idle_exit import until_unused
-from .notifications import notify_settings, notifying
+from .notifications import notifying
 
 FILES = 512
 """Files that a server has open beside its connections."""

@@ -167,6 +167,38 @@ def _keys() -> str:
     )
 
 
+def with_keys(text: str) -> str:
+    """A page with the keys of each table of settings that it names."""
+    return _KEYS_OF.sub(lambda named: _table_keys(named[1]), text)
+
+
+_KEYS_OF = re.compile(r"<!-- keys of \[(\w+)\] -->")
+
+
+def _table_keys(table: str) -> str:
+    """The keys of a table of settings."""
+    from interlock.app.config.approvals import ApprovalSettings
+    from interlock.app.config.attention import AttentionSettings
+    from interlock.app.config.gateway import GatewayTable
+    from interlock.app.config.hooks import HookSettings
+    from interlock.app.config.loader import declared_keys
+    from interlock.app.config.notify import NotifySettings
+
+    declarations = {
+        "approvals": ApprovalSettings,
+        "attention": AttentionSettings,
+        "gateway": GatewayTable,
+        "hook": HookSettings,
+        "notify": NotifySettings,
+    }
+    rows = [
+        f"| `{name}` | {_bar(key.meaning)} | {key.project or 'no'} |"
+        for name, key in declared_keys(declarations[table]).items()
+    ]
+    head = ["| key | value | in a working directory's file |", "| --- | --- | --- |"]
+    return "\n".join([*head, *rows])
+
+
 def _library() -> str:
     """The ready-made rule files, and what their scenarios test."""
     parts = [

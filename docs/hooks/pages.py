@@ -9,7 +9,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from made import LIBRARY, ROOT, made
+from made import LIBRARY, ROOT, made, with_keys
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
@@ -73,7 +73,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         start = posixpath.dirname(page.file.src_uri)
         return f"]({posixpath.relpath(_site_path(path), start or '.')}{link[2] or ''})"
 
-    return _LINK.sub(here, markdown)
+    return _LINK.sub(here, with_keys(markdown))
 
 
 def _linked(page: str, text: str) -> Iterator[str]:

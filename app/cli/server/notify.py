@@ -9,8 +9,9 @@ from typing import TextIO
 from ....engine.core.sanitize import visible
 from ...config.arguments import BAD_INPUT
 from ...config.loader import FILE_NAME, SettingsError
-from ...hosting.notification_delivery import SendError
-from ...hosting.notifications import NotifySettings, as_bytes, notify_settings, payload_of, sample, tell
+from ...config.notify import NotifySettings, notify_settings
+from ...hosting.notification_delivery import SendError, host_of
+from ...hosting.notifications import as_bytes, payload_of, sample, tell
 
 FAILED = 1
 NONE = (
@@ -31,7 +32,8 @@ def notify(*, test: bool, out: TextIO, err: TextIO) -> int:
         return BAD_INPUT
     input_too = ", with its masked input" if settings.include_input else ""
     after = f"{settings.after.total_seconds():g} s"
-    print(f"For a request that has waited {after}: {visible(settings.target)}{input_too}", file=out)
+    does = f"POST to {host_of(settings.url)}" if settings.url else f"run {' '.join(settings.command)}"
+    print(f"For a request that has waited {after}: {visible(does)}{input_too}", file=out)
     if not test:
         print("Try it with: interlock notify --test", file=out)
         return 0

@@ -19,12 +19,11 @@ from ....engine.history.errors import JournalError
 from ....engine.history.redaction.redaction import Redaction
 from ....engine.net.net import NetError
 from ....rules import RuleError
-from ...config.added_rules import loosened
 from ...config.approvals import approval_settings
 from ...config.arguments import BAD_INPUT
 from ...config.gateway import gateway_settings
 from ...config.loader import SettingsError, named_file
-from ...config.rule_texts import RuleTexts
+from ...config.rule_texts import RuleTexts, loosened
 from ...config.trust import added, rule_texts
 from ...hosting.certificate import server_certificate
 from ...hosting.idle_exit import idle_time

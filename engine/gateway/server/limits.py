@@ -6,49 +6,57 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from pydantic import ConfigDict, Field
+
+Count = Annotated[int, Field(strict=True, gt=0)]
+Amount = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits of a server. Sizes in bytes, times in seconds."""
 
-    frame: int = 1 << 20
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
+    frame: Count = 1 << 20
     """Size of one message; a longer one closes its connection."""
-    connections: int = 4096
-    connections_per_token: int = 2048
-    strangers: int = 256
+    connections: Count = 4096
+    connections_per_token: Count = 2048
+    strangers: Count = 256
     """Connections without a token yet; above that the oldest is cut."""
-    rate: float = 5000.0
+    rate: Amount = 5000.0
     """Messages a second of one token, large ones counting as several (`weight`); the rest waits in its
     socket."""
-    at_work: int = 64
+    at_work: Count = 64
     """Requests of one connection in progress; the rest waits in its socket. Open calls do not count."""
-    at_work_per_token: int = 256
+    at_work_per_token: Count = 256
     """The same of all connections of one token."""
-    calls_per_connection: int = 4096
+    calls_per_connection: Count = 4096
     """Calls of one connection that wait for an answer."""
-    calls_per_token: int = 8192
+    calls_per_token: Count = 8192
     """The same of all connections of one token, also where several wait for one call."""
-    jobs_per_token: int = 16
+    jobs_per_token: Count = 16
     """Jobs of one token at a time, each in a thread of its own."""
-    stalled: float = 30.0
+    stalled: Amount = 30.0
     """Time without reading anything after which a connection is cut."""
-    sessions_per_token: int = 1024
-    requests_per_token: int = 100
+    sessions_per_token: Count = 1024
+    requests_per_token: Count = 100
     """Approval requests of one token's sessions; a call beyond them is blocked."""
-    calls_per_session: int = 256
+    calls_per_session: Count = 256
     """Calls of one session that wait for an answer."""
-    waiting_bytes: int = 64 << 20
+    waiting_bytes: Count = 64 << 20
     """Size of the inputs of all pending calls of one token, as `footprint` counts it."""
-    wait: float = 24 * 3600.0
+    wait: Amount = 24 * 3600.0
     """A call's longest wait for an answer; after it the client asks again."""
-    absent: float = 120.0
+    absent: Amount = 120.0
     """Time for which an unanswered call stays open after its last waiting connection is gone."""
-    idle: float = 24 * 3600.0
+    idle: Amount = 24 * 3600.0
     """Time without a call after which a session is ended."""
-    failures: int = 20
+    failures: Count = 20
     """Refused tokens from one address within a minute; after them it has to wait."""
-    backlog: int = 10_000
+    backlog: Count = 10_000
     """Events buffered for a slow console; further ones are read from the journal."""
 
 

@@ -15,7 +15,7 @@ from interlock.app.cli.hooks.command_line import HookLine
 from interlock.app.cli.hooks.main import own_command
 from interlock.app.cli.hooks.server import connect
 from interlock.app.cli.server import serve as serve_command
-from interlock.app.config import added_rules
+from interlock.app.config import rule_texts
 from interlock.app.hosting.server import Serving, running
 from interlock.app.sessions.server_rules import ServerRules
 from interlock.engine.gateway.client.agent import AgentClient, Blocked
@@ -91,14 +91,14 @@ def project(tmp_path: Path) -> Path:
 @pytest.fixture
 def swapped(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file that the project adds, of which an agent makes another as soon as it was looked at."""
-    file, look = project / "added.rules", added_rules.takes_from
+    file, look = project / "added.rules", rule_texts.takes_from
 
     def then_swapped(*nets: object) -> bool:
         found = look(*nets)  # type: ignore[arg-type]
         file.write_text(EVIL)
         return found
 
-    monkeypatch.setattr(added_rules, "takes_from", then_swapped)
+    monkeypatch.setattr(rule_texts, "takes_from", then_swapped)
     return file
 
 

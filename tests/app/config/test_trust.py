@@ -5,24 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from interlock.app.cli.main import parser
-from interlock.app.config.approvals import KNOWN as APPROVALS
-from interlock.app.config.approvals import approval_settings
-from interlock.app.config.gateway import KNOWN as GATEWAY
-from interlock.app.config.gateway import GatewaySettings, gateway_settings
-from interlock.app.config.hooks import KNOWN as HOOK
-from interlock.app.config.hooks import hook_settings
-from interlock.app.config.loader import TABLES, SettingsError, apply_settings
+from interlock.app.config.approvals import ApprovalSettings, approval_settings
+from interlock.app.config.attention import AttentionSettings, attention_settings
+from interlock.app.config.gateway import GatewaySettings, GatewayTable, gateway_settings
+from interlock.app.config.hooks import HookSettings, hook_settings
+from interlock.app.config.loader import TABLES, SettingsError, apply_settings, declared_keys
+from interlock.app.config.notify import NotifySettings, notify_settings
 from interlock.app.config.trust import added
-from interlock.app.console.attention import KNOWN as ATTENTION
-from interlock.app.console.attention import attention_settings
-from interlock.app.hosting.notifications import NotifySettings, notify_settings
 from interlock.app.hosting.server import rule_sets
 from interlock.engine import ToolCall
 from interlock.engine.approvals.requests import ApprovalPolicy
@@ -170,23 +165,24 @@ class TestWalk:
                 assert f"say it on the line: --{name.replace('_', '-')}" in str(caught.value)
 
     @pytest.mark.parametrize(
-        ("table", "read", "keys", "may"),
+        ("table", "read", "declaration", "may"),
         [
-            ("approvals", approval_settings, APPROVALS, {"deny_reasons", "expire"}),
-            ("attention", attention_settings, ATTENTION, set()),
-            ("gateway", gateway_settings, GATEWAY, {"rules"}),
-            ("hook", hook_settings, HOOK, {"rules", "wait"}),
-            ("notify", notify_settings, NotifySettings.model_fields, set()),
+            ("approvals", approval_settings, ApprovalSettings, {"deny_reasons", "expire"}),
+            ("attention", attention_settings, AttentionSettings, set()),
+            ("gateway", gateway_settings, GatewayTable, {"rules"}),
+            ("hook", hook_settings, HookSettings, {"rules", "wait"}),
+            ("notify", notify_settings, NotifySettings, set()),
         ],
     )
     def test_table(
-        self, tmp_path: Path, table: str, read: Callable[..., object], keys: Iterable[str], may: set[str]
+        self, tmp_path: Path, table: str, read: Callable[..., object], declaration: type, may: set[str]
     ) -> None:
         """Of a table a directory may say these keys; any other is refused by its name."""
         fits = {"deny_reasons": "['no']", "expire": "'5m'", "rules": "{}", "wait": "'5s'"}
         fits |= {"rules": "['deploy']"} if table == "hook" else {}
         environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path / "config")}
         where = {"project" if table == "hook" else "directory": tmp_path}
+        keys = declared_keys(declaration)
         assert may <= set(keys)
         for key in keys:
             (tmp_path / "interlock.toml").write_text(f"[{table}]\n{key} = {fits.get(key, 1)}\n")
@@ -387,10 +383,10 @@ class TestGateway:
         mine, more = tmp_path / "mine.rules", tmp_path / "more.rules"
         mine.write_text("block anything-else\n")
         more.write_text(added + "\n")
-        of_user = GatewaySettings({"more": (str(more),)})
+        of_user = GatewaySettings(rules={"more": (str(more),)})
         assert rule_sets((str(mine),), of_user).names == {"more"}
         with pytest.raises(SettingsError, match=r"rules: more: .* out of 'block anything-else'"):
-            rule_sets((str(mine),), replace(of_user, added=of_user.rules))
+            rule_sets((str(mine),), of_user.model_copy(update={"added": of_user.rules}))
 
     def test_nor_from_a_set_of_the_users(self, tmp_path: Path) -> None:
         """Whoever chooses both sets, or one with files of both, is asked no less than by the user's."""
@@ -399,7 +395,7 @@ class TestGateway:
         every, more = str(tmp_path / "all.rules"), str(tmp_path / "more.rules")
         for sets, name in (({"strict": (every,), "more": (more,)}, "more"), ({"x": (every, more)}, "x")):
             with pytest.raises(SettingsError, match=rf"rules: {name}: .* out of 'block anything-else'"):
-                rule_sets((), GatewaySettings(sets, added={name: (more,)}))
+                rule_sets((), GatewaySettings(rules=sets, added={name: (more,)}))
 
     async def test_as_they_were_at_the_start(self, tmp_path: Path) -> None:
         """An agent that writes another set before it is first chosen changes nothing."""
@@ -407,7 +403,7 @@ class TestGateway:
         mine.write_text("block anything-else\n")
         more.write_text("block fetch\n")
         sets = {"more": (str(more),)}
-        found = rule_sets((str(mine),), GatewaySettings(sets, added=sets))
+        found = rule_sets((str(mine),), GatewaySettings(rules=sets, added=sets))
         more.write_text("limit fetch to 9 per session\n")
         assert set(await found.registry(["more"])) == {"block-anything-else", "block-fetch"}
 

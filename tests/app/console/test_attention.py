@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from textual.events import AppBlur, AppFocus
 
+from interlock.app.config.attention import AttentionSettings, attention_settings
 from interlock.app.config.loader import SettingsError
 from interlock.app.console.app import InterlockConsole
 from interlock.app.console.attention import (
@@ -19,9 +20,7 @@ from interlock.app.console.attention import (
     RESTORE_TITLE,
     SAVE_TITLE,
     Attention,
-    AttentionSettings,
     Terminal,
-    attention_settings,
     notifier_of,
     run_quietly,
     summary,
@@ -238,7 +237,7 @@ class TestSettings:
         """All three, or what is usual."""
         assert self.read(tmp_path, "") == AttentionSettings()
         found = self.read(tmp_path, '[attention]\nbell = false\nnotify = true\nevery = "2m"')
-        assert found == AttentionSettings(False, True, timedelta(minutes=2))
+        assert found == AttentionSettings(bell=False, every=timedelta(minutes=2))
 
     @pytest.mark.parametrize(
         ("text", "message"),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+from interlock.app.config.attention import AttentionSettings
 from interlock.app.console.app import InterlockConsole
-from interlock.app.console.attention import BELL, Attention, AttentionSettings
+from interlock.app.console.attention import BELL, Attention
 
 from ...support.fake_hub import FakeHub
 from ..support.scenes import NOW, deploy_request

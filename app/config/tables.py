@@ -1,0 +1,63 @@
+"""Tables of `interlock.toml` that hold no options of a command: each is a model with declared keys."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar, Self, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from .errors import UNKNOWN, Keys, describe_error, dotted, unknown_setting
+from .loader import FoundTable, SettingsError, find_tables, users_file
+
+BASE = "base"
+"""The key of a validation's context with the directory of the user's own file, where its paths begin."""
+
+
+class SettingsTable(BaseModel):
+    """A table by the name `table`; each key is declared with a `Key`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    table: ClassVar[str]
+
+    @classmethod
+    def read(
+        cls, environ: Mapping[str, str] | None = None, directory: Path | None = None
+    ) -> tuple[Self | None, Self | None]:
+        """The working directory's table and the user's; of a file that is named, the latter.
+
+        Raises `SettingsError` with all that is wrong in one of them.
+        """
+        environ = os.environ if environ is None else environ
+        project, own = find_tables(cls.table, cls, environ, directory or Path.cwd())
+        at_home = own is not None and own.file == users_file(environ)
+        base = own.file.parent if own is not None and at_home else None
+        return cls._validated(project, None), cls._validated(own, base)
+
+    @classmethod
+    def _validated(cls, found: FoundTable | None, base: Path | None) -> Self | None:
+        if found is None:
+            return None
+        try:
+            return cls.model_validate(found.values, context={BASE: base})
+        except ValidationError as error:
+            problems: list[str] = []
+            for each in error.errors(include_url=False):
+                keys, text = tuple(each["loc"]), ""
+                if each["type"] in UNKNOWN:
+                    *keys, key = keys
+                    text = unknown_setting(str(key), _known(cls, tuple(keys)))
+                where = f"{found.where}: {dotted(tuple(keys))}" if keys else found.where
+                problems.append(f"{where}: {text or describe_error(each)}")
+            raise SettingsError("\n".join(problems)) from error
+
+
+def _known(table: type[SettingsTable], keys: Keys) -> list[str]:
+    """Keys of the table, or of the one that `keys` lead to in it."""
+    if not keys:
+        return list(table.model_fields)
+    part: object = table.model_fields[str(keys[0])].annotation
+    hints = get_type_hints(part) if isinstance(part, type) else {}
+    return [name for name in hints if not name.startswith("_")]
