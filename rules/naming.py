@@ -22,7 +22,7 @@ from hashlib import sha256
 from typing import cast
 
 from ..engine.core.condition import Input
-from ..engine.core.frozen import frozen, maker
+from ..engine.core.frozen import frozen
 from ..engine.core.rule import (
     UNCLEAR,
     ApprovalRule,
@@ -78,10 +78,6 @@ class Inspection:
     unnamed: tuple[str, ...] = ()
     commands: int = 0
     marked: tuple[int, ...] = ()
-
-
-_new_effect = maker(Effect)
-_new_inspection = maker(Inspection)
 
 
 def is_shell_field(name: str) -> bool:
@@ -249,7 +245,7 @@ class CallNamer:
             names.remove(tool)
         names.append(tool)
         every = tuple(dict.fromkeys(names))
-        return _new_inspection(
+        return Inspection(
             every,
             tuple(effects.values()),
             found.unclear,
@@ -431,7 +427,7 @@ class _Field:
         place = self.order[at]
         if place not in found.met:
             mapped = self.maps[at]
-            found.met[place] = _new_effect(mapped.name, text, mapped.source)
+            found.met[place] = Effect(mapped.name, text, mapped.source)
 
     def _read_argv(self, words: Sequence[str], found: _Found) -> None:
         """A program and its words, which no shell reads."""

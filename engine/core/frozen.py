@@ -1,7 +1,8 @@
 """Immutable values that are cheap to make: `frozen` is a frozen dataclass with a faster constructor.
 
 The gate makes five values for every round trip, and a frozen dataclass pays for each field with a call
-of `object.__setattr__`: nine fields took 0.98 µs, against 0.29 µs under `frozen`.
+of `object.__setattr__`. With frozen dataclasses the gate makes 0.55 as many round trips as with `frozen`,
+and 0.75 as many with a draft whose constructor `dataclass` writes.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ def frozen(cls: type[T]) -> type[T]:
 def maker(cls: Callable[P, T]) -> Callable[P, T]:
     """A function that does what calling `cls`, a `frozen` class, does, in two thirds of the time.
 
-    For the values the gate itself makes for every call: it spares Python the way through `type`.
+    For values that are made for every call, where it is worth 3 to 5 % of a round trip: it spares Python
+    the way through `type`.
     """
     return cast("Any", cls).__make__
 

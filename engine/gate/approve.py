@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from inspect import isawaitable
 from typing import cast
 
-from ..core.frozen import maker
 from ..core.json_equality import same_json
 from ..core.people import person_key
 from ..net.net import Input, Marking, ToolCall
@@ -29,10 +28,6 @@ from .types import (
     NetVerdict,
     Step,
 )
-
-_call = maker(ToolCall)
-_approval = maker(Approval)
-_request = maker(ApprovalRequest)
 
 NO_ANSWERS: Mapping[Question, ApprovalAnswer] = {}
 
@@ -72,7 +67,7 @@ class Asking:
     @classmethod
     def about(cls, call: ToolCall) -> Asking:
         """Asking about `call` with an input of its own: what a person reads is what runs."""
-        return cls(_call(call.tool_call_id, call.tool_name, own_input(call.input)))
+        return cls(ToolCall(call.tool_call_id, call.tool_name, own_input(call.input)))
 
     @property
     def edited(self) -> bool:
@@ -122,7 +117,7 @@ class Asking:
             self._run(answer.input, answer.by)
             self.shown = None if answer.grant is None else self.names
         self.answers[member.question(step.tool)] = answer
-        self.approvals = (*self.approvals, _approval(member.key, step.tool, answer))
+        self.approvals = (*self.approvals, Approval(member.key, step.tool, answer))
 
     def _run(self, chosen: Input, by: str | None) -> None:
         """Make `chosen` what is to run; what was held of another input is judged again.
@@ -200,7 +195,7 @@ def request_for(
     beyond: str | None = None,
 ) -> ApprovalRequest:
     """The question as a person sees it, about the marking it was raised at; `net` is a manager's key."""
-    return _request(
+    return ApprovalRequest(
         call,
         net,
         member.net,
@@ -225,7 +220,7 @@ async def ask(confirm: Confirm, request: ApprovalRequest) -> ApprovalAnswer:
     must approve, an approval by fewer is a denial.
     """
     call = request.call
-    own = _call(call.tool_call_id, call.tool_name, own_input(call.input))
+    own = ToolCall(call.tool_call_id, call.tool_name, own_input(call.input))
     edit = request.edit
     if edit is not None:
         edit = ChosenEdit(own_input(edit.original), own_input(edit.input), edit.by)

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ...engine.core.condition import Shell
-from ...engine.core.frozen import frozen, maker
+from ...engine.core.frozen import frozen
 from . import parser
 from .command import Line, as_written, document_of, literal_words, redirection, text_of
 from .dialects import (
@@ -124,9 +124,6 @@ class SimpleCommand:
     texts: tuple[str, ...]
     unclear: str | None = None
     start: str = ""
-
-
-_simple_command = maker(SimpleCommand)
 
 
 @dataclass(frozen=True, slots=True)
@@ -649,7 +646,7 @@ class _Reader:
         if len(self.found) >= MAX_COMMANDS:
             raise UnreadableError(f"it is made of more than {MAX_COMMANDS:,} commands")
         if said not in self.found:
-            self.found[said] = _simple_command(written, said, reason, start)
+            self.found[said] = SimpleCommand(written, said, reason, start)
 
     def _document(self, node: Node, source: Source) -> None:
         """A here-document ends where a shell would end it, or the text is not what it seems.
