@@ -1,7 +1,7 @@
-"""The `interlock` command: options and dispatch.
+"""The `interlock` command: the table of its commands, their parser, and the run of one.
 
-Nothing heavy is imported here: help, errors and completion must not wait for Textual or litellm. Each
-command is a module of `commands`, imported when it runs.
+Each command is a module with `configure(parser)`, which adds its options, and `run(args)`. These modules
+import what they work with when they run: help and errors must not wait for Textual or litellm.
 """
 
 from __future__ import annotations
@@ -13,33 +13,69 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
+from importlib import import_module
+from typing import NamedTuple, Protocol, cast
 
-from ..config.arguments import BAD_INPUT, CommandParser
+from ..config.arguments import BAD_INPUT, CommandParser, refuse
 from ..config.identity import login_name
-from .agent.acp_options import add_acp
-from .agent.flow_options import add_flow
-from .agent.hook_options import add_hook, answers
-from .agent.mcp_options import add_mcp
-from .agent_options import add_agent
-from .dispatch import dispatch
-from .history.history_options import add_parts
-from .options import (
-    EPILOG,
-    add_appearance,
-    add_command,
-    add_hosting,
-    add_journal,
-    add_operator,
-    add_read_only,
-    add_reason,
-    dollars,
-    positive,
-)
-from .server.gateway_options import add_connection, add_gateway
-from .server.web_options import add_web
+from .options import EPILOG, add_command
 
 DESCRIPTION = "Approval console for AI agents: every tool call passes nets compiled from a rules file."
+
+
+class CommandModule(Protocol):
+    """Module of a command."""
+
+    def configure(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, args: argparse.Namespace) -> int: ...
+
+
+class Command(NamedTuple):
+    """Entry of the table of commands; the name of the module is relative to this package."""
+
+    name: str
+    module: str
+    help: str
+
+    def load(self) -> CommandModule:
+        return cast("CommandModule", import_module(f".{self.module}", __package__))
+
+
+COMMANDS = (
+    Command("demo", "agent.demo", "watch an agent be stopped, approve its deploy, replay it"),
+    Command("run", "agent.run", "host an agent, under rules"),
+    Command("resume", "agent.resume", "resume a recorded session"),
+    Command("console", "agent.console", "open the console on the journal, without starting an agent"),
+    Command(
+        "check",
+        "rules.check",
+        "compile rules, prove them together, print each net with its reachable states",
+    ),
+    Command("test", "rules.test", "run the scenarios of *_test.rules files"),
+    Command("explain", "rules.explain", "say what rules do with a call, and the way to have it allowed"),
+    Command("draw", "rules.draw", "draw the nets of a rules file"),
+    Command("history", "history.history", "list recorded sessions; check, export, import, prune them"),
+    Command(
+        "backtest",
+        "history.backtest",
+        "judge recorded calls again under other rules; nothing is run",
+    ),
+    Command(
+        "notify",
+        "server.notify",
+        "show what is run or sent when nobody decides, see [notify] in interlock.toml",
+    ),
+    Command("serve", "server.serve", "judge external agents, and let consoles connect"),
+    Command("token", "server.token", "make, list, rotate and revoke tokens for agents and operators"),
+    Command("protocol", "server.protocol", "describe what is said over the wire"),
+    Command("web", "server.web", "show the console in a browser on this machine"),
+    Command("hook", "hooks.hook", "let Claude Code or Codex ask before each of its tool calls"),
+    Command("mcp", "agent.mcp", "put an MCP server behind the rules"),
+    Command("acp", "agent.acp", "host an agent that speaks the Agent Client Protocol, under rules"),
+    Command("flow", "agent.flow", "run a flow step by step; go on with a run, draw and check flows"),
+    Command("replay", "history.replay", "step through a recorded session"),
+)
 
 
 def parser() -> CommandParser:
@@ -47,160 +83,8 @@ def parser() -> CommandParser:
     top = CommandParser(prog="interlock", description=DESCRIPTION, epilog=EPILOG)
     top.add_argument("--version", action="store_true", help="print the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
-
-    demo = add_command(commands, "demo", "watch an agent be stopped, approve its deploy, replay it")
-    demo.add_argument(
-        "--flow",
-        action="store_true",
-        default=None,
-        help="a release flow instead: agents and people in steps",
-    )
-    add_hosting(demo)
-
-    run = add_command(commands, "run", "host an agent, under rules")
-    run.add_argument(
-        "target", metavar="AGENT", nargs="?", help="agent.toml or package.module:agent; else use --model"
-    )
-    run.add_argument("task", metavar="TASK", nargs="?", help="what the agent is asked to do; comes last")
-    add_agent(run)
-    run.add_argument(
-        "--max-cost", metavar="USD", type=dollars, help="what the session may cost (default: no limit)"
-    )
-    add_hosting(run)
-
-    resume = add_command(commands, "resume", "resume a recorded session")
-    resume.add_argument("session", metavar="SESSION", help="its id, or the first letters of it")
-    resume.add_argument("task", metavar="TASK", nargs="?", help="what the agent is asked to do next")
-    resume.add_argument(
-        "--at", metavar="EVENT", type=positive, help="begin a new session after this event of it"
-    )
-    resume.add_argument(
-        "--changed-nets",
-        action="store_true",
-        default=None,
-        help="go on although its rules have changed: nets that differ start fresh",
-    )
-    add_reason(resume)
-    resume.add_argument(
-        "--agent",
-        metavar="AGENT",
-        help="for a session that was imported, as the options below: agent.toml or package.module:agent",
-    )
-    add_agent(resume)
-    resume.add_argument(
-        "--max-cost",
-        metavar="USD",
-        type=dollars,
-        help="what it may cost, from its first event on (default: as before)",
-    )
-    add_hosting(resume)
-
-    console = add_command(
-        commands, "console", "open the console on the journal, without starting an agent"
-    )
-    add_connection(console)
-    add_journal(console)
-    add_operator(console)
-    add_read_only(console)
-    add_appearance(console)
-
-    check = add_command(
-        commands, "check", "compile rules, prove them together, print each net with its reachable states"
-    )
-    check.add_argument("files", metavar="FILE", nargs="+", help="rules files")
-    check.add_argument(
-        "--tools", metavar="A,B|FILE.json", help="the tools there are; other names are doubted"
-    )
-    check.add_argument("--json", action="store_true", default=None, help="print the findings as JSON")
-    check.add_argument("--strict", action="store_true", default=None, help="warnings fail the check too")
-
-    scenarios = add_command(commands, "test", "run the scenarios of *_test.rules files")
-    scenarios.add_argument(
-        "paths", metavar="PATH", nargs="*", help="files or directories (default: here)"
-    )
-
-    explain = add_command(
-        commands, "explain", "say what rules do with a call, and the way to have it allowed"
-    )
-    explain.add_argument("files", metavar="FILE", nargs="+", help="rules files")
-    explain.add_argument(
-        "call", metavar="CALL", help="""deploy, or with its input: 'bash command "./deploy staging"'"""
-    )
-    explain.add_argument(
-        "--after",
-        metavar="CALL",
-        action="append",
-        help="a call made before, approved, or 'wait 1h'; may be repeated",
-    )
-    explain.add_argument("--json", action="store_true", default=None, help="print it as JSON")
-
-    draw = add_command(commands, "draw", "draw the nets of a rules file")
-    draw.add_argument("file", metavar="FILE", help="a rules file")
-    draw.add_argument("--net", metavar="NAME", help="only this net")
-    draw.add_argument(
-        "-o",
-        "--out",
-        metavar="OUT",
-        type=Path,
-        help="an .svg, .dot or .mmd file (default: Mermaid, printed)",
-    )
-
-    history = add_command(
-        commands, "history", "list recorded sessions; check, export, import, prune them"
-    )
-    history.add_argument("--limit", metavar="N", type=positive, help="how many at most (default: 50)")
-    add_journal(history)
-    add_parts(history, add_command, add_operator)
-
-    backtest = add_command(
-        commands, "backtest", "judge recorded calls again under other rules; nothing is run"
-    )
-    backtest.add_argument("files", metavar="FILE", nargs="+", help="rules files; all of them apply")
-    backtest.add_argument(
-        "--session", metavar="SESSION", action="append", help="only this session; may be repeated"
-    )
-    backtest.add_argument(
-        "--since", metavar="WHEN", help="sessions that went on since: 24h, 7d, or a date"
-    )
-    backtest.add_argument(
-        "--messages",
-        metavar="LOG",
-        nargs="+",
-        action="extend",
-        help="OpenAI or Vercel AI SDK messages of other programs, as JSON or JSON lines",
-    )
-    backtest.add_argument(
-        "--at", metavar="EVENT", type=positive, help="only what came after this event of one session"
-    )
-    backtest.add_argument(
-        "--active",
-        metavar="NET",
-        nargs="+",
-        action="extend",
-        help="exactly these nets are active (default: as recorded, new ones are)",
-    )
-    backtest.add_argument("--json", action="store_true", default=None, help="print it as JSON")
-    add_journal(backtest)
-
-    notify = add_command(
-        commands, "notify", "show what is run or sent when nobody decides, see [notify] in interlock.toml"
-    )
-    notify.add_argument(
-        "--test", action="store_true", default=None, help="do it once, for a sample request"
-    )
-
-    add_gateway(commands, add_command, add_journal, add_operator)
-    add_web(commands, add_command, add_journal, add_operator, add_appearance)
-    add_hook(commands, add_command)
-    add_mcp(commands, add_command)
-    add_acp(commands, add_command, add_hosting)
-    add_flow(commands, add_command, add_hosting, add_journal, positive)
-
-    replay = add_command(commands, "replay", "step through a recorded session")
-    replay.add_argument("session", help="its id, or the first letters of it")
-    replay.add_argument("--plain", action="store_true", default=None, help="print instead of a screen")
-    add_journal(replay)
-    add_appearance(replay)
+    for command in COMMANDS:
+        command.load().configure(add_command(commands, command.name, command.help))
     return top
 
 
@@ -248,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         _own_process()
     line = sys.argv[1:] if arguments is None else list(arguments)
-    if answers(line):
+    if _is_hook(line):
         return _answer_hook(line, leave=arguments is None)
     top = parser()
     args, extra = top.parse_known_args(line)
@@ -272,13 +156,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _settle_operator(args)
         _settle_appearance(args)
     except SettingsError as error:
-        from ...engine.core.sanitize import visible
-
-        # A settings file may come with the directory, from another author.
-        print(f"interlock: {visible(str(error), keep_newlines=True)}", file=sys.stderr)
-        return BAD_INPUT
+        return refuse("", error)
     try:
-        code = dispatch(args)
+        code = next(each for each in COMMANDS if each.name == args.command).load().run(args)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader (`| head`) has seen enough; what is still buffered has nowhere to go.
@@ -294,6 +174,15 @@ def _own_process() -> None:
     """
     gc.set_threshold(50_000, 20, 50)
     atexit.register(gc.freeze)
+
+
+def _is_hook(line: list[str]) -> bool:
+    """Tell whether an agent's hook runs this, for which the parser of all commands takes too long."""
+    if line[:1] != ["hook"] or {"-h", "--help"} & set(line):
+        return False
+    from .hooks.hook import AGENTS
+
+    return line[1:2] != [] and line[1] in AGENTS
 
 
 def _answer_hook(line: list[str], *, leave: bool) -> int:

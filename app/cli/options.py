@@ -13,30 +13,53 @@ EPILOG = (
     "Every option can also be set as INTERLOCK_<OPTION> in the environment, in interlock.toml in the "
     "user's config directory or, where that loosens nothing, in interlock.toml here."
 )
+AGENT = (
+    "agent",
+    "model",
+    "api_base",
+    "rules",
+    "tools",
+    "active",
+    "mode",
+    "explain_blocks",
+    "runtime",
+    "workdir",
+    "network",
+    "max_steps",
+    "system_prompt",
+)
+"""Names of an agent's options in the parsed arguments."""
+SWITCH_ON = {"", "1", "true", "yes", "on"}
+SWITCH_OFF = {"0", "false", "no", "off"}
 
 
 def add_command(commands: Parts, name: str, text: str) -> argparse.ArgumentParser:
-    """A command of its own, with its help."""
+    """Add a command, or a part of one, with its help."""
     return commands.add_parser(
         name, help=text, description=text[0].upper() + text[1:] + ".", epilog=EPILOG
     )
 
 
-def add_journal(command: argparse.ArgumentParser) -> None:
+def add_switch(parser: argparse.ArgumentParser, name: str, text: str) -> None:
+    """Add an option without a value."""
+    parser.add_argument(name, action="store_true", default=None, help=text)
+
+
+def add_journal(parser: argparse.ArgumentParser) -> None:
     """Add the options for the journal and its masking."""
-    command.add_argument(
+    parser.add_argument(
         "--db", metavar="FILE", type=Path, help="the journal (default: in the user's data directory)"
     )
-    command.add_argument(
+    parser.add_argument(
         "--redact",
         metavar="A,B",
         help="fields whose values are masked, beside password, token and the like",
     )
 
 
-def add_operator(command: argparse.ArgumentParser) -> None:
+def add_operator(parser: argparse.ArgumentParser) -> None:
     """Add the option for the operator's name."""
-    command.add_argument(
+    parser.add_argument(
         "--as",
         dest="operator",
         metavar="NAME",
@@ -45,42 +68,112 @@ def add_operator(command: argparse.ArgumentParser) -> None:
     )
 
 
-def add_read_only(command: argparse.ArgumentParser) -> None:
+def add_read_only(parser: argparse.ArgumentParser) -> None:
     """Add the read-only option, for every command whose console may change something."""
-    command.add_argument(
-        "--read-only", action="store_true", default=None, help="show everything, change nothing"
-    )
+    add_switch(parser, "--read-only", "show everything, change nothing")
 
 
-def add_hosting(command: argparse.ArgumentParser) -> None:
-    """Options of every command that hosts an agent."""
-    command.add_argument(
-        "--headless",
-        action="store_true",
-        default=None,
-        help="no screen: one line per event, and in full what is approved",
-    )
-    command.add_argument(
+def add_hosting(parser: argparse.ArgumentParser) -> None:
+    """Add the options of every command that hosts an agent."""
+    add_switch(parser, "--headless", "no screen: one line per event, and in full what is approved")
+    parser.add_argument(
         "--answer",
         choices=("approve", "deny"),
         help="what a headless run answers when an approval is asked",
     )
-    add_journal(command)
-    add_operator(command)
-    add_read_only(command)
-    add_appearance(command)
+    add_journal(parser)
+    add_operator(parser)
+    add_read_only(parser)
+    add_appearance(parser)
 
 
-def add_appearance(command: argparse.ArgumentParser) -> None:
-    """Options of every command that opens a console."""
-    command.add_argument(
+def add_appearance(parser: argparse.ArgumentParser) -> None:
+    """Add the options of every command that opens a console."""
+    parser.add_argument(
         "--theme", metavar="NAME", help="colours: interlock, interlock-light, interlock-contrast, …"
     )
-    command.add_argument(
+    parser.add_argument(
         "--ascii",
         action=argparse.BooleanOptionalAction,
         help="symbols and lines in ASCII (default: where the locale is not UTF-8)",
     )
+
+
+def add_rules(parser: argparse.ArgumentParser, text: str = "rules files; all of them apply") -> None:
+    """Add the option for rules files."""
+    parser.add_argument("--rules", metavar="FILE", nargs="+", action="extend", help=text)
+
+
+def add_mode(parser: argparse.ArgumentParser) -> None:
+    """Add the option for the mode of the rules."""
+    parser.add_argument("--mode", choices=("enforce", "shadow"), help="enforce (default) or shadow")
+
+
+def add_agent(parser: argparse.ArgumentParser) -> None:
+    """Add the options of an agent and its rules, all but its cost limit."""
+    parser.add_argument(
+        "--model", metavar="MODEL", help="a litellm model name or URL, e.g. openai/gpt-4o"
+    )
+    parser.add_argument(
+        "--api-base", metavar="URL", help="where the model's API is, if not the provider's own"
+    )
+    add_rules(parser)
+    parser.add_argument(
+        "--tools", metavar="A,B", help="its tools: bash, read, …, or package.module:function"
+    )
+    parser.add_argument(
+        "--active",
+        metavar="NET",
+        nargs="+",
+        action="extend",
+        help="nets that start active (default: all)",
+    )
+    add_mode(parser)
+    add_switch(parser, "--explain-blocks", "tell the agent which calls lead to a blocked one")
+    parser.add_argument(
+        "--runtime",
+        choices=("local", "sandbox", "just-bash", "vercel"),
+        help="what the agent's tools run in (default: local)",
+    )
+    parser.add_argument(
+        "--workdir", metavar="DIR", type=Path, help="where the agent's tools run (default: here)"
+    )
+    parser.add_argument(
+        "--network",
+        action=argparse.BooleanOptionalAction,
+        help="whether the sandbox reaches the network (default: no)",
+    )
+    parser.add_argument(
+        "--max-steps", metavar="N", type=positive, help="a run's model calls at most (default: 100)"
+    )
+    parser.add_argument("--system-prompt", metavar="TEXT", help="the agent's instructions")
+
+
+def add_resumption(parser: argparse.ArgumentParser) -> None:
+    """Add the options for resuming under less than the record says, with the reason (G-67)."""
+    add_switch(
+        parser,
+        "--changed-nets",
+        "go on although its rules have changed: nets that differ start fresh",
+    )
+    parser.add_argument(
+        "--reason",
+        metavar="TEXT",
+        help="why it goes on under less than before, such as without a rule; recorded with your name",
+    )
+
+
+def add_connect(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add the option for the URL of a server."""
+    parser.add_argument("--connect", metavar="URL", nargs="?", const="", type=server_address, help=text)
+
+
+def add_certificate(parser: argparse.ArgumentParser) -> None:
+    """Add the certificate options, for every command that is reachable over a network."""
+    parser.add_argument(
+        "--certificate", metavar="FILE", type=Path, help="serve TLS with this certificate"
+    )
+    parser.add_argument("--key", metavar="FILE", type=Path, help="the certificate's private key")
 
 
 def positive(text: str) -> int:
@@ -90,18 +183,22 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def add_reason(command: argparse.ArgumentParser) -> None:
-    """Add the option for the reason why a session is resumed under less than its record says (G-67)."""
-    command.add_argument(
-        "--reason",
-        metavar="TEXT",
-        help="why it goes on under less than before, such as without a rule; recorded with your name",
-    )
-
-
 def dollars(text: str) -> float:
     """An option's amount."""
     try:
         return parse_dollars(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def server_address(text: str) -> str | None:
+    """A server's URL, empty for the default one; `None` where a setting switches it off."""
+    word = text.strip().lower()
+    if word in SWITCH_ON or word in SWITCH_OFF:
+        return "" if word in SWITCH_ON else None
+    from ...engine.gateway.protocol.address import server_url
+
+    try:
+        return server_url(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error

@@ -1,12 +1,16 @@
-"""Arguments that many commands share: the journal's file, masking, the operator, the terminal."""
+"""Arguments that many commands share: the journal's file, masking, the terminal; and how they refuse."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Mapping
-from typing import Any, TypeAlias, cast
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+if TYPE_CHECKING:
+    from ...engine.history.redaction.redaction import Redaction
 
 # argparse has no public name for it.
 Parts: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # pyright: ignore[reportPrivateUsage]
@@ -50,7 +54,7 @@ class CommandParser(argparse.ArgumentParser):
         return [*self.options, *(o for part in self.commands.values() for o in part.all_options())]
 
 
-def database(args: argparse.Namespace):
+def database(args: argparse.Namespace) -> Path:
     """The journal's file: `--db`, or the one in the user's data directory."""
     if args.db is not None:
         return args.db.expanduser()
@@ -59,27 +63,55 @@ def database(args: argparse.Namespace):
     return user_data_path("interlock") / "interlock.db"
 
 
-def redaction(args: argparse.Namespace):
+def redaction(args: argparse.Namespace) -> Redaction:
     """Masking for this command: the fields masked by default, and those of `--redact`."""
     from .rules_compiler import redaction as masking
 
     return masking(name.strip() for name in (args.redact or "").split(","))
 
 
-def operator(args: argparse.Namespace) -> str:
-    """Name of the operator: `--as` or the login name, as settled by `cli`."""
-    return args.operator
+def refuse(command: str, problem: object, code: int = BAD_INPUT) -> int:
+    """Print why `interlock COMMAND` does not work, safe for a terminal. Returns the exit code."""
+    from ...engine.core.sanitize import visible
+
+    name = f"interlock {command}".rstrip()
+    print(f"{name}: {visible(str(problem), keep_newlines=True)}", file=sys.stderr)
+    return code
 
 
-def starts_nothing(command: str) -> int:
+def refuse_hosting(args: argparse.Namespace, command: str) -> int | None:
+    """Report that no agent can be hosted here, and return the exit code; `None` if one can.
+
+    A command without a screen and `--answer` has no operator: the answer is set to the safe one.
+    """
+    if args.read_only:
+        return refuse_read_only(command)
+    if not args.headless and not in_terminal():
+        return needs_terminal(command, "use --headless --answer approve|deny to run without one")
+    if args.headless and args.answer is None:
+        args.answer = "deny"
+    return None
+
+
+def refuse_read_only(command: str) -> int:
     """Report that a read-only console hosts nothing. Returns the exit code."""
-    print(
-        f"interlock {command}: --read-only changes nothing, so no agent can be started under it. Leave "
-        "it out (also read_only in interlock.toml and INTERLOCK_READ_ONLY), or watch what another "
-        "process runs with: interlock console --read-only",
-        file=sys.stderr,
+    return refuse(
+        command,
+        "--read-only changes nothing, so no agent can be started under it. Leave it out (also read_only "
+        "in interlock.toml and INTERLOCK_READ_ONLY), or watch what another process runs with: "
+        "interlock console --read-only",
     )
-    return BAD_INPUT
+
+
+def report_directory(
+    args: argparse.Namespace, command: str, rules: Iterable[object] | None = None
+) -> None:
+    """Print how the working directory's settings affect the rules, if they do; `rules` as in `added`."""
+    from .trust import added
+
+    sentence = added(args, rules)
+    if sentence is not None:
+        print(f"interlock {command}: {sentence}", file=sys.stderr)
 
 
 def in_terminal() -> bool:
@@ -94,5 +126,4 @@ def in_terminal() -> bool:
 
 def needs_terminal(command: str, remedy: str) -> int:
     """Report that a console cannot open here. Returns the exit code."""
-    print(f"interlock {command}: not a terminal; {remedy}.", file=sys.stderr)
-    return BAD_INPUT
+    return refuse(command, f"not a terminal; {remedy}.")

@@ -10,18 +10,26 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ...engine.agents import (
     SKIPPED,
+    Agent,
     AssistantMessage,
+    BashTool,
     C,
+    LocalRuntime,
     Message,
     Reply,
+    ScriptedModel,
     SummaryMessage,
     T,
     ToolMessage,
     UserMessage,
 )
+from ...engine.hub.hub import Hub
+from ...rules import library_rules, load_rules
+from .project import create_project
 
 TASK = "Ship the current commit to staging and leave the working directory tidy."
 
@@ -33,6 +41,7 @@ FIX = (
 )
 TIDY = "rm -rf build"
 AGAIN = "./deploy production"
+OFF_AT_FIRST = "block-deploy"
 
 _MISSING = re.compile(r"requires a successful call to (\w+) first")
 _REFUSED = re.compile(r"was rejected by human review[.:]\s*(.*)", re.DOTALL)
@@ -70,6 +79,25 @@ def next_move(messages: Sequence[Message]) -> Reply:
             return T("Understood, I stop here. ", "Nothing more will run.")
         return _with_prefix("Noted. I am a scripted agent, so I keep to the release. ", _plan(history))
     return _plan(history)
+
+
+async def open_demo(
+    hub: Hub, *, by: str, pace: float = 0.0, project: Path | None = None, session_id: str | None = None
+) -> str:
+    """Open the demo's session on `hub`; its task is not sent yet. Returns the session's id.
+
+    `pace` is the scripted model's time for a word in seconds, `project` the directory of its shell.
+    """
+    registry = load_rules(library_rules("deploy"), library_rules("freeze")).registry
+    agent = Agent(
+        ScriptedModel(next_move, delay=pace),
+        name="release-bot",
+        system_prompt="You ship commits.",
+        tools=[BashTool],
+        runtime=LocalRuntime(cwd=project or create_project()),
+    )
+    active = [key for key in registry if key != OFF_AT_FIRST]
+    return await hub.open_session(agent, registry=registry, active=active, by=by, session_id=session_id)
 
 
 def _plan(history: list[Exchange]) -> Reply:

@@ -23,23 +23,13 @@ SIGNED: dict[str, JsonValue] = {"target": "staging", "remark": "signed off witho
 """What a person would fill in, where none is."""
 
 
-def host_release(
-    args: argparse.Namespace, database: Path, operator: str, *, pace: float, headless: bool
-) -> int:
+def host_release(args: argparse.Namespace, *, pace: float) -> int:
     """Host a run of the flow. Returns the exit code."""
 
     async def start(hub: Hub) -> str:
-        return await open_release(hub, by=operator, pace=pace)
+        return await open_release(hub, by=args.operator, pace=pace)
 
-    return host_flow(
-        args,
-        database,
-        operator,
-        start,
-        headless=headless,
-        answer=args.answer or "approve",
-        answers={"Candidate": SIGNED},
-    )
+    return host_flow(args, start, {"Candidate": SIGNED})
 
 
 async def open_release(hub: Hub, *, by: str, pace: float = 0.0, project: Path | None = None) -> str:

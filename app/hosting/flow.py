@@ -4,26 +4,159 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import shlex
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeAlias
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic_core import ErrorDetails
 
 from ...engine.core.sanitize import visible
+from ...engine.flows import Graph
 from ...engine.history.errors import JournalError
 from ...engine.history.journal.reader import open_reader
 from ...engine.history.model.events import ApprovalRequested
-from ...engine.hub.hub import Hub
+from ...engine.history.model.state import Origin
+from ...engine.hub.hub import Hub, Nets
+from ..agents.spec import BASE
+from ..config.arguments import database, report_directory
+from ..config.trust import rule_texts
+from ..flows.builder import PreparedFlow, prepare_flow
+from ..flows.inputs import as_input, fills, input_text
+from ..flows.spec import FlowLimits, FlowSpec, FlowSpecError, recorded_flow
+from ..sessions.flow_start import resume_flow, start_flow
+from ..sessions.imported_session import refusal
 from .headless import Answer, answered, machine_answer, print_events
 from .host import Start, host
 
-# Headless run of a flow: one line per event; approvals and answers are given as the options say.
+Fills: TypeAlias = Mapping[str, dict[str, JsonValue]]
+"""Answers by the step that waits for them."""
 
 
-Fills = Mapping[str, dict[str, JsonValue]]
+def run_flow(args: argparse.Namespace) -> int:
+    """Host a run of the flow that `args` names. Returns the exit code.
+
+    Raises `FlowSpecError`, `FlowError` and `JournalError`.
+    """
+    here = Path.cwd()
+    text, where = input_text(args.input, args.input_file)
+    spec = _spec(
+        {
+            "flow": args.flow,
+            "rules": args.rules or (),
+            "mode": args.mode or "enforce",
+            "workdir": args.workdir or here,
+            "commands": args.allow_command or (),
+            "limits": limits_of(args),
+            "import_from": [here],
+        },
+    )
+
+    def value(graph: Graph) -> BaseModel:
+        return as_input(text, graph.takes.type, where)
+
+    prepared = _prepared(args, spec, value)
+    first = value(prepared.graph)
+    report_directory(args, "flow run")
+
+    def start(hub: Hub) -> Awaitable[str]:
+        return start_flow(hub, prepared, first, args.operator)
+
+    return host_flow(args, start, fills(args.fill, prepared.graph))
+
+
+def go_on_with_run(args: argparse.Namespace) -> int:
+    """Host the continuation of a recorded run. Returns the exit code.
+
+    Raises `FlowSpecError`, `FlowError`, `ResumeError`, `SessionNotFound` and `JournalError`.
+    """
+    # Before anything is opened for writing: a misspelt id is the likeliest mistake.
+    session = open_reader(database(args)).session(args.session)
+    if session.kind != "flow":
+        command = f"interlock resume {session.id}{same_journal(args)}"
+        raise FlowSpecError([f"session '{session.id}' is no run of a flow; {command} goes on with it"])
+    if session.imported:
+        origin = Origin(session.id, session.source, imported=True)
+        raise FlowSpecError(refusal(origin, None, database(args)))
+    recorded = recorded_flow(session.id, session.source)
+    # interlock.toml applies to new flows; a recorded one has its own settings.
+    rules = args.rules if _is_for_this_run(args, "rules") else None
+    mode = args.mode if _is_for_this_run(args, "mode") else None
+    spec = _spec(
+        {
+            **recorded.model_dump(),
+            "limits": limits_of(args),
+            "rules": rules or recorded.rules,
+            "mode": mode or recorded.mode,
+        }
+    )
+    prepared = _prepared(args, spec)
+    nets: Nets = "changed" if args.changed_nets or rules else "recorded"
+
+    def start(hub: Hub) -> Awaitable[str]:
+        return resume_flow(
+            hub, session.id, prepared, args.operator, nets=nets, mode=mode, reason=args.reason
+        )
+
+    return host_flow(args, start, fills(args.fill, prepared.graph))
+
+
+def limits_of(args: argparse.Namespace) -> FlowLimits:
+    """Limits of this host for the run."""
+    return FlowLimits(max_steps=args.max_steps, max_turns=args.max_turns, max_seconds=args.max_time)
+
+
+def _is_for_this_run(args: argparse.Namespace, option: str) -> bool:
+    return option in args.typed or f"INTERLOCK_{option.upper()}" in os.environ
+
+
+def _prepared(
+    args: argparse.Namespace, spec: FlowSpec, *checks: Callable[[Graph], object]
+) -> PreparedFlow:
+    return prepare_flow(spec, (*checks, lambda graph: fills(args.fill, graph)), rule_texts(args))
+
+
+def _spec(fields: Mapping[str, object]) -> FlowSpec:
+    try:
+        return FlowSpec.model_validate(fields, context={BASE: Path.cwd()})
+    except ValidationError as error:
+        raise FlowSpecError(map(_as_option, error.errors(include_url=False))) from error
+
+
+def _as_option(found: ErrorDetails) -> str:
+    """A problem in terms of the command line."""
+    name = str(found["loc"][0])
+    value = f"{found['input']!r:.80}"
+    if name == "flow":
+        return f"FLOW: expected package.module:FlowClass, found {value}"
+    option = {"commands": "allow-command"}.get(name, name.replace("_", "-"))
+    return f"--{option}: {found['msg'].removeprefix('Value error, ')}, found {value}"
+
+
+def host_flow(args: argparse.Namespace, start: Start, answers: Fills) -> int:
+    """Host the run that `start` begins; `answers` are for a headless one.
+
+    Returns the exit code. A console left before the flow's end prints the command that resumes it.
+    """
+    sessions: list[str] = []
+    journal = same_journal(args)
+
+    async def noted(hub: Hub) -> str:
+        sessions.append(await start(hub))
+        return sessions[0]
+
+    async def follow(hub: Hub, start: Start) -> int:
+        return await follow_flow(
+            hub, start, answer=args.answer, fills=answers, out=sys.stdout, journal=journal
+        )
+
+    code = host(args, noted, follow=follow)
+    for session in () if args.headless else sessions:
+        _print_resumption(database(args), session, journal)
+    return code
 
 
 class _Answers:
@@ -95,9 +228,6 @@ async def follow_flow(
     return 0 if done else 1
 
 
-# Options that a suggested command takes over from the one that suggests it.
-
-
 def same_journal(args: argparse.Namespace) -> str:
     """` --db FILE`, where the command line said so: the next command would look in another journal.
 
@@ -110,39 +240,7 @@ def same_journal(args: argparse.Namespace) -> str:
     return f" --db {shlex.quote(given)}" if visible(given) == given else ""
 
 
-def host_flow(
-    args: argparse.Namespace,
-    database: Path,
-    operator: str,
-    start: Start,
-    *,
-    headless: bool,
-    answer: Answer,
-    answers: Mapping[str, dict[str, JsonValue]],
-) -> int:
-    """Host the run that `start` begins; `answer` and `answers` are for a headless one.
-
-    Returns the exit code. A console left before the flow's end prints the command that resumes it.
-    """
-    begun: list[str] = []
-    journal = same_journal(args)
-
-    async def noted(hub: Hub) -> str:
-        begun.append(await start(hub))
-        return begun[0]
-
-    async def follow(hub: Hub, start: Start) -> int:
-        return await follow_flow(
-            hub, start, answer=answer, fills=answers, out=sys.stdout, journal=journal
-        )
-
-    code = host(args, database, operator, noted, headless=headless, follow=follow)
-    for session in () if headless else begun:
-        _tell_how_it_stands(database, session, journal)
-    return code
-
-
-def _tell_how_it_stands(database: Path, session: str, journal: str) -> None:
+def _print_resumption(database: Path, session: str, journal: str) -> None:
     try:
         run = open_reader(database).session(session)
     except JournalError:

@@ -9,12 +9,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeAlias
 
-from ...engine.core.sanitize import visible
 from ...engine.history.journal.journal import JournalError
 from ...engine.history.redaction.redaction import Redaction
 from ...engine.hub.hub import Hub, Outcome
 from ..config.approvals import approval_settings
-from ..config.arguments import BAD_INPUT, redaction
+from ..config.arguments import database, redaction, refuse
 from ..config.attention import attention_settings
 from ..config.loader import SettingsError
 from ..config.notify import notify_settings
@@ -28,40 +27,30 @@ Follow: TypeAlias = Callable[[Hub, Start], Awaitable[int]]
 """Starts a session, and returns the exit code once it is over."""
 
 
-def host(
-    args: argparse.Namespace,
-    database: Path,
-    operator: str,
-    start: Start,
-    *,
-    headless: bool,
-    follow: Follow | None = None,
-) -> int:
-    """Host the session that `start` opens. Returns the exit code.
+def host(args: argparse.Namespace, start: Start, *, follow: Follow | None = None) -> int:
+    """Host the session that `start` opens, on a screen or headless. Returns the exit code.
 
     `follow` runs it headless if it is not an agent's session. A journal that cannot be written stops
     everything before anything starts.
     """
-
-    hidden = redaction(args)
+    path, hidden = database(args), redaction(args)
 
     async def without_screen() -> int:
         from .headless import follow as follow_agent
 
         hook, policy = notify_settings(), approval_settings().policy
-        hub = Hub.open(database, redaction=hidden, policy=policy, language=LANGUAGE)
+        hub = Hub.open(path, redaction=hidden, policy=policy, language=LANGUAGE)
         async with notifying(hub, hook, lambda problem: print(f"interlock: {problem}", file=sys.stderr)):
             if follow is not None:
                 return await follow(hub, start)
-            return await follow_agent(hub, start, answer=args.answer or "approve", out=sys.stdout)
+            return await follow_agent(hub, start, answer=args.answer, out=sys.stdout)
 
     try:
-        if headless:
+        if args.headless:
             return asyncio.run(without_screen())
-        return show(database, operator, start, hidden, getattr(args, "appearance", None))
+        return show(path, args.operator, start, hidden, getattr(args, "appearance", None))
     except (JournalError, SettingsError) as error:
-        print(f"interlock: {visible(str(error), keep_newlines=True)}", file=sys.stderr)
-        return BAD_INPUT
+        return refuse("", error)
 
 
 def show(

@@ -48,6 +48,7 @@ from .certificate import Certificate
 from .idle_exit import until_unused
 from .notifications import notifying
 
+NOTHING_JUDGED = "no rules were given: every call is allowed and recorded. Name files with --rules"
 FILES = 512
 """Files that a server has open beside its connections."""
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from statistics import median
 
-from interlock.app.cli.history.approval_stats_job import suggested
+from interlock.app.cli.history.approvals import suggested
 from interlock.engine.history.decisions.approval_stats import fatigue
 from interlock.engine.history.redaction.redaction import Redaction
 

@@ -6,7 +6,7 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -40,6 +40,14 @@ def command(directory: Path, *line: str, env: Mapping[str, str]) -> subprocess.C
         if (getattr(module, "__file__", None) or "").startswith(inside):
             del sys.modules[name]
     return subprocess.CompletedProcess(list(line), code, out.getvalue(), err.getvalue())
+
+
+def printed(run: Callable[[], int]) -> tuple[int, str, str]:
+    """Exit code of a command's `run`, its output and its errors."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = run()
+    return code, out.getvalue(), err.getvalue()
 
 
 def _run(line: Sequence[str]) -> int:

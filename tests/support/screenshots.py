@@ -19,11 +19,10 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from interlock.app.cli.agent.demo import open_demo
 from interlock.app.config.rules_compiler import LANGUAGE
 from interlock.app.console.app import InterlockConsole
 from interlock.app.console.history_app import HistoryConsole
-from interlock.app.demo.agent import TASK
+from interlock.app.demo.agent import TASK, open_demo
 from interlock.app.demo.project import create_project
 from interlock.app.demo.release import FLOW
 from interlock.app.demo.release_flow import Release

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ....engine.core.sanitize import visible
-from ....engine.history.journal.reader import SessionNotFound
-from ....engine.hub.hub import Hub, ResumeError
-from ....rules import RuleError
-from ...agents.builder import NO_RULES
-from ...config.arguments import BAD_INPUT, in_terminal, needs_terminal
-from ...config.trust import added, rule_texts
-from ...hosting.host import host
+from ...config.arguments import refuse, refuse_hosting, refuse_read_only, report_directory
+from ..options import EPILOG, add_hosting, add_mode, add_rules
+
+if TYPE_CHECKING:
+    from ....engine.hub.hub import Hub
 
 NOT_INSTALLED = (
     "the library for the Agent Client Protocol is not installed; install Interlock with its extra 'acp': "
@@ -23,60 +20,89 @@ NOT_INSTALLED = (
 )
 
 
-def acp(args: argparse.Namespace, database: Path, operator: str) -> int:
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.epilog = EPILOG.replace("Every option", "Every option but --log and --unasked")
+    parser.add_argument("agent", metavar="COMMAND", nargs="*", help="the agent's command, after --")
+    add_rules(parser)
+    parser.add_argument("--task", metavar="TEXT", help="what the agent is told first")
+    parser.add_argument(
+        "--resume",
+        metavar="SESSION",
+        help="go on with a recorded session of this agent, where it offers that: its id, or the first "
+        "letters of it",
+    )
+    parser.add_argument("--cwd", metavar="DIR", type=Path, help="where the agent works (default: here)")
+    add_mode(parser)
+    parser.add_argument(
+        "--unasked",
+        choices=("cancel", "note"),
+        help="when it runs, without asking, what the rules do not allow: end its turn and say so in the "
+        "transcript (default), or only say so",
+    )
+    parser.add_argument(
+        "--log", metavar="FILE", type=Path, help="where its standard error goes (default: nowhere)"
+    )
+    add_hosting(parser)
+
+
+def run(args: argparse.Namespace) -> int:
     """Host the agent on a screen, or without one. Returns the exit code."""
-    headless = bool(args.headless)
-    if problem := _problem(args, headless=headless):
-        print(f"interlock acp: {problem}", file=sys.stderr)
-        return BAD_INPUT
-    if not headless and not in_terminal():
-        return needs_terminal("acp", "use --headless --answer approve|deny to run without one")
-    if headless and args.answer is None:
-        # No operator, and no `--answer`: the safe answer.
-        args.answer = "deny"
+    if args.read_only:
+        return refuse_read_only("acp")
+    if problem := _problem(args):
+        return refuse("acp", problem)
+    if (code := refuse_hosting(args, "acp")) is not None:
+        return code
     from ....engine.gateway.acp.agent import AcpAgent, AcpError
+    from ....engine.history.errors import SessionNotFound
+    from ....engine.hub.hub import ResumeError
+    from ....rules import RuleError
+    from ...config.trust import rule_texts
+    from ...hosting.host import host
 
     # From the line alone: a file that comes with the directory could have any file written, or wink at
     # what runs without having been asked about.
     typed = {name: getattr(args, name) if name in args.typed else None for name in ("log", "unasked")}
     try:
         rules = rule_texts(args).compiled(*args.rules)
-        if told := added(args):
-            print(f"interlock acp: {told}", file=sys.stderr)
+        report_directory(args, "acp")
         with ExitStack() as files:
             path = typed["log"]
             log = None if path is None else files.enter_context(path.expanduser().open("ab"))
 
             async def start(hub: Hub) -> str:
                 agent = AcpAgent(
-                    hub,
-                    args.agent,
-                    (args.cwd or Path()).expanduser(),
-                    unasked=typed["unasked"] or "cancel",
-                    log=log,
+                    hub, args.agent, _directory(args), unasked=typed["unasked"] or "cancel", log=log
                 )
                 session = await agent.open(
-                    registry=rules.registry, mode=args.mode, by=operator, resume=args.resume
+                    registry=rules.registry, mode=args.mode, by=args.operator, resume=args.resume
                 )
                 if args.task is not None:
-                    await hub.send(session, args.task, by=operator)
+                    await hub.send(session, args.task, by=args.operator)
                 return session
 
-            return host(args, database, operator, start, headless=headless)
+            return host(args, start)
     except (RuleError, AcpError, ResumeError, SessionNotFound, OSError) as error:
-        print(f"interlock acp: {visible(str(error), keep_newlines=True)}", file=sys.stderr)
-        return BAD_INPUT
+        return refuse("acp", error)
 
 
-def _problem(args: argparse.Namespace, *, headless: bool) -> str | None:
+def _problem(args: argparse.Namespace) -> str | None:
     """First missing argument or package, with the remedy; `None` if there is none."""
     if not args.agent:
         return "which agent? Give its command after --: interlock acp --rules my.rules -- my-agent --acp"
     if not args.rules:
+        from ...agents.builder import NO_RULES
+
         return NO_RULES
-    if headless and args.task is None:
+    if args.headless and args.task is None:
         return "without a screen nobody can tell the agent anything, so it needs a --task"
-    directory = (args.cwd or Path()).expanduser()
-    if not directory.is_dir():
-        return f"--cwd: expected a directory, found none at '{visible(str(directory))}'"
+    if not _directory(args).is_dir():
+        from ....engine.core.sanitize import visible
+
+        return f"--cwd: expected a directory, found none at '{visible(str(_directory(args)))}'"
     return NOT_INSTALLED if find_spec("acp") is None else None
+
+
+def _directory(args: argparse.Namespace) -> Path:
+    return (args.cwd or Path()).expanduser()

@@ -1,28 +1,84 @@
-"""`interlock console`: the console on a journal; sessions are started, resumed and replayed from it."""
+"""`interlock console`: the console on a journal, or with `--connect` on the hub of a server."""
 
 from __future__ import annotations
 
 import argparse
-import sys
+import os
 from pathlib import Path
 
-from ....engine.core.sanitize import visible
-from ....engine.history.errors import FoldError, JournalError
-from ....engine.history.redaction.redaction import Redaction
-from ...config.arguments import BAD_INPUT, operator
-from ...config.loader import SettingsError
-from ...hosting.host import show, watch
+from ...config.arguments import BAD_INPUT, database, in_terminal, needs_terminal, redaction, refuse
+from ..options import add_appearance, add_connect, add_journal, add_operator, add_read_only
+
+FAILED = 1
+OF_OWN_HUB = {
+    "operator": ("--as", "the server knows by your token who decides"),
+    "db": ("--db", "the server has the journal"),
+    "redact": ("--redact", "the server masks what it sends; name the fields where it is started"),
+}
+"""Options of a console with a hub of its own."""
 
 
-def console(args: argparse.Namespace, database: Path, redaction: Redaction) -> int:
-    """Open the console, with `--read-only` on a journal that others write. Returns the exit code."""
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add_connect(
+        parser, "show the sessions of a server (default: INTERLOCK_URL, else ws://127.0.0.1:8737)"
+    )
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        type=Path,
+        help="your token for it (default: INTERLOCK_TOKEN, else operator.token in the config directory)",
+    )
+    parser.add_argument("--session", metavar="SESSION", help="with --connect: begin at this session")
+    parser.add_argument("--approval", metavar="REQUEST", help="with --connect: begin at this request")
+    add_journal(parser)
+    add_operator(parser)
+    add_read_only(parser)
+    add_appearance(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Open the console, with `--read-only` to look only. Returns the exit code."""
+    if not in_terminal():
+        return needs_terminal("console", "start it in a terminal")
+    return _on_journal(args) if args.connect is None else connect(args)
+
+
+def _on_journal(args: argparse.Namespace) -> int:
+    """Open the console on a journal, with `--read-only` on one that others write."""
+    from ....engine.history.errors import FoldError, JournalError
+    from ...config.loader import SettingsError
+    from ...hosting.host import show, watch
+
     for name in {"session", "approval"} & args.typed:
-        print(f"interlock console: --{name} goes with --connect: a server has it", file=sys.stderr)
-        return BAD_INPUT
+        return refuse("console", f"--{name} goes with --connect: a server has it")
     try:
         if args.read_only:
-            return watch(database, operator(args), redaction, args.appearance)
-        return show(database, operator(args), None, redaction, args.appearance)
+            return watch(database(args), args.operator, redaction(args), args.appearance)
+        return show(database(args), args.operator, None, redaction(args), args.appearance)
     except (JournalError, FoldError, SettingsError) as error:
-        print(f"interlock: {visible(str(error), keep_newlines=True)}", file=sys.stderr)
-        return BAD_INPUT
+        return refuse("", error)
+
+
+def connect(args: argparse.Namespace) -> int:
+    """Open the console on the hub of a server, possibly one of several."""
+    from ....engine.gateway.client.connection import GatewayError
+    from ....engine.gateway.protocol.address import TOKEN
+    from ....engine.gateway.protocol.tokens import TokenError
+    from ...config.loader import SettingsError
+    from ...hosting.host import attach
+    from ...sources.deep_link import DeepLink
+
+    for name, (option, reason) in OF_OWN_HUB.items():
+        if name in args.typed:
+            return refuse("console", f"{option} does not go with --connect: {reason}. Leave it out")
+    try:
+        return attach(
+            args.connect or None,
+            None if TOKEN in os.environ and "token_file" not in args.typed else args.token_file,
+            read_only=bool(args.read_only),
+            appearance=args.appearance,
+            open_at=DeepLink(args.session, args.approval),
+        )
+    except (GatewayError, SettingsError, TokenError, ValueError) as error:
+        return refuse("console", error, FAILED if isinstance(error, GatewayError) else BAD_INPUT)

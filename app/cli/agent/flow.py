@@ -6,51 +6,107 @@ import argparse
 import os
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
-from pydantic import BaseModel, JsonValue, ValidationError
-from pydantic_core import ErrorDetails
+from ...config.arguments import BAD_INPUT, database, refuse, refuse_hosting
+from ..options import (
+    add_command,
+    add_hosting,
+    add_journal,
+    add_mode,
+    add_resumption,
+    add_rules,
+    positive,
+)
 
-from ....engine.core.sanitize import visible
-from ....engine.flows import FlowError, Graph
-from ....engine.history.errors import JournalError, SessionNotFound
-from ....engine.history.journal.reader import open_reader
-from ....engine.history.model.state import Origin
-from ....engine.hub.hub import Hub, Nets, ResumeError
-from ...agents.spec import BASE
-from ...config.arguments import BAD_INPUT, in_terminal, needs_terminal
-from ...config.trust import added, rule_texts
-from ...flows.builder import PreparedFlow, prepare_flow
-from ...flows.inputs import as_input, fills, input_text
-from ...flows.spec import FlowLimits, FlowSpec, FlowSpecError, recorded_flow
-from ...hosting.flow import host_flow, same_journal
-from ...hosting.headless import Answer
-from ...hosting.host import Start
-from ...sessions.flow_start import resume_flow, start_flow
-from ...sessions.imported_session import refusal
+LONGEST = 365 * 86_400
 
 
-def flow(args: argparse.Namespace, database: Callable[[], Path], operator: Callable[[], str]) -> int:
-    """Run the part of `interlock flow` that `args` names. Returns the exit code."""
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the parts and their options."""
+    parts = parser.add_subparsers(dest="part", metavar="PART", required=True)
+
+    run = add_command(parts, "run", "run a flow, each step recorded before the next begins")
+    _add_name(run)
+    run.add_argument("--input", metavar="JSON", help="what it begins with (default: {})")
+    run.add_argument(
+        "--input-file", metavar="FILE", type=Path, help="the same from a file; - is standard input"
+    )
+    run.add_argument("--workdir", metavar="DIR", type=Path, help="where it works (default: here)")
+    run.add_argument(
+        "--allow-command",
+        metavar="NAME",
+        action="append",
+        help="a command that its functions may run; may be given again",
+    )
+    _add_terms(run)
+
+    resume = add_command(parts, "resume", "go on with a run after its last recorded step")
+    resume.add_argument("session", metavar="RUN", help="its id, or the first letters of it")
+    add_resumption(resume)
+    _add_terms(resume)
+
+    runs = add_command(parts, "list", "list recorded runs of flows, and where each stands")
+    runs.add_argument("--limit", metavar="N", type=positive, help="how many at most (default: 50)")
+    add_journal(runs)
+
+    draw = add_command(parts, "draw", "draw a flow: its states, and the steps between them")
+    _add_name(draw)
+    draw.add_argument(
+        "-o", "--out", metavar="OUT", type=Path, help="an .svg or .mmd file (default: Mermaid, printed)"
+    )
+    draw.add_argument("--live", metavar="RUN", help="mark where this recorded run stands")
+    add_journal(draw)
+
+    check = add_command(parts, "check", "say what can go wrong with a flow, and the shortest way there")
+    _add_name(check)
+
+
+def _add_name(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("flow", metavar="FLOW", help="package.module:FlowClass")
+
+
+def _add_terms(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a run: its rules, its limits, its answers and its host's."""
+    add_rules(parser)
+    add_mode(parser)
+    parser.add_argument("--max-steps", metavar="N", type=positive, help="steps at most, from here on")
+    parser.add_argument(
+        "--max-turns", metavar="N", type=positive, help="model calls at most, from here on"
+    )
+    parser.add_argument(
+        "--max-time", metavar="TIME", type=_time, help="how long at most, as 90s, 10m or 2h"
+    )
+    parser.add_argument(
+        "--fill",
+        metavar="KEY=JSON",
+        action="append",
+        help="without a screen, what is answered where step KEY waits for a person; may be given again",
+    )
+    add_hosting(parser)
+
+
+def _time(text: str) -> int:
+    from ....engine.core.durations import parse_time
+
+    seconds = parse_time(text)
+    if not seconds or seconds > LONGEST:
+        raise argparse.ArgumentTypeError(f"a time such as 90s, 10m or 2h, not '{text}'")
+    return seconds
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the part that `args` names. Returns the exit code."""
+    hosts = args.part in ("run", "resume")
+    if hosts and (code := refuse_hosting(args, f"flow {args.part}")) is not None:
+        return code
+    from ....engine.flows import FlowError
+    from ....engine.history.errors import JournalError, SessionNotFound
+    from ....engine.hub.hub import ResumeError
+    from ...flows.spec import FlowSpecError
+
     try:
-        match args.part:
-            case "run" | "resume":
-                return _host(args, database, operator)
-            case "draw":
-                from ...flows.draw import draw_flow
-
-                return draw_flow(
-                    args.flow, out_file=args.out, live=args.live, database=database, out=sys.stdout
-                )
-            case "list":
-                from .flow_list import list_runs
-
-                return list_runs(database(), limit=args.limit or 50, out=sys.stdout)
-            case _:
-                from ...flows.check import check_flow
-
-                return check_flow(args.flow, out=sys.stdout)
+        return _run_part(args)
     except FlowSpecError as error:
         return _refuse(args, error, *error.problems)
     except ResumeError as error:
@@ -63,127 +119,39 @@ def flow(args: argparse.Namespace, database: Callable[[], Path], operator: Calla
         return _refuse(args, error, str(error))
 
 
-def _host(args: argparse.Namespace, database: Callable[[], Path], operator: Callable[[], str]) -> int:
-    headless = bool(args.headless)
-    if not headless and not in_terminal():
-        return needs_terminal(
-            f"flow {args.part}", "use --headless --answer approve|deny to run without one"
-        )
-    journal, who = database(), operator()
-    begin = _beginning if args.part == "run" else _going_on
-    prepared, start = begin(args, journal, who)
-    return host_flow(
-        args,
-        journal,
-        who,
-        start,
-        headless=headless,
-        answer=_answer(args),
-        answers=fills(args.fill, prepared.graph),
-    )
+def _run_part(args: argparse.Namespace) -> int:
+    match args.part:
+        case "run":
+            from ...hosting.flow import run_flow
 
+            return run_flow(args)
+        case "resume":
+            from ...hosting.flow import go_on_with_run
 
-def _beginning(args: argparse.Namespace, _: Path, operator: str) -> tuple[PreparedFlow, Start]:
-    """The named flow, and the start of its run."""
-    here = Path.cwd()
-    text, where = input_text(args.input, args.input_file)
-    spec = _spec(
-        {
-            "flow": args.flow,
-            "rules": args.rules or (),
-            "mode": args.mode or "enforce",
-            "workdir": args.workdir or here,
-            "commands": args.allow_command or (),
-            "limits": limits_of(args),
-            "import_from": [here],
-        },
-    )
+            return go_on_with_run(args)
+        case "draw":
+            from ...flows.draw import draw_flow
 
-    def value(graph: Graph) -> BaseModel:
-        return as_input(text, graph.takes.type, where)
+            return draw_flow(
+                args.flow,
+                out_file=args.out,
+                live=args.live,
+                database=lambda: database(args),
+                out=sys.stdout,
+            )
+        case "list":
+            from .flow_list import list_runs
 
-    def answers(graph: Graph) -> Mapping[str, dict[str, JsonValue]]:
-        return fills(args.fill, graph)
+            return list_runs(database(args), limit=args.limit or 50, out=sys.stdout)
+        case _:
+            from ...flows.check import check_flow
 
-    prepared = prepare_flow(spec, (value, answers), rule_texts(args))
-    begins = value(prepared.graph)
-    if told := added(args):
-        print(f"interlock flow run: {told}", file=sys.stderr)
-
-    def start(hub: Hub) -> Awaitable[str]:
-        return start_flow(hub, prepared, begins, operator)
-
-    return prepared, start
-
-
-def _going_on(args: argparse.Namespace, database: Path, operator: str) -> tuple[PreparedFlow, Start]:
-    """The flow of a recorded run, and its continuation."""
-    # Before anything is opened for writing: a misspelt id is the likeliest mistake.
-    session = open_reader(database).session(args.session)
-    if session.kind != "flow":
-        command = f"interlock resume {session.id}{same_journal(args)}"
-        raise FlowSpecError([f"session '{session.id}' is no run of a flow; {command} goes on with it"])
-    if session.imported:
-        raise FlowSpecError(refusal(Origin(session.id, session.source, imported=True), None, database))
-    was = recorded_flow(session.id, session.source)
-    # interlock.toml applies to new flows; a recorded one has its own settings.
-    rules = args.rules if _said_now(args, "rules") else None
-    mode = args.mode if _said_now(args, "mode") else None
-    spec = _spec(
-        {
-            **was.model_dump(),
-            "limits": limits_of(args),
-            "rules": rules or was.rules,
-            "mode": mode or was.mode,
-        }
-    )
-
-    def answers(graph: Graph) -> Mapping[str, dict[str, JsonValue]]:
-        return fills(args.fill, graph)
-
-    prepared = prepare_flow(spec, (answers,), rule_texts(args))
-    nets: Nets = "changed" if args.changed_nets or rules else "recorded"
-
-    def start(hub: Hub) -> Awaitable[str]:
-        return resume_flow(hub, session.id, prepared, operator, nets=nets, mode=mode, reason=args.reason)
-
-    return prepared, start
-
-
-def _answer(args: argparse.Namespace) -> Answer:
-    """Answer to approval requests of a run without a screen: without an operator the default is deny."""
-    return args.answer or "deny"
-
-
-def limits_of(args: argparse.Namespace) -> FlowLimits:
-    """Limits of this host for the run."""
-    return FlowLimits(max_steps=args.max_steps, max_turns=args.max_turns, max_seconds=args.max_time)
-
-
-def _said_now(args: argparse.Namespace, option: str) -> bool:
-    return option in args.typed or f"INTERLOCK_{option.upper()}" in os.environ
-
-
-def _spec(said: Mapping[str, object]) -> FlowSpec:
-    try:
-        return FlowSpec.model_validate(said, context={BASE: Path.cwd()})
-    except ValidationError as error:
-        raise FlowSpecError(map(_as_option, error.errors(include_url=False))) from error
-
-
-def _as_option(found: ErrorDetails) -> str:
-    """A problem in terms of the command line."""
-    name = str(found["loc"][0])
-    given = f"{found['input']!r:.80}"
-    if name == "flow":
-        return f"FLOW: expected package.module:FlowClass, found {given}"
-    option = {"commands": "allow-command"}.get(name, name.replace("_", "-"))
-    return f"--{option}: {found['msg'].removeprefix('Value error, ')}, found {given}"
+            return check_flow(args.flow, out=sys.stdout)
 
 
 def _refuse(args: argparse.Namespace, error: Exception, *problems: str) -> int:
     for problem in problems:
-        print(f"interlock flow {args.part}: {visible(problem, keep_newlines=True)}", file=sys.stderr)
+        refuse(f"flow {args.part}", problem)
     if os.environ.get("INTERLOCK_DEBUG"):
         traceback.print_exception(error)
     return BAD_INPUT

@@ -2,52 +2,49 @@
 
 from __future__ import annotations
 
-import json as json_text
+import argparse
+import json
 import shutil
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import TextIO
 
-from ....engine.backtest.savings import Saved
-from ....engine.core.sanitize import visible
+from ....engine.backtest.savings import Saved, saved
 from ....engine.history.decisions.approval_stats import Fatigue, RuleFatigue, Tally, fatigue
 from ....engine.history.errors import JournalError
 from ....engine.history.journal.reader import open_reader
 from ....engine.history.model.since import moment
 from ....engine.history.redaction.redaction import Redaction
-from ...config.arguments import BAD_INPUT
+from ....rules import condition_of
+from ...config.arguments import database, redaction, refuse
 from ...format.approval_stats import WARNING, heading, row, rule_notes, rule_text, saved_lines, total_line
 from ...format.text import shown, wrap
-from .approval_stats_job import suggested
 
 WIDTH = 80
 
 
-def approvals(
-    database: Path,
-    *,
-    since: str | None,
-    json: bool,
-    out: TextIO,
-    err: TextIO,
-    redaction: Redaction,
-    zone: tzinfo | None = None,
-    now: datetime | None = None,
-) -> int:
+def run(args: argparse.Namespace, *, zone: tzinfo | None = None, now: datetime | None = None) -> int:
     """Print the statistics. Returns the exit code: 2 for an invalid moment or an unreadable journal."""
     try:
-        begin = None if since is None else moment(since, now or datetime.now(UTC), zone)
-        path = open_reader(database).path
+        begin = None if args.since is None else moment(args.since, now or datetime.now(UTC), zone)
+        path = open_reader(database(args)).path
         found = fatigue(path, begin)
-        less = list(suggested(path, found, redaction))
+        less = list(suggested(path, found, redaction(args)))
     except (JournalError, ValueError) as error:
-        print(f"interlock history approvals: {visible(str(error))}", file=err)
-        return BAD_INPUT
-    width = max(60, shutil.get_terminal_size((WIDTH, 24)).columns) if out.isatty() else WIDTH
-    for line in [_json(found, less)] if json else _lines(found, less, width, zone):
-        print(line.rstrip(), file=out)
+        return refuse("history approvals", error)
+    width = max(60, shutil.get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else WIDTH
+    for line in [_json(found, less)] if args.json else _lines(found, less, width, zone):
+        print(line.rstrip())
     return 0
+
+
+def suggested(journal: Path, found: Fatigue, redaction: Redaction) -> Iterator[tuple[RuleFatigue, Saved]]:
+    """Rules that are always approved, with changes that would save requests. Raises `JournalError`."""
+    for rule in found.rules:
+        less = saved(journal, rule, since=found.since, conditions=condition_of, redaction=redaction)
+        if less is not None:
+            yield rule, less
 
 
 def _lines(
@@ -78,7 +75,7 @@ def _lines(
 
 
 def _json(found: Fatigue, less: list[tuple[RuleFatigue, Saved]]) -> str:
-    return json_text.dumps(
+    return json.dumps(
         {
             "since": None if found.since is None else found.since.isoformat(),
             "total": _tally(found.total),

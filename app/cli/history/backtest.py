@@ -2,151 +2,146 @@
 
 from __future__ import annotations
 
-import json as json_text
+import argparse
+import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, tzinfo
 from itertools import chain
 from pathlib import Path
 from textwrap import wrap
-from typing import TextIO
+from typing import TYPE_CHECKING
 
-from ....engine.backtest import (
-    Backtest,
-    LogError,
-    Recording,
-    SessionReport,
-    Trial,
-    conversations,
-    count_calls,
-    fork,
-    recorded_sessions,
-    recordings,
-)
-from ....engine.core.sanitize import visible
-from ....engine.history.errors import FoldError, JournalError, SessionNotFound
-from ....engine.history.journal.reader import HistoryReader, open_reader
-from ....engine.history.model.since import moment
-from ....engine.history.redaction.redaction import Redaction
-from ....engine.net.net import NetError
-from ....rules import RuleError, RuleSet, load_rules
-from ...config.arguments import BAD_INPUT
-from ...format.backtest import WIDTH, session_lines, total_lines
-from ...format.text import count
+from ...config.arguments import BAD_INPUT, database, redaction, refuse
+from ..options import add_journal, add_switch, positive
+
+if TYPE_CHECKING:
+    from ....engine.backtest import Backtest, Recording, SessionReport, Trial
+    from ....engine.history.journal.reader import HistoryReader
+    from ....rules import RuleSet
 
 INTERRUPTED = 130
-
-_NOTHING = "Nothing was judged: what was chosen holds no call."
-_LOGGED = (
+NOTHING = "Nothing was judged: what was chosen holds no call."
+LOGGED = (
     "In message logs no gate decided: a call that has a result counts as allowed, and as a success "
     "unless the log says that it failed, for which OpenAI's messages have no place."
 )
 
 
-@dataclass(frozen=True, slots=True)
-class BacktestSelection:
-    """Selection for a backtest: sessions by id or its beginning, those since a moment, message files.
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("files", metavar="FILE", nargs="+", help="rules files; all of them apply")
+    parser.add_argument(
+        "--session", metavar="SESSION", action="append", help="only this session; may be repeated"
+    )
+    parser.add_argument("--since", metavar="WHEN", help="sessions that went on since: 24h, 7d, or a date")
+    parser.add_argument(
+        "--messages",
+        metavar="LOG",
+        nargs="+",
+        action="extend",
+        help="OpenAI or Vercel AI SDK messages of other programs, as JSON or JSON lines",
+    )
+    parser.add_argument(
+        "--at", metavar="EVENT", type=positive, help="only what came after this event of one session"
+    )
+    parser.add_argument(
+        "--active",
+        metavar="NET",
+        nargs="+",
+        action="extend",
+        help="exactly these nets are active (default: as recorded, new ones are)",
+    )
+    add_switch(parser, "--json", "print it as JSON")
+    add_journal(parser)
 
-    With nothing chosen, all sessions. `at` is an event of the one session, after which to begin.
+
+def run(args: argparse.Namespace, *, zone: tzinfo | None = None, now: datetime | None = None) -> int:
+    """Judge the selected sessions of the journal, and message logs, under the rules of the files.
+
+    Prints each session that diverges, then the totals, or with `--json` one object. Returns 0 when it
+    ran, whatever it found; 2 after printing what cannot be read.
     """
+    from ....engine.backtest import Backtest, LogError, Trial
+    from ....engine.history.errors import FoldError, JournalError, SessionNotFound
+    from ....engine.net.net import NetError
+    from ....rules import RuleError, load_rules
+    from ...format.backtest import total_lines
 
-    sessions: Sequence[str] = ()
-    since: str | None = None
-    messages: Sequence[str] = ()
-    at: int | None = None
-
-    @property
-    def journal(self) -> bool:
-        return bool(self.sessions or self.since or not self.messages)
-
-
-def run(
-    files: Sequence[str],
-    database: Path,
-    chosen: BacktestSelection,
-    *,
-    out: TextIO,
-    err: TextIO,
-    active: Sequence[str] | None = None,
-    json: bool = False,
-    zone: tzinfo | None = None,
-    now: datetime | None = None,
-    redaction: Redaction | None = None,
-) -> int:
-    """Judge the `chosen` sessions of the journal in `database`, and logs, under the rules of `files`.
-
-    Prints each session that diverges, then the totals, or with `json` one object. `active` fixes which
-    nets are. Returns 0 when it ran, whatever it found; 2 after printing to `err` what cannot be read.
-    """
     try:
-        rules = load_rules(*files)
-        trial = Trial.of(rules.registry, active)
-        found, total = _found(database, chosen, trial, zone, now or datetime.now(UTC))
+        rules = load_rules(*args.files)
+        trial = Trial.of(rules.registry, args.active)
+        recorded, total = _recordings(args, trial, zone, now or datetime.now(UTC))
     except RuleError as error:
-        print(error, file=err)
+        print(error, file=sys.stderr)
         return BAD_INPUT
     except (NetError, JournalError, SessionNotFound, FoldError, ValueError) as error:
-        print(f"interlock backtest: {visible(str(error))}", file=err)
-        return BAD_INPUT
-    backtest = Backtest(trial, redaction)
-    progress = _Progress(err)
-    reports = backtest.run(found, total=total, progress=progress)
+        return refuse("backtest", error)
+    backtest = Backtest(trial, redaction(args))
+    progress = _Progress()
+    reports = backtest.run(recorded, total=total, progress=progress)
     try:
-        logged = bool(chosen.messages)
-        text = _text(rules, reports, backtest, zone, logged=logged)
-        for line in _json(rules, reports, backtest) if json else text:
+        text = _text(rules, reports, backtest, zone, logged=bool(args.messages))
+        for line in _json(rules, reports, backtest) if args.json else text:
             progress.clear()
-            print(line, file=out)
+            print(line)
     except KeyboardInterrupt:
         progress.clear()
-        for line in () if json else total_lines(backtest.totals.model_copy(update={"cancelled": True})):
-            print(line, file=out)
+        totals = backtest.totals.model_copy(update={"cancelled": True})
+        for line in () if args.json else total_lines(totals):
+            print(line)
         return INTERRUPTED
     except (JournalError, FoldError, LogError) as error:
         progress.clear()
-        print(f"interlock backtest: {visible(str(error))}", file=err)
-        return BAD_INPUT
+        return refuse("backtest", error)
     return 0
 
 
-def _found(
-    database: Path, chosen: BacktestSelection, trial: Trial, zone: tzinfo | None, now: datetime
+def _recordings(
+    args: argparse.Namespace, trial: Trial, zone: tzinfo | None, now: datetime
 ) -> tuple[Iterable[Recording], int | None]:
     """The recordings to judge, and their number of calls, where the journal alone can tell.
 
-    Raises `ValueError` for a contradictory selection, and what reading the journal raises.
+    With nothing selected, all sessions. Raises `ValueError` for a contradictory selection, and what
+    reading the journal raises.
     """
-    if chosen.sessions and chosen.since:
+    from ....engine.backtest import conversations, count_calls, recorded_sessions, recordings
+    from ....engine.history.journal.reader import open_reader
+    from ....engine.history.model.since import moment
+
+    if args.session and args.since:
         raise ValueError("give --session or --since, not both")
-    if chosen.at is not None and (len(chosen.sessions) != 1 or chosen.messages):
+    if args.at is not None and (len(args.session or ()) != 1 or args.messages):
         raise ValueError("--at needs exactly one --session, and no --messages")
-    logs = chain.from_iterable(conversations(Path(name)) for name in chosen.messages)
-    if not chosen.journal:
+    logs = chain.from_iterable(conversations(Path(name)) for name in args.messages or ())
+    if args.messages and not (args.session or args.since):
         return logs, None
-    reader = open_reader(database)
-    if chosen.sessions:
-        summaries = {summary.id: summary for summary in map(reader.session, chosen.sessions)}
+    reader = open_reader(database(args))
+    if args.session:
+        summaries = {summary.id: summary for summary in map(reader.session, args.session)}
         for summary in summaries.values():
             if summary.kind == "child":
                 raise ValueError(
                     f"'{summary.id}' is a subagent's session: its calls were decided in "
                     f"'{summary.parent}'; name that one"
                 )
-        if chosen.at is not None:
+        if args.at is not None:
             [session] = summaries
-            return [_forked(reader, session, chosen.at, trial)], None
+            return [_forked(reader, session, args.at, trial)], None
         total = sum(summary.calls for summary in summaries.values())
         recorded = recordings(reader.path, summaries)
     else:
-        since = None if chosen.since is None else moment(chosen.since, now, zone)
+        since = None if args.since is None else moment(args.since, now, zone)
         total = count_calls(reader.path, since)
         recorded = recordings(reader.path, recorded_sessions(reader.path, since))
-    return chain(recorded, logs), None if chosen.messages else total
+    return chain(recorded, logs), None if args.messages else total
 
 
 def _forked(reader: HistoryReader, session: str, at: int, trial: Trial) -> Recording:
     """The rest of a session after its event `at`. Raises `ValueError` when it has no such event."""
+    from ....engine.backtest import fork
+
     events = reader.count(session)
     if at > events:
         raise ValueError(f"session '{session}' has events 1 to {events}, not {at}; choose one of them")
@@ -161,6 +156,10 @@ def _text(
     *,
     logged: bool,
 ) -> Iterator[str]:
+    from ....engine.core.sanitize import visible
+    from ...format.backtest import WIDTH, session_lines, total_lines
+    from ...format.text import count
+
     files = ", ".join(visible(file) for file in rules.sources)
     yield f"{files}: {count(len(rules), 'net')}"
     yield ""
@@ -171,16 +170,16 @@ def _text(
             yield ""
     yield from total_lines(backtest.totals)
     if not backtest.totals.counts.judged.calls:
-        yield _NOTHING
+        yield NOTHING
     elif logged:
         yield ""
-        yield from wrap(_LOGGED, WIDTH)
+        yield from wrap(LOGGED, WIDTH)
 
 
 def _json(rules: RuleSet, reports: Iterable[SessionReport], backtest: Backtest) -> Iterator[str]:
     """One object, written in parts: a thousand sessions need no more memory than one."""
     yield "{"
-    yield f'"files": {json_text.dumps(list(rules.sources))},'
+    yield f'"files": {json.dumps(list(rules.sources))},'
     yield '"sessions": ['
     separator = ""
     for report in reports:
@@ -194,14 +193,14 @@ def _json(rules: RuleSet, reports: Iterable[SessionReport], backtest: Backtest) 
 
 def _ascii(text: str) -> str:
     """JSON with escapes for all characters that a terminal might obey, hide or reorder."""
-    return re.sub(r"[^\x00-\x7e]", lambda found: json_text.dumps(found[0])[1:-1], text)
+    return re.sub(r"[^\x00-\x7e]", lambda found: json.dumps(found[0])[1:-1], text)
 
 
 class _Progress:
     """Progress line on a terminal, which is removed when other output is printed."""
 
-    def __init__(self, err: TextIO) -> None:
-        self._err = err if err.isatty() else None
+    def __init__(self) -> None:
+        self._err = sys.stderr if sys.stderr.isatty() else None
         self._shown = False
 
     def __call__(self, done: int, total: int | None) -> None:

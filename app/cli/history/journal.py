@@ -7,6 +7,7 @@ import glob
 import io
 import json
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -24,8 +25,7 @@ from ....engine.history.errors import JournalError, SessionNotFound
 from ....engine.history.journal.maintenance import index_mismatches, rebuild
 from ....engine.history.journal.reader import open_reader
 from ....engine.history.model.times import to_ms
-from ...config.arguments import BAD_INPUT, operator
-from ...config.arguments import redaction as masks
+from ...config.arguments import database, redaction, refuse
 from ...config.quantities import age
 from ...format.journal_findings import (
     ExportComparison,
@@ -40,56 +40,55 @@ BROKEN = 1
 KEY_NAME = "journal-key.pem"
 
 
-def run(args: argparse.Namespace, database: Path, *, out: TextIO, err: TextIO) -> int:
+def run(args: argparse.Namespace) -> int:
     """Run the part of `history` that `args` names. Returns the exit code.
 
     It is 1 for a broken journal, and for one signed with an unknown key.
     """
+    path = database(args)
     try:
         match args.part:
             case "verify":
-                return _verify(args, database, out)
+                return _verify(args, path)
             case "export":
-                return _export(args, database, out, err)
+                return _export(args, path)
             case "import":
-                return _import(args, database, out)
+                return _import(args, path)
             case "prune":
-                return _prune(args, database, out)
+                return _prune(args, path)
             case _:
-                return _rebuild(database, out)
+                return _rebuild(path)
     except BrokenPipeError:
         raise
     except (JournalError, SessionNotFound, ExportError, ValueError, OSError) as error:
-        text = visible(str(error), keep_newlines=True)
-        print(f"interlock history {args.part}: {text}", file=err)
-        return BAD_INPUT
+        return refuse(f"history {args.part}", error)
 
 
 # Verifying
 
 
-def _verify(args: argparse.Namespace, database: Path, out: TextIO) -> int:
+def _verify(args: argparse.Namespace, journal: Path) -> int:
     if args.what:
-        found = JournalFindings(tuple(_named(args.what, database)))
+        found = JournalFindings(tuple(_named(args.what, journal)))
     else:
-        checks = tuple(verify_journal(database))
+        checks = tuple(verify_journal(journal))
         broken = {check.session for check in checks if check.fault}
-        otherwise = tuple(index_mismatches(database, broken))
-        found = JournalFindings(checks, tuple(stubs(database)), check_file(database), otherwise)
-    compared = tuple(_compared(path.expanduser(), database) for path in args.against or ())
+        otherwise = tuple(index_mismatches(journal, broken))
+        found = JournalFindings(checks, tuple(stubs(journal)), check_file(journal), otherwise)
+    compared = tuple(_compared(path.expanduser(), journal) for path in args.against or ())
     found = replace(found, compared=compared)
     trusted = frozenset(trusted_key(path.expanduser()) for path in args.trust or ())
     if found.stubs or any(check.keys for check in found.checks):
         found = replace(found, own=public_key(_key(args)), trusted=trusted)
     if args.json:
-        print(json.dumps(findings_json(found), indent=2), file=out)
+        print(json.dumps(findings_json(found), indent=2))
     else:
         for line in findings_lines(found):
-            print(line, file=out)
+            print(line)
     return BROKEN if found.broken or found.unknown or found.unsure else 0
 
 
-def _compared(path: Path, database: Path) -> ExportComparison:
+def _compared(path: Path, journal: Path) -> ExportComparison:
     """Compare a file that was exported before with the journal's present content."""
     export = read_export(path)
     if export.check.fault is not None:
@@ -97,10 +96,10 @@ def _compared(path: Path, database: Path) -> ExportComparison:
             f"'{path}' is not as it was exported: {export.check.fault.message}. "
             "Compare with an export that is whole."
         )
-    return ExportComparison(path.name, compare(database, export))
+    return ExportComparison(path.name, compare(journal, export))
 
 
-def _named(names: list[str], database: Path) -> Iterator[ChainCheck]:
+def _named(names: list[str], journal: Path) -> Iterator[ChainCheck]:
     for name in names:
         if os.path.isfile(name):  # unlike `Path`'s, also for what is too long for a file's name
             yield read_export(Path(name)).check
@@ -108,68 +107,65 @@ def _named(names: list[str], database: Path) -> Iterator[ChainCheck]:
             what = "is a directory" if os.path.isdir(name) else "is not here"
             raise ValueError(f"'{name}' {what}; name the file of an exported session")
         else:
-            yield verify_session(database, open_reader(database).session(name).id)
+            yield verify_session(journal, open_reader(journal).session(name).id)
 
 
 # Moving sessions between files
 
 
-def _export(args: argparse.Namespace, database: Path, out: TextIO, err: TextIO) -> int:
-    reader = open_reader(database)
+def _export(args: argparse.Namespace, journal: Path) -> int:
+    reader = open_reader(journal)
     session = reader.session(args.session)
-    redaction = masks(args)
-    mask: Mask | None = None if args.unmasked else redaction.body
+    hidden = redaction(args)
+    mask: Mask | None = None if args.unmasked else hidden.body
     match args.format or "jsonl":
         case "jsonl":
-            lines = as_jsonl(session.id, linked_events(database, session.id), mask)
+            lines = as_jsonl(session.id, linked_events(journal, session.id), mask)
         case "csv":
-            lines = as_csv(linked_events(database, session.id), mask)
+            lines = as_csv(linked_events(journal, session.id), mask)
         case _:
             from ....engine.recording.conversation import message_log
 
             events = reader.events(session.id)
-            shown = events if args.unmasked else map(redaction.event, events)
+            shown = events if args.unmasked else map(hidden.event, events)
             lines = iter([json.dumps(message_log(shown), indent=2, ensure_ascii=False)])
     if args.out is None:
-        _print(lines, out, err, exact=args.format != "csv")
+        _print(lines, exact=args.format != "csv")
         return 0
-    _save(lines, args.out.expanduser(), database)
-    print(f"Exported {visible(session.id)} to {visible(str(args.out))}", file=err)
+    _save(lines, args.out.expanduser(), journal)
+    print(f"Exported {visible(session.id)} to {visible(str(args.out))}", file=sys.stderr)
     return 0
 
 
-def _print(lines: Iterator[str], out: TextIO, err: TextIO, *, exact: bool) -> None:
+def _print(lines: Iterator[str], *, exact: bool) -> None:
     r"""Print lines unchanged, in UTF-8, to a file or a pipe; without control characters to a terminal.
 
     There they have JSON's escapes, `\u0080`: JSON is `exact` with them. A table has no escapes of its
     own; a note says that a file would differ.
     """
-    if out.isatty():
+    if sys.stdout.isatty():
         changed = False
         for line in lines:
             shown = visible_json(line)
             changed |= shown != line
-            print(shown, file=out)
+            print(shown)
         if changed and not exact:
             print(
                 "interlock history export: characters that the terminal would obey or hide are shown as "
                 "escapes, which a table cannot tell from text; use -o FILE or a pipe for the exact table",
-                file=err,
+                file=sys.stderr,
             )
         return
-    _as_utf8(out)
-    for line in lines:
-        print(line, file=out)
-
-
-def _as_utf8(out: TextIO) -> None:
+    out: TextIO = sys.stdout
     if isinstance(out, io.TextIOWrapper):
         out.reconfigure(encoding="utf-8", newline="\n")
+    for line in lines:
+        print(line)
 
 
-def _save(lines: Iterator[str], path: Path, database: Path) -> None:
+def _save(lines: Iterator[str], path: Path, journal: Path) -> None:
     """Write lines into a file that only its owner can read: completely, or the old content stays."""
-    if path.exists() and database.exists() and path.samefile(database):
+    if path.exists() and journal.exists() and path.samefile(journal):
         raise ValueError(f"'{path}' is the journal itself; choose another file")
     if path.is_dir():
         raise ValueError(f"'{path}' is a directory; name a file in it")
@@ -193,29 +189,27 @@ def _save(lines: Iterator[str], path: Path, database: Path) -> None:
         beside.unlink(missing_ok=True)
 
 
-def _import(args: argparse.Namespace, database: Path, out: TextIO) -> int:
+def _import(args: argparse.Namespace, journal: Path) -> int:
     export = read_export(args.file)
-    import_session(export, database, _key(args))
+    import_session(export, journal, _key(args))
     masked = f", {export.check.masked} masked" if export.check.masked else ""
     events = count(export.check.events, "event")
-    print(f"Imported {visible(export.session)}: {events}{masked}, its chain whole.", file=out)
-    print(
-        "Whoever made the file wrote all that is in it: a whole chain says only that it fits.", file=out
-    )
+    print(f"Imported {visible(export.session)}: {events}{masked}, its chain whole.")
+    print("Whoever made the file wrote all that is in it: a whole chain says only that it fits.")
     return 0
 
 
 # Keeping
 
 
-def _prune(args: argparse.Namespace, database: Path, out: TextIO) -> int:
+def _prune(args: argparse.Namespace, journal: Path) -> int:
     if not args.older_than:
         raise ValueError("say how old: --older-than 90d")
     now = datetime.now(UTC)
     done = prune(
-        database,
+        journal,
         before=to_ms(now) - _old_enough(args.older_than) // timedelta(milliseconds=1),
-        by=operator(args),
+        by=args.operator,
         at=to_ms(now),
         key=_key(args),
         dry=bool(args.dry_run),
@@ -226,17 +220,17 @@ def _prune(args: argparse.Namespace, database: Path, out: TextIO) -> int:
         what = f"{count(stub.events, 'event')}, last on {day(stub.updated)}"
         if asked := done.questions.get(stub.session):
             what += f", {count(asked, 'question')} still open"
-        print(f"  {visible(stub.session)}  {what}", file=out)
+        print(f"  {visible(stub.session)}  {what}")
     for check in done.kept:
         why = check.fault.message if check.fault else "it has no events"
-        print(f"✗ {visible(check.session)}  kept as evidence:\n    {visible(why)}", file=out)
-    print(f"{would} {count(len(done.pruned), 'session')}, {count(events, 'event')}.", file=out)
+        print(f"✗ {visible(check.session)}  kept as evidence:\n    {visible(why)}")
+    print(f"{would} {count(len(done.pruned), 'session')}, {count(events, 'event')}.")
     if done.lingers:
-        print("  Somebody reads the journal: what was removed is overwritten when they stop", file=out)
-        print("  and a console or another prune opens it again.", file=out)
-    copies = sorted(database.parent.glob(f"{glob.escape(database.name)}.*.bak"))
+        print("  Somebody reads the journal: what was removed is overwritten when they stop")
+        print("  and a console or another prune opens it again.")
+    copies = sorted(journal.parent.glob(f"{glob.escape(journal.name)}.*.bak"))
     for copy in copies if done.pruned else []:
-        print(f"  A copy from before an upgrade may still have them:\n  {visible(str(copy))}", file=out)
+        print(f"  A copy from before an upgrade may still have them:\n  {visible(str(copy))}")
     return BROKEN if done.kept else 0
 
 
@@ -248,14 +242,14 @@ def _old_enough(text: str) -> timedelta:
     return length
 
 
-def _rebuild(database: Path, out: TextIO) -> int:
-    done = rebuild(database)
+def _rebuild(journal: Path) -> int:
+    done = rebuild(journal)
     for session in done.mended:
-        print(f"  {visible(session)}  had a line that its events do not make", file=out)
+        print(f"  {visible(session)}  had a line that its events do not make")
     if done.decisions:
-        print("  the list of decisions was not what the events make", file=out)
+        print("  the list of decisions was not what the events make")
     were = f"{len(done.mended)} mended" if done.mended else "all were right"
-    print(f"Rebuilt the lines of {count(done.sessions, 'session')}: {were}.", file=out)
+    print(f"Rebuilt the lines of {count(done.sessions, 'session')}: {were}.")
     return 0
 
 

@@ -2,83 +2,72 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 from collections.abc import Sequence
 from datetime import tzinfo
-from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING
 
-from ....engine.core.sanitize import visible
-from ....engine.history.errors import FoldError, JournalError, SessionNotFound
-from ....engine.history.fold.event_text import changes, headline
-from ....engine.history.fold.fold import apply, new_state, snapshot
-from ....engine.history.journal.reader import open_reader
-from ....engine.history.model.events import JournalEvent
-from ....engine.history.model.state import SessionState
-from ....engine.history.redaction.masked_events import MaskedEvents
-from ....engine.history.redaction.redaction import Redaction
-from ....engine.net.net import format_marking
-from ...config.arguments import BAD_INPUT
-from ...config.rules_compiler import LANGUAGE
-from ...format.times import clock
-from ...terminal.appearance import Appearance
-from ...terminal.gc import bulk_load
+from ...config.arguments import database, in_terminal, needs_terminal, redaction, refuse
+from ..options import add_appearance, add_journal, add_switch
+
+if TYPE_CHECKING:
+    from ....engine.history.model.events import JournalEvent
+    from ....engine.history.model.state import SessionState
 
 
-def replay(
-    database: Path,
-    session: str,
-    *,
-    plain: bool,
-    out: TextIO,
-    err: TextIO,
-    zone: tzinfo | None = None,
-    redaction: Redaction | None = None,
-    appearance: Appearance | None = None,
-) -> int:
-    """Replay the session whose id is `session` or begins with it. Returns the exit code.
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("session", help="its id, or the first letters of it")
+    add_switch(parser, "--plain", "print instead of a screen")
+    add_journal(parser)
+    add_appearance(parser)
 
-    An unknown or ambiguous session, an unreadable journal and contradictory events are reported on `err`,
-    with exit code 2.
+
+def run(args: argparse.Namespace, *, zone: tzinfo | None = None) -> int:
+    """Replay the session whose id is `args.session` or begins with it. Returns the exit code.
+
+    An unknown or ambiguous session, an unreadable journal and contradictory events are reported, with
+    exit code 2.
     """
+    if not args.plain and not in_terminal():
+        return needs_terminal("replay", "use --plain to print it instead")
+    from ....engine.history.errors import FoldError, JournalError, SessionNotFound
+    from ....engine.history.journal.reader import open_reader
+    from ....engine.history.redaction.masked_events import MaskedEvents
+    from ...terminal.gc import bulk_load
+
     try:
-        reader = open_reader(database)
-        found = reader.session(session).id
-        redaction = (redaction or Redaction()).reading(LANGUAGE)
+        reader = open_reader(database(args))
+        session = reader.session(args.session).id
+        hidden = redaction(args)
         with bulk_load():
-            recorded = MaskedEvents(reader.recorded(found), redaction)
-        if not plain:
-            return show_replay(database, recorded, zone, redaction, appearance)
-        print_replay(recorded, out, zone)
+            recorded = MaskedEvents(reader.recorded(session), hidden)
+        if args.plain:
+            _print(recorded, zone)
+            return 0
+        from ...console.driver import run_until_ended
+        from ...console.history_app import HistoryConsole
+        from ...sources.api import RecordedFile
+        from ...viewmodels.playback import begun
+
+        source = RecordedFile(database(args), hidden)
+        app = HistoryConsole(source, recorded=begun(recorded, 1), appearance=args.appearance)
+        return asyncio.run(run_until_ended(app))
     except (JournalError, SessionNotFound, FoldError) as error:
-        print(f"interlock replay: {visible(str(error), keep_newlines=True)}", file=err)
-        return BAD_INPUT
-    return 0
+        return refuse("replay", error)
 
 
-def show_replay(
-    database: Path,
-    recorded: Sequence[JournalEvent],
-    zone: tzinfo | None = None,
-    redaction: Redaction | None = None,
-    appearance: Appearance | None = None,
-) -> int:
-    """Open the replay screen in this terminal until it is closed. Returns the exit code."""
-    from ...console.driver import run_until_ended
-    from ...console.history_app import HistoryConsole
-    from ...sources.api import RecordedFile
-    from ...viewmodels.playback import begun
-
-    source = RecordedFile(database, redaction)
-    app = HistoryConsole(source, recorded=begun(recorded, 1), zone=zone, appearance=appearance)
-    return asyncio.run(run_until_ended(app))
-
-
-def print_replay(recorded: Sequence[JournalEvent], out: TextIO, zone: tzinfo | None = None) -> None:
+def _print(recorded: Sequence[JournalEvent], zone: tzinfo | None) -> None:
     """Print every event with its number and time; below it its changes and the markings it moved.
 
     Raises `FoldError` at an event that cannot follow those before it; these have been printed then.
     """
+    from ....engine.core.sanitize import visible
+    from ....engine.history.fold.event_text import changes, headline
+    from ....engine.history.fold.fold import apply, new_state, snapshot
+    from ...format.times import clock
+
     if not recorded:
         return
     width = len(str(len(recorded)))
@@ -88,18 +77,20 @@ def print_replay(recorded: Sequence[JournalEvent], out: TextIO, zone: tzinfo | N
         before = snapshot(state)
         apply(state, event)
         line = visible(headline(event, before.wanting))
-        print(f"{event.seq:>{width}}  {clock(event.at, zone)}  {line}", file=out)
+        print(f"{event.seq:>{width}}  {clock(event.at, zone)}  {line}")
         for change in changes(before, event, state):
-            print(f"{indent}{visible(change)}", file=out)
+            print(f"{indent}{visible(change)}")
         if event.seq == 1:
             continue  # The changes of an opening are its markings.
-        was, now = shown_markings(before), shown_markings(state)
+        was, now = _markings(before), _markings(state)
         for key in (key for key in now if was.get(key) != now[key]):
-            print(f"{indent}{visible(key)} [{visible(now[key])}]", file=out)
+            print(f"{indent}{visible(key)} [{visible(now[key])}]")
 
 
-def shown_markings(state: SessionState) -> dict[str, str]:
+def _markings(state: SessionState) -> dict[str, str]:
     """Every net's marking by key, with `off` for those that are not active."""
+    from ....engine.net.net import format_marking
+
     return {
         key: format_marking(net.marking) + ("" if net.active else ", off")
         for key, net in state.nets.items()

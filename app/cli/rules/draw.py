@@ -2,61 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import argparse
+import sys
+from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TextIO
 
-from ....engine.core.sanitize import visible
-from ....engine.net.net import SkillNet
-from ....rules import RuleError, load_rules
-from ...config.arguments import BAD_INPUT
-from ...format.graph_text import Nets, to_dot, to_mermaid
-from ...format.net_svg import to_svg
-
-FORMATS: Mapping[str, Callable[[Nets], str]] = {
-    ".svg": to_svg,
-    ".dot": to_dot,
-    ".gv": to_dot,
-    ".mmd": to_mermaid,
-}
+from ...config.arguments import BAD_INPUT, refuse
 
 
-def run(file: str, *, net: str | None, out_file: str | None, out: TextIO, err: TextIO) -> int:
-    """Draw the nets of `file`, or the one called `net`, into `out_file`; its suffix selects the format.
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("file", metavar="FILE", help="a rules file")
+    parser.add_argument("--net", metavar="NAME", help="only this net")
+    parser.add_argument(
+        "-o",
+        "--out",
+        metavar="OUT",
+        type=Path,
+        help="an .svg, .dot or .mmd file (default: Mermaid, printed)",
+    )
 
-    Without `out_file` the nets are printed as Mermaid. Returns 0, or 2 after printing the fault to `err`.
+
+def run(args: argparse.Namespace) -> int:
+    """Draw the nets of the file, or the one named, into `--out`; its suffix selects the format.
+
+    Without it the nets are printed as Mermaid. Returns 0, or 2 after printing the fault.
     """
-    suffix = ".mmd" if out_file is None else Path(out_file).suffix.lower()
-    if suffix not in FORMATS:
-        return _refuse(err, f"'{out_file}' ends in no format that can be drawn: {', '.join(FORMATS)}")
+    from ....engine.core.sanitize import visible
+    from ....rules import RuleError, load_rules
+    from ...format.graph_text import to_dot, to_mermaid
+    from ...format.net_svg import to_svg
+
+    formats = {".svg": to_svg, ".dot": to_dot, ".gv": to_dot, ".mmd": to_mermaid}
+    out: Path | None = args.out
+    suffix = ".mmd" if out is None else out.suffix.lower()
+    if suffix not in formats:
+        text = f"'{out}' ends in no format that can be drawn: {', '.join(formats)}"
+        return refuse("draw", visible(text))
     try:
-        nets = load_rules(file).registry
+        nets = load_rules(args.file).registry
     except RuleError as error:
-        print(error, file=err)
+        print(error, file=sys.stderr)
         return BAD_INPUT
-    if net is not None and net not in nets:
-        return _refuse(err, _unknown(net, nets, file))
+    if args.net is not None and args.net not in nets:
+        return refuse("draw", visible(_unknown(args.net, nets, args.file)))
     if not nets:
-        return _refuse(err, f"{file} holds no rule, so there is no net to draw")
-    picture = FORMATS[suffix](nets if net is None else {net: nets[net]})
-    if out_file is None:
-        out.write(picture)
+        return refuse("draw", visible(f"{args.file} holds no rule, so there is no net to draw"))
+    picture = formats[suffix](nets if args.net is None else {args.net: nets[args.net]})
+    if out is None:
+        sys.stdout.write(picture)
         return 0
     try:
-        Path(out_file).write_text(picture, encoding="utf-8")
+        out.write_text(picture, encoding="utf-8")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
-        return _refuse(err, f"cannot write '{out_file}': {reason or error}")
+        return refuse("draw", visible(f"cannot write '{out}': {reason or error}"))
     return 0
 
 
-def _unknown(net: str, nets: Mapping[str, SkillNet], file: str) -> str:
+def _unknown(net: str, nets: Iterable[str], file: str) -> str:
     close = get_close_matches(net[:100], list(nets), n=1)
-    meant = f"; did you mean '{close[0]}'?" if close else ""
-    return f"{file} has no net '{net}'{meant} Available: {', '.join(nets) or 'none'}"
-
-
-def _refuse(err: TextIO, message: str) -> int:
-    print(f"interlock draw: {visible(message)}", file=err)
-    return BAD_INPUT
+    hint = f"; did you mean '{close[0]}'?" if close else ""
+    return f"{file} has no net '{net}'{hint} Available: {', '.join(nets) or 'none'}"

@@ -2,76 +2,80 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
-import json as json_text
+import json
 import os
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import TextIO
+from typing import TYPE_CHECKING
 
-from ....engine.core.condition import Surroundings
-from ....engine.core.sanitize import visible
-from ....engine.gate import (
-    ApprovalAnswer,
-    ApprovalRequest,
-    GateContext,
-    GateManager,
-    ToolResult,
-    create_gate_manager,
-)
-from ....engine.net.net import NetError, ToolCall
-from ....engine.recording.explain import view_of
-from ....rules import Problem, RuleError, load_rules
-from ....rules.errors.problems import quote
-from ....rules.parse.durations import LIMITS, seconds
-from ....rules.scenarios.scenarios import Call, parse_call
-from ...config.arguments import BAD_INPUT
-from ...format.explanation import explained
+from ...config.arguments import BAD_INPUT, refuse
+from ..options import add_switch
+
+if TYPE_CHECKING:
+    from ....engine.core.condition import Surroundings
+    from ....engine.gate import ApprovalAnswer, ApprovalRequest, GateManager
+    from ....rules.scenarios.scenarios import Call
 
 WIDTH = 100
 INDENT = 8
 
 
-def run(
-    files: Sequence[str],
-    call: str,
-    *,
-    out: TextIO,
-    err: TextIO,
-    after: Sequence[str] = (),
-    json: bool = False,
-) -> int:
-    """Explain `call` under the rules of `files`, once the calls in `after` have been made.
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("files", metavar="FILE", nargs="+", help="rules files")
+    parser.add_argument(
+        "call", metavar="CALL", help="""deploy, or with its input: 'bash command "./deploy staging"'"""
+    )
+    parser.add_argument(
+        "--after",
+        metavar="CALL",
+        action="append",
+        help="a call made before, approved, or 'wait 1h'; may be repeated",
+    )
+    add_switch(parser, "--json", "print it as JSON")
 
-    Calls are written as in a scenario: `deploy`, or `bash command "./deploy staging"`. Those in `after`
+
+def run(args: argparse.Namespace) -> int:
+    """Explain the call under the rules of the files, once the calls of `--after` have been made.
+
+    Calls are written as in a scenario: `deploy`, or `bash command "./deploy staging"`. Those of `--after`
     are approved by as many operators as required, and succeed unless they end in `fails`; among them
     `wait 1h` advances the time. They run here: paths start from the working directory. Returns 0, or 2
-    after printing to `err` what cannot be read, or which call of `after` is blocked.
+    after printing what cannot be read, or which call of `--after` is blocked.
     """
+    from ....engine.core.sanitize import visible
+    from ....engine.gate import create_gate_manager
+    from ....engine.net.net import NetError, ToolCall
+    from ....engine.recording.explain import view_of
+    from ....rules import RuleError, load_rules
+    from ....rules.scenarios.scenarios import parse_call
+    from ...format.explanation import explained
+
     now = _Clock()
     try:
-        rules = load_rules(*files)
-        earlier = list(map(_step, after))
-        explained_call = parse_call(call, source="call")
+        rules = load_rules(*args.files)
+        earlier = list(map(_step, args.after or ()))
+        call = parse_call(args.call, source="call")
         manager = create_gate_manager(
             registry=rules.registry, surroundings=_here(), clock=lambda: now.time
         )
     except (RuleError, NetError) as error:
-        print(error, file=err)
+        print(error, file=sys.stderr)
         return BAD_INPUT
-    refused = asyncio.run(_make(manager, earlier, now))
-    if refused is not None:
-        print(f"interlock explain: --after: {visible(refused)}", file=err)
-        return BAD_INPUT
-    found = manager.explain(ToolCall("explained", explained_call.tool, explained_call.input))
-    view = view_of(found)
-    if json:
-        print(json_text.dumps(view.model_dump(mode="json"), indent=2), file=out)
+    blocked = asyncio.run(_make(manager, earlier, now))
+    if blocked is not None:
+        return refuse("explain", f"--after: {visible(blocked)}")
+    view = view_of(manager.explain(ToolCall("explained", call.tool, call.input)))
+    if args.json:
+        print(json.dumps(view.model_dump(mode="json"), indent=2))
         return 0
     for line in explained(view):
-        print(*_rows(line.label, visible(line.text)), sep="\n", file=out)
+        print(*_rows(line.label, visible(line.text)), sep="\n")
     return 0
 
 
@@ -84,6 +88,7 @@ class _Clock:
 
 def _here() -> Surroundings:
     """Surroundings of a session on this machine."""
+    from ....engine.core.condition import Surroundings
     from ....engine.sessions.config import real_path
 
     try:
@@ -96,6 +101,11 @@ def _here() -> Surroundings:
 
 def _step(text: str) -> Call | int:
     """A call, or the seconds of `wait 1h`. Raises `RuleError` for neither."""
+    from ....rules import Problem, RuleError
+    from ....rules.errors.problems import quote
+    from ....rules.parse.durations import LIMITS, seconds
+    from ....rules.scenarios.scenarios import parse_call
+
     found = re.fullmatch(r"\s*wait\s+([0-9]+[smhd])\s*", text, re.ASCII)
     if found is None:
         return parse_call(text, source="--after")
@@ -108,12 +118,17 @@ def _step(text: str) -> Call | int:
 
 
 def _approve(request: ApprovalRequest) -> ApprovalAnswer:
+    from ....engine.gate import ApprovalAnswer
+
     others = tuple(f"interlock explain {number}" for number in range(2, request.people + 1))
     return ApprovalAnswer(True, by="interlock explain", others=others)
 
 
 async def _make(manager: GateManager, steps: Sequence[Call | int], now: _Clock) -> str | None:
     """Make calls one after the other, or wait; return the first that is blocked, with the reason."""
+    from ....engine.gate import GateContext, ToolResult
+    from ....engine.net.net import ToolCall
+
     context = GateContext(confirm=_approve)
     for number, step in enumerate(steps, 1):
         if isinstance(step, int):

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-from typing import TextIO
 
-from ....engine.gateway.protocol.schema import document
-from ....engine.gateway.protocol.schema import schema as protocol_schema
+from ..options import add_switch
 
 
-def protocol(*, schema: bool, out: TextIO) -> int:
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add_switch(parser, "--schema", "as JSON Schema (default: as a document)")
+
+
+def run(args: argparse.Namespace) -> int:
     """Print the document, or the JSON Schema. Returns the exit code."""
-    out.write(json.dumps(protocol_schema(), indent=2) + "\n" if schema else document())
+    from ....engine.gateway.protocol.schema import document, schema
+
+    print(json.dumps(schema(), indent=2) if args.schema else document(), end="\n" if args.schema else "")
     return 0

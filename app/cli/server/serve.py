@@ -6,90 +6,125 @@ import argparse
 import asyncio
 import os
 import ssl
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeGuard
+from typing import TYPE_CHECKING
 
-from ....engine.core.sanitize import visible
-from ....engine.gateway.protocol.address import Address
-from ....engine.gateway.protocol.token_paths import token_file
-from ....engine.gateway.protocol.tokens import TokenError, TokenFile
-from ....engine.history.errors import JournalError
-from ....engine.history.redaction.redaction import Redaction
-from ....engine.net.net import NetError
-from ....rules import RuleError
-from ...config.approvals import approval_settings
-from ...config.arguments import BAD_INPUT
-from ...config.gateway import gateway_settings
-from ...config.loader import SettingsError, named_file
-from ...config.rule_texts import RuleTexts, loosened
-from ...config.trust import added, rule_texts
-from ...hosting.certificate import server_certificate
-from ...hosting.idle_exit import idle_time
-from ...hosting.server import Serving, loop_factory, own_tokens, take_files
-from ...hosting.server import serve as run_server
+from ...config.arguments import database, redaction, refuse, report_directory
+from ..options import add_certificate, add_journal, add_mode, add_operator, add_rules
+
+if TYPE_CHECKING:
+    from ....engine.gateway.protocol.address import Address
+    from ...config.rule_texts import RuleTexts
 
 IN_CLEAR = (
     "{} can be reached from elsewhere, and what is sent there can be read on the way, tokens too. "
     "Serve TLS with --certificate and --key, or listen on 127.0.0.1"
 )
-NOTHING_JUDGED = "no rules were given: every call is allowed and recorded. Name files with --rules"
 
 
-def serve(args: argparse.Namespace, database: Path, operator: str, redaction: Redaction) -> int:
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add_rules(parser, "rules that apply to every agent")
+    parser.add_argument(
+        "--added-rules",
+        metavar="FILE",
+        nargs="+",
+        action="extend",
+        help="rules that agents may write: they come behind the others, and take no calls from them",
+    )
+    parser.add_argument(
+        "--listen",
+        metavar="ADDRESS",
+        help="127.0.0.1:PORT or unix:PATH (default: 127.0.0.1:8737)",
+    )
+    add_mode(parser)
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="settings to read instead of interlock.toml here; also INTERLOCK_CONFIG",
+    )
+    parser.add_argument(
+        "--idle-exit",
+        metavar="TIME",
+        help="end after this long without a session and a connection, e.g. 30m (default: never)",
+    )
+    add_certificate(parser)
+    add_journal(parser)
+    add_operator(parser)
+
+
+def run(args: argparse.Namespace) -> int:
     """Serve until told to end. Returns the exit code."""
+    from ....engine.gateway.protocol.address import Address
+    from ....engine.gateway.protocol.token_paths import token_file
+    from ....engine.gateway.protocol.tokens import TokenError, TokenFile
+    from ....engine.history.errors import JournalError
+    from ....engine.net.net import NetError
+    from ....rules import RuleError
+    from ...config.approvals import approval_settings
+    from ...config.gateway import gateway_settings
+    from ...config.loader import SettingsError, named_file
+    from ...config.trust import rule_texts
+    from ...hosting import server
+    from ...hosting.certificate import server_certificate
+
     try:
         address = Address.parse(args.listen) if args.listen else Address()
         environ = named_file(args, os.environ)
         tokens = TokenFile(token_file())
-        agent, console = own_tokens(tokens, operator)
+        agent, console = server.own_tokens(tokens, args.operator)
         rules, added_rules = tuple(args.rules or ()), tuple(args.added_rules or ())
-        serving = Serving(
-            database=database,
+        serving = server.Serving(
+            database=database(args),
             address=address,
             rules=(*rules, *added_rules),
             texts=_checked(rule_texts(args), rules, added_rules),
             mode=args.mode or "enforce",
             settings=gateway_settings(environ=environ),
             tokens=tokens,
-            redaction=redaction,
+            redaction=redaction(args),
             policy=approval_settings(environ=environ).policy,
             certificate=server_certificate(address, args.certificate, args.key),
             idle_exit=_idle_exit(args.idle_exit),
         )
         if not serving.rules:
-            print(f"interlock serve: {NOTHING_JUDGED}", file=sys.stderr)
-        if told := added(args):
-            print(f"interlock serve: {told}", file=sys.stderr)
+            refuse("serve", server.NOTHING_JUDGED)
+        report_directory(args, "serve")
         if serving.certificate is None and not address.is_local:
-            print(f"interlock serve: {IN_CLEAR.format(address)}", file=sys.stderr)
+            refuse("serve", IN_CLEAR.format(address))
 
         def ready(where: Address) -> None:
+            url = where.url if serving.certificate is None else where.url.replace("ws://", "wss://")
+            idle = (
+                ""
+                if serving.idle_exit is None
+                else f", or {args.idle_exit} without a session and a connection"
+            )
             print(f"Listening on {where}", flush=True)
             print(f"agents connect with the token in {agent}")
-            print(
-                f"consoles with the one in {console}: interlock console --connect {_url(serving, where)}"
-            )
-            print(f"Ctrl+C ends it{_or_idle(args.idle_exit, serving)}.", flush=True)
+            print(f"consoles with the one in {console}: interlock console --connect {url}")
+            print(f"Ctrl+C ends it{idle}.", flush=True)
 
         limits = serving.settings.limits
-        take_files(limits.connections + limits.strangers)
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(run_server(serving, ready))
-    except (JournalError, NetError, RuleError, SettingsError, TokenError, ValueError, OSError) as error:
-        said = (
-            f"cannot listen on {args.listen or Address()}: {error.strerror}"
-            if _is_listening(error)
-            else error
-        )
-        print(f"interlock serve: {visible(str(said), keep_newlines=True)}", file=sys.stderr)
-        return BAD_INPUT
+        server.take_files(limits.connections + limits.strangers)
+        with asyncio.Runner(loop_factory=server.loop_factory()) as runner:
+            runner.run(server.serve(serving, ready))
+    except ssl.SSLError as error:
+        return refuse("serve", error)
+    except OSError as error:
+        return refuse("serve", f"cannot listen on {args.listen or Address()}: {error.strerror}")
+    except (JournalError, NetError, RuleError, SettingsError, TokenError, ValueError) as error:
+        return refuse("serve", error)
     return 0
 
 
 def _checked(texts: RuleTexts, rules: Sequence[str], added_rules: Sequence[str]) -> RuleTexts:
     """Read and check all rules files. Raises `RuleError`, and `SettingsError` if added ones loosen."""
+    from ...config.loader import SettingsError
+    from ...config.rule_texts import loosened
+
     texts = texts.reading([*rules, *added_rules])
     if (rule := loosened(texts, rules, added_rules)) is not None:
         raise SettingsError(
@@ -99,21 +134,11 @@ def _checked(texts: RuleTexts, rules: Sequence[str], added_rules: Sequence[str])
     return texts
 
 
-def _idle_exit(given: str | None) -> float | None:
+def _idle_exit(text: str | None) -> float | None:
     """Idle time in seconds after which the server ends. Raises `ValueError`."""
+    from ...hosting.idle_exit import idle_time
+
     try:
-        return None if given is None else idle_time(given)
+        return None if text is None else idle_time(text)
     except ValueError as error:
         raise ValueError(f"--idle-exit: {error}") from error
-
-
-def _or_idle(given: str | None, serving: Serving) -> str:
-    return "" if serving.idle_exit is None else f", or {given} without a session and a connection"
-
-
-def _is_listening(error: Exception) -> TypeGuard[OSError]:
-    return isinstance(error, OSError) and not isinstance(error, ssl.SSLError)
-
-
-def _url(serving: Serving, where: Address) -> str:
-    return where.url if serving.certificate is None else where.url.replace("ws://", "wss://")

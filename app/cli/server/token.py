@@ -6,36 +6,64 @@ import argparse
 import getpass
 import json
 import sys
+from typing import TYPE_CHECKING
 
-from ....engine.core.people import is_among
-from ....engine.core.sanitize import visible
-from ....engine.gateway.protocol.rights import ABOUT, Rights
-from ....engine.gateway.protocol.token_paths import token_file
-from ....engine.gateway.protocol.tokens import TokenError, TokenFile
-from ...config.arguments import BAD_INPUT
+from ....engine.gateway.protocol.rights import ABOUT, KINDS
+from ...config.arguments import refuse
 from ...config.identity import login_name
 from ...config.quantities import age
+from ..options import add_command, add_switch
+
+if TYPE_CHECKING:
+    from ....engine.gateway.protocol.tokens import TokenFile
 
 
-def token(args: argparse.Namespace) -> int:
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the parts and their options."""
+    add_switch(parser, "--json", "print the list as JSON")
+    parts = parser.add_subparsers(dest="part", metavar="PART")
+    new = add_command(parts, "new", "make a token; it is shown this once")
+    new.add_argument("kind", choices=("agent", "operator"), help="who is to use it")
+    new.add_argument("name", metavar="NAME", help="whose it is; an operator decides under this name")
+    _add_terms(new, owner="your login name", rights="decide")
+    rotate = add_command(parts, "rotate", "give a name a new token")
+    rotate.add_argument("name", metavar="NAME", help="whose token")
+    rotate.add_argument(
+        "--overlap", metavar="TIME", help="how long the old one goes on, e.g. 15m (default: not at all)"
+    )
+    _add_terms(rotate, owner="as before", rights="as before")
+    revoke = add_command(parts, "revoke", "end a token; its connections end within seconds")
+    revoke.add_argument("name", metavar="NAME", help="whose token")
+
+
+def _add_terms(parser: argparse.ArgumentParser, *, owner: str, rights: str) -> None:
+    """Add the options for a token's owner and rights, with their defaults."""
+    parser.add_argument(
+        "--owner",
+        metavar="NAME",
+        help="the operator whose agent it is, who is no other person where several must approve its "
+        f"calls (default: {owner})",
+    )
+    parser.add_argument(
+        "--kind",
+        dest="rights",
+        choices=KINDS,
+        help="what an operator may do: look, also decide requests, or also administer "
+        f"(default: {rights})",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
     """Run the part that `args.part` names, or list the tokens. Returns the exit code."""
+    from ....engine.core.sanitize import visible
+    from ....engine.gateway.protocol.token_paths import token_file
+    from ....engine.gateway.protocol.tokens import TokenFile
+
     tokens = TokenFile(token_file())
     try:
         match args.part:
             case "new":
-                owner = args.owner
-                if owner is None and args.kind == "agent":
-                    owner = login_name(getpass.getuser)
-                rights: Rights | None = args.rights
-                if rights is None and args.kind == "operator":
-                    rights = "decide"
-                print(tokens.issue(args.kind, args.name, owner, rights=rights))
-                whose = "" if owner is None else f" Its owner is {visible(owner)}."
-                if rights is not None:
-                    whose += f" Of kind {rights}: {ABOUT[rights]}."
-                if owner is not None and not is_among(owner, _operators(tokens)):
-                    whose += " No operator has a token under that name yet."
-                _say(f"This is shown once. Give it to the {args.kind} as INTERLOCK_TOKEN.{whose}")
+                _issue(args, tokens)
             case "rotate":
                 overlap = age(args.overlap).total_seconds() if args.overlap else 0.0
                 print(tokens.rotate(args.name, overlap=overlap, owner=args.owner, rights=args.rights))
@@ -45,13 +73,33 @@ def token(args: argparse.Namespace) -> int:
                 _say(f"No token of '{visible(args.name)}' is valid any more.")
             case _:
                 _list(tokens, as_json=bool(args.json))
-    except (TokenError, ValueError, argparse.ArgumentTypeError) as error:
-        _say(f"interlock token: {visible(str(error))}")
-        return BAD_INPUT
+    except (ValueError, argparse.ArgumentTypeError) as error:
+        return refuse("token", error)
     return 0
 
 
+def _issue(args: argparse.Namespace, tokens: TokenFile) -> None:
+    from ....engine.core.people import is_among
+    from ....engine.core.sanitize import visible
+
+    owner, rights = args.owner, args.rights
+    if owner is None and args.kind == "agent":
+        owner = login_name(getpass.getuser)
+    if rights is None and args.kind == "operator":
+        rights = "decide"
+    print(tokens.issue(args.kind, args.name, owner, rights=rights))
+    whose = "" if owner is None else f" Its owner is {visible(owner)}."
+    if rights is not None:
+        whose += f" Of kind {rights}: {ABOUT[rights]}."
+    operators = [each.name for each in tokens.tokens() if each.kind == "operator"]
+    if owner is not None and not is_among(owner, operators):
+        whose += " No operator has a token under that name yet."
+    _say(f"This is shown once. Give it to the {args.kind} as INTERLOCK_TOKEN.{whose}")
+
+
 def _list(tokens: TokenFile, *, as_json: bool) -> None:
+    from ....engine.core.sanitize import visible
+
     found = tokens.tokens()
     if as_json:
         listed = [
@@ -66,10 +114,6 @@ def _list(tokens: TokenFile, *, as_json: bool) -> None:
         print(f"{each.kind:<8}  {visible(each.name)}  {since}  {more}")
     if not found:
         _say("There is no token yet. `interlock serve` makes one for this user's agents and consoles.")
-
-
-def _operators(tokens: TokenFile) -> list[str]:
-    return [each.name for each in tokens.tokens() if each.kind == "operator"]
 
 
 def _say(text: str) -> None:

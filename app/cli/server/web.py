@@ -3,255 +3,59 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-import os
-import sys
-import tempfile
-import webbrowser
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 
-from ....engine.core.sanitize import visible
-from ....engine.gateway.protocol.address import TOKEN, Address, check_private, server_url
-from ....engine.gateway.protocol.server_proof import digest_of
-from ....engine.gateway.protocol.token_paths import operator_token_file, token_file
-from ....engine.gateway.protocol.tokens import TokenError, TokenFile, check_secret, read_secret
-from ....engine.history.errors import JournalError
-from ....engine.history.redaction.redaction import Redaction
-from ....engine.net.net import NetError
-from ....rules import RuleError
-from ...config.approvals import approval_settings
-from ...config.arguments import BAD_INPUT
-from ...config.gateway import gateway_settings
-from ...config.loader import SettingsError
-from ...config.trust import added, rule_texts
-from ...hosting.certificate import Certificate, server_certificate
-from ...hosting.server import Serving, own_tokens, renewed, running, told_to_end
-from ...sources.deep_link import DeepLink
-from ...web.environment import tab_environment
-from ...web.login_file import LoginFile, login_file
-from ...web.logins import Logins
-from ...web.server import Front
-from ...web.tabs import Console
-from .serve import NOTHING_JUDGED
-
-PORT = 8738
-Running = Callable[[], AsyncGenerator[str, None]]
+from ...config.arguments import refuse
+from ..options import (
+    add_appearance,
+    add_certificate,
+    add_connect,
+    add_journal,
+    add_mode,
+    add_operator,
+    add_rules,
+    add_switch,
+)
 
 
-def web(args: argparse.Namespace, database: Path, operator: str, redaction: Redaction) -> int:
-    """Serve the console until told to end. Returns the exit code."""
-    try:
-        listen = Address.parse(args.listen) if args.listen else Address(port=PORT)
-        certificate = server_certificate(listen, args.certificate, args.key)
-        _check_reach(listen, private=certificate is not None)
-        if args.connect is not None:
-            server, token = _attached(args), _token(args)
-        else:
-            server, token = _started(args, database, operator, redaction)
-        logins = _logins(args, listen, database, token)
-        asyncio.run(_serve(args, _Page(listen, certificate, logins), server, token))
-    except (JournalError, NetError, RuleError, SettingsError, TokenError, ValueError, OSError) as error:
-        print(f"interlock web: {visible(str(error), keep_newlines=True)}", file=sys.stderr)
-        return BAD_INPUT
-    return 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Page:
-    """Address, certificate and logins of the page that browsers open."""
-
-    listen: Address
-    certificate: Certificate | None
-    logins: Logins
-
-
-async def _serve(args: argparse.Namespace, page: _Page, server: Running, token: str) -> None:
-    listen, certificate = page.listen, page.certificate
-    async with asynccontextmanager(server)() as url:
-        environment = tab_environment(token)
-        front = Front(lambda place: Console(_line(args, url, place), environment), logins=page.logins)
-        try:
-            if certificate is None:
-                await front.start(listen.host, listen.port)
-            else:
-                await front.start(listen.host, listen.port, certificate.tls, certificate.names)
-        except OSError as error:
-            raise OSError(
-                f"cannot listen on {listen}: {error.strerror}; choose another address with --listen"
-            ) from error
-        try:
-            told = told_to_end(lambda: _renew(front, certificate))
-            link = front.link()
-            print(f"Open {link}", flush=True)
-            another = "Enter prints another; " if sys.stdin.isatty() else ""
-            print(
-                f"It logs one browser in, once, within 10 minutes. {another}Ctrl+C ends it.", flush=True
-            )
-            with _on_enter(lambda: print(f"Open {front.link()}", flush=True)), _page_to(link) as leading:
-                if args.open:
-                    await asyncio.to_thread(webbrowser.open, leading)
-                await told.wait()
-        finally:
-            await front.close()
-
-
-def _logins(args: argparse.Namespace, listen: Address, database: Path, token: str) -> Logins:
-    """Logins of browsers.
-
-    They outlast a restart that shows the same server, or one's own on the same journal, under the same
-    operator's token."""
-    if not listen.port:  # Another port each time is another page each time.
-        return Logins()
-    shown = str(database.absolute()) if args.connect is None else server_url(args.connect or None)
-    return Logins(file=LoginFile(login_file(listen), digest_of(f"{token} {shown}")))
-
-
-def _renew(front: Front, certificate: Certificate | None) -> None:
-    said = renewed(certificate)
-    if certificate is not None:
-        front.certify(certificate.names)
-    print(f"interlock web: {visible(said)}", file=sys.stderr, flush=True)
-
-
-def _line(args: argparse.Namespace, url: str, place: DeepLink) -> list[str]:
-    """Command line of a tab. Modules are not imported from the working directory, where agents write."""
-    line = [sys.executable, "-P", "-m", "interlock.app.cli", "console", "--connect", url]
-    # A browser shows every symbol, whatever the locale that the server runs in.
-    line.append("--ascii" if args.ascii else "--no-ascii")
-    return [*line, *(["--theme", args.theme] if args.theme else []), *place.options]
-
-
-def _attached(args: argparse.Namespace) -> Running:
-    """A running server. Raises `ValueError`."""
-    for name in ("agents", "rules", "mode", "db", "redact", "operator"):
-        if name in args.typed:
-            option = "--as" if name == "operator" else f"--{name}"
-            raise ValueError(f"{option} is for a server that is started here; leave out one of the two")
-    url = server_url(args.connect or None)
-    check_private(url)
-
-    async def server() -> AsyncGenerator[str, None]:
-        yield url
-
-    return server
-
-
-def _token(args: argparse.Namespace) -> str:
-    """Operator's token for a running server. Raises `TokenError`."""
-    given = os.environ.get(TOKEN)
-    if given is None or "token_file" in args.typed:
-        return read_secret(args.token_file or operator_token_file())
-    check_secret(given, TOKEN)
-    return given
-
-
-def _started(
-    args: argparse.Namespace, database: Path, operator: str, redaction: Redaction
-) -> tuple[Running, str]:
-    """Start a server of this command's own; return it with the operator's token."""
-    tokens = TokenFile(token_file())
-    agent, console = own_tokens(tokens, operator)
-    token = read_secret(console)
-    identity = tokens.find(token)
-    if "operator" in args.typed and identity is not None and identity.name != operator:
-        raise TokenError(
-            f"{console}: the token in it is {identity.name}'s, who would be recorded with every decision "
-            f"instead of {operator}; leave out --as, or delete the file to have a new one made"
-        )
-    agents = Address.parse(args.agents) if args.agents else Address()
-    _check_agents(agents)
-    serving = Serving(
-        database=database,
-        address=agents,
-        rules=tuple(args.rules or ()),
-        texts=rule_texts(args),
-        mode=args.mode or "enforce",
-        settings=gateway_settings(),
-        tokens=tokens,
-        redaction=redaction,
-        policy=approval_settings().policy,
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "--listen",
+        metavar="ADDRESS",
+        help="where the browser goes (default: 127.0.0.1:8738); with --certificate also from elsewhere",
     )
-    if "token_file" in args.typed:
-        raise ValueError("--token-file is for a server that runs already; name that with --connect")
-    if not serving.rules:
-        print(f"interlock web: {NOTHING_JUDGED}", file=sys.stderr)
-    if told := added(args):
-        print(f"interlock web: {told}", file=sys.stderr)
+    add_certificate(parser)
+    add_switch(parser, "--open", "open the login link in the browser at once")
+    add_connect(parser, "show the sessions of a server that runs already (default: one is started here)")
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        type=Path,
+        help="with --connect: your token (default: INTERLOCK_TOKEN, else operator.token in the config "
+        "directory)",
+    )
+    parser.add_argument(
+        "--agents",
+        metavar="ADDRESS",
+        help="where agents reach the server that is started here (default: 127.0.0.1:8737)",
+    )
+    add_rules(parser, "rules that apply to every agent")
+    add_mode(parser)
+    add_journal(parser)
+    add_operator(parser)
+    add_appearance(parser)
 
-    async def server() -> AsyncGenerator[str, None]:
-        async with _reachable(serving) as where:
-            print(f"agents connect to {where} with the token in {agent}", flush=True)
-            yield where.url
 
-    return server, token
+def run(args: argparse.Namespace) -> int:
+    """Serve the console until told to end. Returns the exit code."""
+    from ....engine.history.errors import JournalError
+    from ....engine.net.net import NetError
+    from ....rules import RuleError
+    from ...web.serving import serve_console
 
-
-@asynccontextmanager
-async def _reachable(serving: Serving) -> AsyncGenerator[Address, None]:
-    """Start a server. Raises `OSError` with the remedy where it cannot listen."""
-    started = running(serving)
     try:
-        where = await started.__aenter__()
-    except OSError as error:
-        raise OSError(
-            f"cannot listen on {serving.address}: {error.strerror}; if a server runs there, go to it "
-            f"with --connect {serving.address.url}, else choose another address with --agents"
-        ) from error
-    try:
-        yield where
-    finally:
-        await started.__aexit__(None, None, None)
-
-
-def _check_reach(listen: Address, *, private: bool) -> None:
-    """Raises `ValueError` for an address where others could listen in on the traffic of browsers."""
-    if listen.path is not None or not (private or listen.is_local):
-        raise ValueError(
-            f"--listen {listen}: expected an address of this machine only, like 127.0.0.1:{PORT}; from "
-            f"elsewhere, serve TLS with --certificate and --key, or go through SSH: "
-            f"ssh -L {PORT}:127.0.0.1:{PORT} HOST"
-        )
-
-
-def _check_agents(agents: Address) -> None:
-    """Raises `ValueError` for an address over which tabs and agents must not send their tokens."""
-    if not agents.is_local:
-        raise ValueError(
-            f"--agents {agents}: expected an address of this machine only, or unix:PATH; for agents "
-            "elsewhere run `interlock serve` with --certificate and --key, and show it with "
-            "interlock web --connect wss://HOST:PORT"
-        )
-
-
-@contextmanager
-def _on_enter(act: Callable[[], object]) -> Generator[None, None, None]:
-    """Call `act` for each line typed in the terminal, if there is one."""
-    if not sys.stdin.isatty():
-        yield
-        return
-    loop, stdin = asyncio.get_running_loop(), sys.stdin.fileno()
-
-    def typed() -> None:
-        if os.read(stdin, 4096):
-            act()
-        else:
-            loop.remove_reader(stdin)
-
-    loop.add_reader(stdin, typed)
-    try:
-        yield
-    finally:
-        loop.remove_reader(stdin)
-
-
-@contextmanager
-def _page_to(link: str) -> Generator[str, None, None]:
-    """A page, readable only by this user, that leads to `link`: command lines are public."""
-    with tempfile.TemporaryDirectory(prefix="interlock-") as directory:
-        page = Path(directory) / "login.html"
-        page.write_text(f'<meta http-equiv="refresh" content="0;url={escape(link)}">\n')
-        yield page.as_uri()
+        serve_console(args)
+    except (JournalError, NetError, RuleError, ValueError, OSError) as error:
+        return refuse("web", error)
+    return 0

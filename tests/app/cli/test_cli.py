@@ -40,10 +40,13 @@ def interlock(
 LIGHT = """
 import sys
 import interlock.app.cli.agent.mcp
+import interlock.engine.gateway.client.agent, interlock.engine.gateway.mcp.child
+import interlock.engine.gateway.mcp.http, interlock.engine.gateway.mcp.proxy
 parts = ("agents", "flows", "gate", "history.events", "hub", "verify")
 heavy = {"anyio", "httpx2", "litellm", "mcp", "sqlalchemy", "textual"}
 print(sorted((heavy | {f"interlock.engine.{each}" for each in parts}) & set(sys.modules)))
-import interlock.app.cli.agent.acp, interlock.app.cli.agent.run, interlock.app.cli.server.serve
+import interlock.app.sessions.start, interlock.engine.gateway.acp.agent
+import interlock.app.hosting.host, interlock.app.hosting.server
 print(sorted({"interlock.engine.flows", "litellm", "mcp", "textual"} & set(sys.modules)))
 """
 

@@ -14,7 +14,6 @@ import pytest
 from interlock.app.cli.hooks.command_line import HookLine
 from interlock.app.cli.hooks.main import own_command
 from interlock.app.cli.hooks.server import connect
-from interlock.app.cli.server import serve as serve_command
 from interlock.app.config import rule_texts
 from interlock.app.hosting.server import Serving, running
 from interlock.app.sessions.server_rules import ServerRules
@@ -138,7 +137,7 @@ class TestSwapped:
             ):
                 said.append(await asked(gate))
 
-        monkeypatch.setattr(serve_command, "run_server", used)
+        monkeypatch.setattr("interlock.app.hosting.server.serve", used)
         line = ("serve", "--listen", "127.0.0.1:0", "--db", "run.db")
         done = command(project, *line, env=environment(project))
         assert done.returncode == 0, done.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.cli.agent.connect import connect
+from interlock.app.cli.agent.console import connect
 from interlock.app.cli.main import parser
 from interlock.app.config.loader import SettingsError, apply_settings
 from interlock.app.hosting import host as hosting
@@ -35,7 +35,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         found.append((url, token_file, options["read_only"]))
         return 0
 
-    monkeypatch.setattr("interlock.app.cli.agent.connect.attach", attach)
+    monkeypatch.setattr("interlock.app.hosting.host.attach", attach)
     return found
 
 

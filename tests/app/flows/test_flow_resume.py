@@ -122,11 +122,19 @@ class TestList:
 
 class TestLeft:
     def test_whoever_leaves_the_console_is_told(
-        self, here: Path, capsys: pytest.CaptureFixture[str]
+        self, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Where the run stands and the command that goes on with it; of one that ended, nothing."""
         session = left(here)
-        args, database = argparse.Namespace(redact=None, appearance=None), here / "flow.db"
+        args = argparse.Namespace(
+            db=here / "flow.db",
+            typed=(),
+            operator="ada",
+            headless=None,
+            answer="deny",
+            redact=None,
+            appearance=None,
+        )
 
         async def begun(hub: Hub) -> str:
             return session
@@ -135,17 +143,19 @@ class TestLeft:
             return asyncio.run(start(cast("Hub", None))) and 0
 
         with patch("interlock.app.hosting.host.show", shown):
-            host_flow(args, database, "ada", begun, headless=False, answer="deny", answers={})
+            host_flow(args, begun, {})
             told = capsys.readouterr().out
             assert told == (
                 f"{session}: left after step 5; `interlock flow resume {session}` goes on with it\n"
             )
+            monkeypatch.chdir(here)
+            (here / "the flow's.db").symlink_to("flow.db")
             args.typed, args.db = {"db"}, Path("the flow's.db")
-            host_flow(args, database, "ada", begun, headless=False, answer="deny", answers={})
+            host_flow(args, begun, {})
             there = f"interlock flow resume {session} --db 'the flow'\"'\"'s.db'"
             assert capsys.readouterr().out == f"{session}: left after step 5; `{there}` goes on with it\n"
             flow(here, "resume", session, *GO_ON, *SIGN)
-            host_flow(args, database, "ada", begun, headless=False, answer="deny", answers={})
+            host_flow(args, begun, {})
         assert capsys.readouterr().out == ""
 
     def test_in_the_same_journal(self, here: Path) -> None:

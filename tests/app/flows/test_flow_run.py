@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.cli.agent.flow import limits_of
 from interlock.app.cli.main import parser
 from interlock.app.flows.inputs import input_text
 from interlock.app.flows.spec import FlowLimits
+from interlock.app.hosting.flow import limits_of
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import (
     ApprovalDecided,

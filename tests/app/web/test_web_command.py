@@ -42,7 +42,7 @@ from .fronts import (
 )
 
 CLI = (sys.executable, "-P", "-m", "interlock.app.cli")
-WEB = ("interlock.app.cli.main", "interlock.app.config.loader", "interlock.app.cli.server.web", *HUB)
+WEB = ("interlock.app.cli.main", "interlock.app.config.loader", "interlock.app.web.serving", *HUB)
 RULES = "require human-approval before deploy\n"
 QUIET = 700
 """Milliseconds after which a dialog that was just shown takes keys."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +15,7 @@ import pytest
 from interlock.app.cli.rules import check
 from interlock.rules import Problem, RuleError, compile_rules, load_rules
 from interlock.rules.scenarios.scenarios import load_scenarios
+from tests.support.command import printed
 
 LONG = 100_000
 
@@ -32,8 +33,8 @@ def problem_of(path: Path | str) -> Problem:
 
 
 def checked(path: Path | str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    return check.run([str(path)], out=out, err=err), out.getvalue(), err.getvalue()
+    args = Namespace(files=[str(path)], tools=None, json=None, strict=None)
+    return printed(lambda: check.run(args))
 
 
 @pytest.fixture

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+from argparse import Namespace
+from contextlib import redirect_stderr, redirect_stdout
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from interlock.app.cli.history.backtest import BacktestSelection, run
+from interlock.app.cli.history.backtest import run
 from interlock.app.cli.main import main
 from interlock.engine.history.journal.journal import Journal
 from interlock.rules import compile_rules
 from tests.engine.backtest.recorder import Recorder
 from tests.engine.history.support.recording import decided, opening
+from tests.support.command import printed
 
 NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
 RECORDED_UNDER = (
@@ -65,12 +68,13 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def backtest(database: Path, **options: object) -> tuple[int, str, str]:
     """What the command prints, judging under `new.rules` unless told."""
-    out, err = io.StringIO(), io.StringIO()
-    keys = ("sessions", "since", "messages", "at")
-    chosen = BacktestSelection(**{key: options.pop(key) for key in keys if key in options})  # type: ignore[arg-type]
-    files = options.pop("files", ["new.rules"])
-    code = run(files, database, chosen, out=out, err=err, zone=UTC, now=NOON, **options)  # type: ignore[arg-type]
-    return code, out.getvalue(), err.getvalue()
+    return printed(lambda: run(line(database, **options), zone=UTC, now=NOON))
+
+
+def line(database: Path, **options: object) -> Namespace:
+    """The parsed command line."""
+    absent = dict.fromkeys(("session", "since", "messages", "at", "active", "json", "redact"))
+    return Namespace(**{**absent, "files": ["new.rules"], "db": database, **options})
 
 
 class TestPrinted:
@@ -141,10 +145,10 @@ class TestPrinted:
             recorder = Recorder(registry, active=["block-x"])
             asyncio.run(recorder.call("c1", "rm"))
             journal.write("bot-3", *recorder.bodies)
-        _, out, _ = backtest(database, sessions=["bot-3"])
+        _, out, _ = backtest(database, session=["bot-3"])
         assert "          0  newly blocked" in out
         assert "In 1 session nets of these names were switched on or off" in out
-        _, out, _ = backtest(database, sessions=["bot-3"], active=["block-rm"])
+        _, out, _ = backtest(database, session=["bot-3"], active=["block-rm"])
         assert "          1  newly blocked\n" in out
         assert "switched" not in out
 
@@ -165,7 +169,7 @@ class TestPrinted:
         asyncio.run(recorder.call("c1", "rm", path=f"{'x' * 150} {key}", password="hunter2"))
         with Journal.open(database, clock=lambda: NOON) as journal:
             journal.write("bot-9", *recorder.bodies)
-        _, out, _ = backtest(database, sessions=["bot-9"])
+        _, out, _ = backtest(database, session=["bot-9"])
         assert "newly blocked" in out
         assert "ghp_" not in out
         assert "hunter2" not in out
@@ -176,8 +180,8 @@ class TestChosen:
 
     def test_one_session(self, database: Path) -> None:
         """By its id or the first letters of it; given twice it counts once."""
-        assert "\n1 call in 1 session\n" in backtest(database, sessions=["bot-2"])[1]
-        assert "\n5 calls in 1 session\n" in backtest(database, sessions=["bot-1", "bot-1"])[1]
+        assert "\n1 call in 1 session\n" in backtest(database, session=["bot-2"])[1]
+        assert "\n5 calls in 1 session\n" in backtest(database, session=["bot-1", "bot-1"])[1]
 
     def test_since(self, database: Path) -> None:
         """Sessions that went on since then."""
@@ -186,10 +190,10 @@ class TestChosen:
 
     def test_after_an_event(self, database: Path) -> None:
         """What if: only what came after, new nets at their beginning; numbers are the record's."""
-        _, out, _ = backtest(database, sessions=["bot-1"], at=8)
+        _, out, _ = backtest(database, session=["bot-1"], at=8)
         assert "\n2 calls in 1 session\n" in out
         assert "  first event 9, " in out
-        whole, rest = backtest(database, sessions=["bot-1"]), backtest(database, sessions=["bot-1"], at=1)
+        whole, rest = backtest(database, session=["bot-1"]), backtest(database, session=["bot-1"], at=1)
         assert rest == whole
 
     def test_messages(self, database: Path) -> None:
@@ -214,8 +218,7 @@ class TestChosen:
         assert "\n3 calls in 3 sessions\n" in out
         assert "\nmore.json: conversation 2\n" in out
         assert (
-            "\n2 calls in 2 sessions\n"
-            in backtest(database, messages=["log.json"], sessions=["bot-2"])[1]
+            "\n2 calls in 2 sessions\n" in backtest(database, messages=["log.json"], session=["bot-2"])[1]
         )
 
 
@@ -238,7 +241,7 @@ class TestJson:
 
     def test_nothing_diverges(self, database: Path) -> None:
         """The list is empty, and it is still JSON."""
-        found = json.loads(backtest(database, json=True, sessions=["bot-2"])[1])
+        found = json.loads(backtest(database, json=True, session=["bot-2"])[1])
         assert (found["sessions"], found["totals"]["sessions"]) == ([], 1)
 
     def test_several_sessions(self, database: Path) -> None:
@@ -254,16 +257,16 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"sessions": ["nope"]}, "Session not found: nope. The latest are:"),
+            ({"session": ["nope"]}, "Session not found: nope. The latest are:"),
             (
-                {"sessions": ["below"]},
+                {"session": ["below"]},
                 "'below-1' is a subagent's session: its calls were decided in 'bot-1'",
             ),
-            ({"sessions": ["bot-1"], "since": "1h"}, "give --session or --since, not both"),
+            ({"session": ["bot-1"], "since": "1h"}, "give --session or --since, not both"),
             ({"since": "soon"}, "'soon' is no time; use 30m, 24h, 7d, 14:05,"),
             ({"at": 3}, "--at needs exactly one --session"),
-            ({"sessions": ["bot-1", "bot-2"], "at": 3}, "--at needs exactly one --session"),
-            ({"sessions": ["bot-1"], "at": 99}, "has events 1 to 12, not 99"),
+            ({"session": ["bot-1", "bot-2"], "at": 3}, "--at needs exactly one --session"),
+            ({"session": ["bot-1"], "at": 99}, "has events 1 to 12, not 99"),
             ({"active": ["nope"]}, "Unknown nets in active: 'nope'. Available: require-lint"),
             ({"messages": ["none.json"]}, "none.json: cannot be read: No such file"),
         ],
@@ -321,7 +324,8 @@ class TestProgress:
     def test_a_line_that_goes(self, database: Path) -> None:
         """How far it is stands on stderr of a terminal and is wiped before anything is printed."""
         err = Terminal()
-        run(["new.rules"], database, BacktestSelection(), out=io.StringIO(), err=err, zone=UTC, now=NOON)
+        with redirect_stdout(io.StringIO()), redirect_stderr(err):
+            run(line(database), zone=UTC, now=NOON)
         assert err.getvalue() == "\r  5 of 6 calls\r  6 of 6 calls\r\x1b[K"
 
     def test_of_those_that_were_chosen(self, database: Path) -> None:
@@ -333,8 +337,8 @@ class TestProgress:
         with Journal.open(database.with_name("new.db"), clock=lambda: NOON) as journal:
             journal.write("new-1", opening(), decided("c1", "rm"), decided("c2", "rm"))
         err = Terminal()
-        chosen = BacktestSelection(since="1d")
-        run(["new.rules"], database.with_name("new.db"), chosen, out=io.StringIO(), err=err, now=NOON)
+        with redirect_stdout(io.StringIO()), redirect_stderr(err):
+            run(line(database.with_name("new.db"), since="1d"), now=NOON)
         assert err.getvalue() == "\r  2 of 2 calls\r\x1b[K"
 
     def test_interrupted(self, database: Path) -> None:
@@ -347,9 +351,8 @@ class TestProgress:
                 return super().write(text)
 
         out = Stopped()
-        code = run(
-            ["new.rules"], database, BacktestSelection(), out=out, err=io.StringIO(), zone=UTC, now=NOON
-        )
+        with redirect_stdout(out), redirect_stderr(io.StringIO()):
+            code = run(line(database), zone=UTC, now=NOON)
         assert code == 130
         assert (
             "5 calls in 1 session\n        Cancelled: these are the calls judged until then."

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.app.cli.agent.hook import hook
 from interlock.app.cli.hooks.command_line import HookLine
+from interlock.app.cli.hooks.hook import run as hook
 from interlock.app.cli.hooks.install import HookInstallError, install, settings_path, uninstall
 
 from .running import INTERLOCK, Hook

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import io
+from argparse import Namespace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from interlock.app.cli.history.list import list_sessions
+from interlock.app.cli.history.history import list_sessions
 from interlock.engine.history.journal.journal import Journal
+from tests.support.command import printed
 
 from ...screens.replay.recording import BODIES, SESSION
 
@@ -15,9 +16,7 @@ AT = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
 
 
 def run(database: Path, limit: int = 50) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    code = list_sessions(database, limit=limit, out=out, err=err, zone=UTC)
-    return code, out.getvalue(), err.getvalue()
+    return printed(lambda: list_sessions(Namespace(db=database, limit=limit), zone=UTC))
 
 
 class TestListSessions:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json as json_text
 import unicodedata
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from interlock.app.cli.rules.check import run
 from interlock.rules import library_rules
+from tests.support.command import printed
 
 PLAIN = {"approval": False, "succeeds": True, "people": 1, "outside": [], "seconds": None}
 """A step that asks nobody."""
@@ -19,10 +20,8 @@ PLAIN = {"approval": False, "succeeds": True, "people": 1, "outside": [], "secon
 def check(
     *files: Path | str, tools: str | None = None, json: bool = False, strict: bool = False
 ) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
     names = [str(file) for file in files]
-    code = run(names, out=out, err=err, tools=tools, json=json, strict=strict)
-    return code, out.getvalue(), err.getvalue()
+    return printed(lambda: run(Namespace(files=names, tools=tools, json=json, strict=strict)))
 
 
 class TestSound:

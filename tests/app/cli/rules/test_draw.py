@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import re
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -21,6 +21,7 @@ from interlock.engine.gate import tool_approval_net
 from interlock.engine.net.net import SkillNet, Transition, define_skill_net
 from interlock.rules import compile_rules
 from interlock.rules.errors.problems import cells
+from tests.support.command import printed
 from tests.support.laws import examples
 
 RULES = """\
@@ -60,10 +61,8 @@ def texts(svg: str) -> list[str]:
 def draw(
     file: Path | str, *, net: str | None = None, out_file: Path | str | None = None
 ) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    target = None if out_file is None else str(out_file)
-    code = run(str(file), net=net, out_file=target, out=out, err=err)
-    return code, out.getvalue(), err.getvalue()
+    target = None if out_file is None else Path(out_file)
+    return printed(lambda: run(Namespace(file=str(file), net=net, out=target)))
 
 
 @st.composite

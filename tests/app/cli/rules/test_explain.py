@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from interlock.engine.net.net import ToolCall
 from interlock.engine.recording.explain import view_of
 from interlock.engine.recording.explanation import ExplanationView
 from interlock.rules import compile_rules
+from tests.support.command import printed
 
 from ...support.stage import Stage, stage
 
@@ -42,9 +43,8 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def explain(
     *files: str, call: str, after: tuple[str, ...] = (), as_json: bool = False
 ) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    code = run(list(files), call, out=out, err=err, after=after, json=as_json)
-    return code, out.getvalue(), err.getvalue()
+    args = Namespace(files=list(files), call=call, after=list(after), json=as_json)
+    return printed(lambda: run(args))
 
 
 class TestCommand:

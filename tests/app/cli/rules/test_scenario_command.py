@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import io
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from interlock.app.cli.rules.test import run
 from interlock.rules import compile_rules
 from interlock.rules.library import LIBRARY
 from interlock.rules.scenarios.scenarios import parse_scenarios
+from tests.support.command import printed
 
 DEPLOY = """\
 require test before deploy
@@ -36,8 +37,7 @@ scenario "no deploy without tests"
 
 
 def command(*paths: Path | str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    return run([str(path) for path in paths], out=out, err=err), out.getvalue(), err.getvalue()
+    return printed(lambda: run(Namespace(paths=[str(path) for path in paths])))
 
 
 def diverges(rules: str, text: str) -> Divergence | None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import io
+from argparse import Namespace
 from datetime import UTC
 from pathlib import Path
 
 import pytest
 
-from interlock.app.cli.history.replay import replay
+from interlock.app.cli.history.replay import run as replay
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import ApprovalDecided, MessageAdded
+from tests.support.command import printed
 
 from .recording import BODIES, SESSION, START
 
@@ -25,9 +26,8 @@ def database(tmp_path: Path) -> Path:
 
 
 def run(database: Path, session: str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    code = replay(database, session, plain=True, out=out, err=err, zone=UTC)
-    return code, out.getvalue(), err.getvalue()
+    args = Namespace(db=database, session=session, plain=True, redact=None)
+    return printed(lambda: replay(args, zone=UTC))
 
 
 class TestPlain:

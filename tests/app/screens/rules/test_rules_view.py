@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import os
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from interlock.app.viewmodels.rules_view import RulesView, check, read
 from interlock.app.widgets.base.blocks import Block
 from interlock.app.widgets.lists.rules import PIECE, rule_blocks
 from interlock.rules import compile_rules, library_rules
+from tests.support.command import printed
 
 from ...support.scenes import release_bot
 from .folder import CIRCLE, DEPLOY
@@ -77,9 +78,9 @@ class TestLines:
     @pytest.mark.parametrize("name", ["deploy", "circle", "faulty"])
     def test_findings_are_those_of_check(self, name: str) -> None:
         """Every error and warning of `interlock check` stands at its line, and nothing else does."""
-        out, err = io.StringIO(), io.StringIO()
-        run([f"{name}.rules"], out=out, err=err)
-        said = out.getvalue() + err.getvalue()
+        args = Namespace(files=[f"{name}.rules"], tools=None, json=None, strict=None)
+        _, out, err = printed(lambda: run(args))
+        said = out + err
         found = messages(check([f"{name}.rules"]))
         assert found
         for line, message in found:

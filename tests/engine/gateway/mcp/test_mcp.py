@@ -22,7 +22,15 @@ from ..served import Served, served, until
 
 SERVER = Path(__file__).parent / "mcp_server.py"
 INTERLOCK = ["-m", "interlock.app.cli", "mcp"]
-GATE = ("interlock.app.cli.main", "interlock.app.config.loader", "interlock.app.cli.agent.mcp")
+GATE = (
+    "interlock.app.cli.main",
+    "interlock.app.config.loader",
+    "interlock.app.cli.agent.mcp",
+    "interlock.engine.gateway.client.agent",
+    "interlock.engine.gateway.mcp.child",
+    "interlock.engine.gateway.mcp.http",
+    "interlock.engine.gateway.mcp.proxy",
+)
 
 
 @dataclass

@@ -1,0 +1,124 @@
+"""`interlock history`: the recorded sessions as a table; its parts maintain the journal."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from datetime import tzinfo
+from pathlib import Path
+
+from ...config.arguments import Parts, database, refuse
+from ..options import add_command, add_journal, add_operator, add_switch, positive
+
+WIDTH = 80
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options, and the parts with theirs."""
+    parser.add_argument("--limit", metavar="N", type=positive, help="how many at most (default: 50)")
+    add_journal(parser)
+    parts = parser.add_subparsers(dest="part", metavar="PART")
+
+    verify = _add_part(parts, "verify", "check that nothing recorded was changed since")
+    verify.add_argument(
+        "what", metavar="WHAT", nargs="*", help="sessions, or exported files (default: all sessions)"
+    )
+    add_switch(verify, "--json", "print the findings as JSON")
+    verify.add_argument(
+        "--key", metavar="FILE", type=Path, help="the key that stubs are signed with here"
+    )
+    verify.add_argument(
+        "--trust",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        help="a public key (PEM) of somebody else whose stubs are trusted; may be given again",
+    )
+    verify.add_argument(
+        "--against",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        help="an export made before, to see whether the journal still has all of it",
+    )
+
+    export = _add_part(parts, "export", "write one session into a file of its own, secrets masked")
+    export.add_argument("session", metavar="SESSION", help="its id, or the first letters of it")
+    export.add_argument(
+        "--format",
+        choices=("jsonl", "csv", "messages"),
+        help="the whole record, a table of it, or the conversation for other programs (default: jsonl)",
+    )
+    export.add_argument("-o", "--out", metavar="FILE", type=Path, help="where to (default: printed)")
+    add_switch(export, "--unmasked", "passwords and keys as they are")
+
+    imported = _add_part(parts, "import", "take an exported session into this journal")
+    imported.add_argument("file", metavar="FILE", type=Path, help="a .jsonl file that export wrote")
+
+    prune = _add_part(parts, "prune", "remove old sessions; a signed stub of each stays")
+    prune.add_argument(
+        "--older-than", metavar="AGE", help="those that last changed longer ago: 90d, 12w, 36h"
+    )
+    prune.add_argument(
+        "--key",
+        metavar="FILE",
+        type=Path,
+        help="the signing key (default: in the user's config directory)",
+    )
+    add_switch(prune, "--dry-run", "only say what would go")
+    add_operator(prune)
+
+    approvals = _add_part(parts, "approvals", "approval statistics")
+    approvals.add_argument(
+        "--since", metavar="WHEN", help="only what was asked since: 24h, 30d, or a date"
+    )
+    add_switch(approvals, "--json", "print it as JSON")
+
+    _add_part(parts, "rebuild", "make the lists anew from the recorded events")
+
+
+def _add_part(parts: Parts, name: str, text: str) -> argparse.ArgumentParser:
+    part = add_command(parts, name, text)
+    # Given before the part's name, they must not be forgotten again.
+    part.add_argument("--db", metavar="FILE", type=Path, default=argparse.SUPPRESS, help="the journal")
+    part.add_argument("--redact", metavar="A,B", default=argparse.SUPPRESS, help="more fields to mask")
+    return part
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the part that `args.part` names, or list the sessions. Returns the exit code."""
+    match args.part:
+        case None:
+            return list_sessions(args)
+        case "approvals":
+            from .approvals import run as run_part
+        case _:
+            from .journal import run as run_part
+    return run_part(args)
+
+
+def list_sessions(args: argparse.Namespace, *, zone: tzinfo | None = None) -> int:
+    """Print the latest sessions, the most recent first. Returns the exit code.
+
+    No journal yet is not an error; a file that cannot be read as one is.
+    """
+    from ....engine.core.sanitize import visible
+    from ....engine.history.errors import JournalError
+    from ....engine.history.journal.reader import open_reader
+    from ...format.sessions import columns, heading, row
+
+    path = database(args)
+    try:
+        sessions = open_reader(path).sessions(limit=args.limit or 50) if path.exists() else []
+    except JournalError as error:
+        return refuse("history", error)
+    if not sessions:
+        print(f"No sessions are recorded yet in {visible(str(path))}. Start one with: interlock demo")
+        return 0
+    width = shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH
+    shown = columns(sessions, width, zone=zone, shorten_ids=False)
+    print(heading(shown).rstrip())
+    for session in sessions:
+        print("  ".join(row(shown, session)).rstrip())
+    return 0

@@ -1,0 +1,156 @@
+"""`interlock hook`: installs the hooks of agents, ends their servers, and answers what they ask."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...config.arguments import refuse
+from ..options import add_command
+
+if TYPE_CHECKING:
+    from .command_line import HookLine
+
+AGENTS = ("claude-code", "codex")
+TRUST = (
+    "Codex passes over hooks without a word until you have trusted them: open /hooks in it now, and\n"
+    "again after every change of them."
+)
+NO_RULES = (
+    "{} names no rules, so hooks start no server, and every call is blocked where none runs. Name some, "
+    'as in [serve] rules = ["FILE"], and install the hooks again.'
+)
+IN_PROJECT = (
+    "Hooks run {}, which is in the project: an agent that may write there can replace it. Install "
+    "Interlock elsewhere, as pipx and uv tool do, and install the hooks again with that one."
+)
+TRUST_PROJECT = "It reads those of a project only where it trusts the project."
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add `install`, `uninstall` and `stop`, and the commands that the hooks run."""
+    parts = parser.add_subparsers(dest="part", metavar="PART", required=True)
+    install = add_command(parts, "install", "write the hooks into an agent's settings")
+    install.add_argument("agent", choices=AGENTS, help="whose")
+    install.add_argument(
+        "--project", metavar="DIR", type=Path, help="only for the agent in DIR (default: everywhere)"
+    )
+    install.add_argument(
+        "--wait",
+        metavar="TIME",
+        help="how long a call waits for an operator at most, e.g. 9m (default: 50s)",
+    )
+    uninstall = add_command(parts, "uninstall", "take the hooks out of an agent's settings")
+    uninstall.add_argument("agent", choices=AGENTS, help="whose")
+    uninstall.add_argument(
+        "--project", metavar="DIR", type=Path, help="those of DIR (default: those for everywhere)"
+    )
+    add_command(parts, "stop", "end the servers that hooks have started, e.g. to read changed rules")
+    # Their other words are parsed by `command_line` only: they are no settings that a file may have.
+    for agent in AGENTS:
+        answer = add_command(parts, agent, f"answer an event of {agent} on stdin; the hooks call this")
+        answer.add_argument(
+            "--timeout", metavar="SECONDS", help="when the agent ends the command (default: 60)"
+        )
+        answer.add_argument("--project", metavar="DIR", type=Path, help="the project it is for")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the part that `args.part` names. Returns the exit code."""
+    if args.part in AGENTS:
+        from .main import main
+
+        line = ["--timeout", args.timeout] if args.timeout else []
+        return main(args.part, [*line, *(["--project", str(args.project)] if args.project else [])])
+    return _stop() if args.part == "stop" else _change_settings(args)
+
+
+def _stop() -> int:
+    from ....engine.gateway.hooks.websocket import HookError
+    from .stop import stop
+
+    try:
+        ended = stop()
+    except HookError as error:
+        return refuse("hook", error, 1)
+    for path in ended:
+        print(f"Ended the server at {path}")
+    if not ended:
+        print("No server runs that a hook has started")
+    return 0
+
+
+def _change_settings(args: argparse.Namespace) -> int:
+    from .install import HookInstallError, check_inside, settings_path, uninstall
+
+    try:
+        project = None if args.project is None else args.project.expanduser().resolve()
+        if project is not None and not project.is_dir():
+            raise HookInstallError(f"--project {args.project}: there is no such directory")
+        path = settings_path(args.agent, project)
+        if project is not None:
+            check_inside(path, project)
+        if args.part == "install":
+            _install(args, path, project)
+        elif uninstall(args.agent, path):
+            print(f"Took the hooks out of {path}")
+        else:
+            print(f"There are no hooks of Interlock in {path}")
+    except ValueError as error:  # HookInstallError and SettingsError, too
+        return refuse("hook", error)
+    return 0
+
+
+def _install(args: argparse.Namespace, path: Path, project: Path | None) -> None:
+    from ...config.hooks import hook_settings, waiting_time
+    from ...config.loader import users_file
+    from .install import check_isolated, install, installed, older, settings_path
+    from .main import own_command
+    from .project_rules import users_rules
+
+    line = _line(project)
+    environ = line.environment(os.environ)
+    wait = waiting_time(args.wait) if args.wait else hook_settings(project, environ=environ).wait
+    check_isolated(own_command())
+    before = installed(args.agent, path)
+    changed = install(args.agent, path, own_command(), wait, line)
+    print(f"{'Wrote the hooks into' if changed else 'The hooks are in'} {path}")
+    if older(before):
+        print("Those that stood there could be switched off by a project's environment.")
+    print(f"A call waits for an operator for {wait:.0f} s; then it is denied.")
+    if args.agent == "codex":
+        print(TRUST)
+        if project is not None:
+            print(TRUST_PROJECT)
+    if users_rules(environ) is None:
+        print(NO_RULES.format(users_file(environ)), file=sys.stderr)
+    if project is not None and Path(sys.executable).is_relative_to(project):
+        print(IN_PROJECT.format(sys.executable), file=sys.stderr)
+    elsewhere = settings_path(args.agent, None)
+    doubled = installed(args.agent, elsewhere) if project is not None else []
+    if doubled:
+        print(
+            f"Interlock's hooks are in {elsewhere} too, so each call is asked about twice; take one out.",
+            file=sys.stderr,
+        )
+    if older(doubled):
+        print(
+            f"Those in {elsewhere} can be switched off by a project's environment; install them again: "
+            f"interlock hook install {args.agent}",
+            file=sys.stderr,
+        )
+
+
+def _line(project: Path | None) -> HookLine:
+    """Command line of the hooks, the same wherever an agent runs them. Raises `SettingsError`."""
+    from dataclasses import replace
+
+    from ....engine.gateway.protocol.token_paths import config_directory
+    from .command_line import HookLine, users_places
+    from .project_rules import users_rules
+
+    line = HookLine(project=project, config=config_directory().absolute(), places=users_places())
+    return replace(line, rules=users_rules(line.environment(os.environ)) or ())

@@ -1,0 +1,187 @@
+"""Report of `interlock check`: nets, tools and findings, as lines or as JSON for other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import wrap
+from typing import TypeAlias
+
+from ....engine.core.condition import written
+from ....engine.core.rule import RuleSource
+from ....engine.core.sanitize import visible
+from ....engine.net.net import SkillNet, format_marking
+from ....engine.verify import Answer, Most, Never, Way, reachable
+from ....rules import Problem, RuleSet
+from ....rules.analysis.findings import Findings
+from ....rules.parse.lines import code
+from ...format.rules import (
+    OUTSIDE,
+    STATES_SHOWN,
+    TOGETHER,
+    place_text,
+    steers,
+    tool_lines,
+    transition_text,
+)
+from ...format.text import count
+
+WIDTH = 80
+INDENT = 15
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+
+
+def as_lines(rules: RuleSet, findings: Findings) -> Iterator[str]:
+    """Each net, each gated tool, and the findings about the rules."""
+    yield from _summary(rules, findings)
+    yield from _nets(rules)
+    yield from _tools(findings)
+    yield from _problems(findings)
+
+
+def _summary(rules: RuleSet, findings: Findings) -> Iterator[str]:
+    files = ", ".join(visible(file) for file in rules.sources)
+    errors = f", {count(len(findings.errors), 'error')}" if findings.errors else ""
+    warnings = f", {count(len(findings.warnings), 'warning')}" if findings.warnings else ""
+    yield f"{files}: {count(len(rules), 'net')}{errors}{warnings}"
+    if not rules.nets:
+        yield "No rule restricts anything: every call is allowed."
+
+
+def _nets(rules: RuleSet) -> Iterator[str]:
+    for (key, net), verified in zip(rules.registry.items(), rules.verification, strict=True):
+        yield ""
+        yield from _title(key, net)
+        yield from _row("places", ", ".join(visible(place_text(net, place)) for place in net.places))
+        for position, transition in enumerate(net.transitions):
+            yield from _row("" if position else "transitions", visible(transition_text(transition)))
+        yield from _states(net, verified.reachable_states)
+
+
+def _title(key: str, net: SkillNet) -> Iterator[str]:
+    key = visible(key)
+    source = None if net.rule is None else net.rule.source
+    if source is None:
+        yield key
+        return
+    where = visible(source.where)
+    room = WIDTH - len(key) - len(where)
+    yield f"{key}{' ' * room}{where}" if room > 1 else f"{key}  {where}"
+    yield f"  {visible(code(source.text).strip())}"
+
+
+def _states(net: SkillNet, number: int) -> Iterator[str]:
+    reached = reachable(net, keep=STATES_SHOWN)
+    yield from _row("reachable", count(number, "state"))
+    for marking in reached.states:
+        yield from _row("", format_marking(marking))
+    if number > len(reached.states):
+        yield from _row("", f"… {number - len(reached.states):,} more")
+
+
+def _tools(findings: Findings) -> Iterator[str]:
+    if findings.tools:
+        yield ""
+        yield TOGETHER
+    if steers(findings):
+        yield OUTSIDE
+    for tool in findings.tools:
+        name = visible(tool.name)
+        fits = len(name) <= INDENT - 4
+        if not fits:
+            yield f"  {name}"
+        label = name if fits else ""
+        for line in tool_lines(tool):
+            yield from _row(label, visible(line))
+            label = ""
+
+
+def _problems(findings: Findings) -> Iterator[str]:
+    for kind, problems in (("error", findings.errors), ("warning", findings.warnings)):
+        for problem in problems:
+            yield ""
+            yield f"{kind}: {problem}"
+
+
+def _row(label: str, text: str) -> Iterator[str]:
+    lines = wrap(text, WIDTH - INDENT, break_long_words=False, break_on_hyphens=False) or [""]
+    for position, line in enumerate(lines):
+        yield f"  {'' if position else label:<{INDENT - 2}}{line}"
+
+
+def as_json(rules: RuleSet, findings: Findings) -> Json:
+    """Nets, tools, errors and warnings; an unknown value is `null` or says `unknown`.
+
+    A step of a way that has `seconds` is no call but a wait.
+    """
+    return {
+        "files": list(rules.sources),
+        "nets": [
+            {
+                "key": key,
+                "rule": _place(net.rule.source if net.rule else None),
+                "when": None if net.condition is None else written(net.condition),
+                "states": v.reachable_states,
+            }
+            for (key, net), v in zip(rules.registry.items(), rules.verification, strict=True)
+        ],
+        "tools": [
+            {
+                "name": tool.name,
+                "blocked": None if tool.blocked is None else _place(tool.blocked.source),
+                **_way(tool.way),
+                "within": [
+                    {"net": within.net, "when": within.when, **_way(within.way)} for within in tool.within
+                ],
+                "most": _most(tool.most),
+            }
+            for tool in findings.tools
+        ],
+        "errors": [_problem(problem) for problem in findings.errors],
+        "warnings": [_problem(problem) for problem in findings.warnings],
+    }
+
+
+def _place(source: RuleSource | None) -> Json:
+    return None if source is None else source.where
+
+
+def _way(answer: Answer) -> dict[str, Json]:
+    match answer:
+        case Way(calls, shortest):
+            steps: list[Json] = [
+                {
+                    "tool": call.names[0],
+                    "approval": call.approval,
+                    "succeeds": call.succeeds,
+                    "people": call.people,
+                    "outside": list(call.outside),
+                    "seconds": call.seconds,
+                }
+                for call in calls
+            ]
+            return {"reachable": "yes", "way": steps, "shortest": shortest}
+        case Never(nets):
+            return {"reachable": "never", "forbidden_by": list(nets)}
+        case _:
+            return {"reachable": "unknown"}
+
+
+def _most(most: Most) -> Json:
+    return {
+        "least": most.least,
+        "most": most.most,
+        "unlimited": most.unlimited,
+        "exact": most.exact,
+        "paces": [{"calls": pace.calls, "seconds": pace.seconds} for pace in most.paces],
+    }
+
+
+def _problem(problem: Problem) -> Json:
+    return {
+        "file": problem.file,
+        "line": problem.line,
+        "column": problem.column,
+        "length": problem.length,
+        "message": problem.message,
+        "remedy": problem.remedy,
+    }
