@@ -33,9 +33,10 @@ from .environment import assigned, matters
 from .files import PATCHES, WRITERS, Files
 from .invocations import Also, Command, Input, Relies, Run, Script, ScriptFile, Writes
 from .parser import MAX_BYTES, MAX_MARKS, MAX_TEXT, Source, UnreadableError
-from .programs.nested import SHELLS, hides_substitution, program, runs, runs_others
+from .programs.builtins import hides_substitution
+from .programs.nested import program, runs, runs_no_other, runs_others
 from .programs.options import UnclearError, names
-from .programs.tools import runs_no_other
+from .programs.shells import SHELLS
 from .values import holds, prints, variables
 from .words import Word, bares, in_text, plain, texts, unquoted, word_of
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..invocations import FromFile, Input, Relies, Run, ScriptFile, Tool, Writes, as_path
 from ..words import Word, plain
 from .inline import JUDGES, WRITTEN
-from .options import UnclearError, names
+from .options import UnclearError, by_name, names, next_word
 
 
 def language(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
@@ -48,7 +48,7 @@ def awk(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
         if not text.startswith("-") or text == "-":
             break
         name, equals, value = text.partition("=")
-        following = words[at + 1] if at + 1 < len(words) else plain("")
+        following = next_word(words, at)
         if text[:2] in {"-F", "-v"} and not text.startswith("--"):
             at += 1 if len(text) > 2 else 2
         elif text[:2] in {"-f", "-E"} and not text.startswith("--"):
@@ -97,7 +97,7 @@ def sed(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
     while at < len(words):
         text = words[at].text
         name, equals, value = text.partition("=")
-        following = words[at + 1] if at + 1 < len(words) else plain("")
+        following = next_word(words, at)
         at += 1
         if name == "--expression":
             sources.append(plain(value) if equals else following)
@@ -195,7 +195,7 @@ class _Interpreter:
         while at < len(words):
             word = words[at]
             text = word.text
-            following = words[at + 1] if at + 1 < len(words) else plain("")
+            following = next_word(words, at)
             if not word.known and not _OPERAND.match(text):
                 raise UnclearError(f"an option of '{name}' is known only when it runs")
             if not text.startswith("-") or text in {"-", "--"}:
@@ -323,3 +323,21 @@ def interpreter(name: str) -> Tool | None:
     """The reader of the words of this interpreter, whose name may end in a version."""
     found = _VERSIONED.fullmatch(name)
     return INTERPRETERS.get(found[1]) if found else None
+
+
+LANGUAGES: Mapping[str, Tool] = {
+    **INTERPRETERS,
+    **by_name(
+        {
+            "awk gawk mawk nawk original-awk": awk,
+            "sed gsed": sed,
+            """
+            m4 expect osascript Rscript R julia elixir groovy scala pwsh powershell guile sbcl emacs
+            octave ghci irb clojure clj bb janet racket wish gnuplot jshell ipython swipl ocaml erl
+            iex escript cscript tcc gjs qjs csi dotnet-script maxima gp sage busted newlisp picolisp
+            ipython3 bpython xonsh nu elvish csh tcsh rc es scsh ion
+            """: language,
+        }
+    ),
+}
+"""All programs that take a program in another language, by name."""

@@ -12,14 +12,20 @@ from functools import lru_cache
 from itertools import dropwhile
 
 from ..environment import assigned
-from ..invocations import Also, Command, FromFile, Input, Run, Script, ScriptFile, Tool, as_path
+from ..invocations import Also, Command, Input, Run, Script, Tool
 from ..words import Word, plain, texts
-from .interpreters import interpreter
+from .build import BUILD
+from .builtins import BUILTINS
+from .git import GIT, git_program
+from .interactive import INTERACTIVE
+from .interpreters import LANGUAGES, interpreter
 from .launchers import ARCHITECTURES, LAUNCHERS, LOADER, SUBCOMMANDS
-from .options import Split, UnclearError, may_be_option, names, options, split
-from .tools import SSH_COMMANDS, TOOLS, git_program
+from .option_programs import OPTION_PROGRAMS
+from .options import Split, UnclearError, by_name, names, options, split
+from .remote import REMOTE
+from .shells import SHELL_TOOLS, from_input, through_shell
+from .starters import STARTERS
 
-_STDIN = re.compile(r"/dev/(?:stdin|fd/\d+)|/proc/[^/]+/fd/\d+")
 _REST = Word("", "", known=False, single=False)
 
 
@@ -43,7 +49,7 @@ def runs(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
             yield Command(found.rest)
             yield from _elsewhere(found)
         elif name in _START_SHELLS and not found.given.keys() & {"help", "version", "h", "V", "list"}:
-            yield from _from_input(words[0].text, stdin)
+            yield from from_input(words[0].text, stdin)
     elif known or name in SUBCOMMANDS:
         yield from _loosely(words, name)
 
@@ -86,7 +92,7 @@ def _without_options(words: Sequence[Word]) -> Iterator[Run]:
 
 @lru_cache(maxsize=1024)
 def _special(name: str) -> Tool | None:
-    if found := _SPECIAL.get(name):
+    if found := _TOOLS.get(name):
         return found
     if name[-1:].isdigit() or name[:2] in {
         "ld",
@@ -191,104 +197,6 @@ def program(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _shell(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
-    at, letters = 1, ""
-    while at < len(words):
-        word = words[at]
-        text = word.text
-        if may_be_option(word):
-            if "n" in letters and at == len(words) - 1 and word.single:
-                return
-            raise UnclearError(f"an option of '{words[0].text}' is known only when it runs")
-        if len(text) < 2 or text[0] not in "-+":
-            break
-        at += 1
-        if text == "--":
-            break
-        if text in {"--version", "--help"}:
-            return
-        if text.startswith("--"):
-            at += _long_of_shell(text, words[0].text)
-        else:
-            letters += text[1:] if text[0] == "-" else ""
-            at += sum(letter in "oO" for letter in text[1:])
-    rest = words[at:]
-    if rest and rest[0].text == "-":
-        rest = rest[1:]
-    if "c" in letters:
-        if not rest:
-            raise UnclearError(f"'{words[0].text} -c' runs a text that is not there")
-        yield Script(rest[0])
-    elif "s" in letters or not rest:
-        yield from _from_input(words[0].text, stdin)
-    else:
-        yield from _file(words[0].text, rest, stdin)
-
-
-def _long_of_shell(option: str, shell: str) -> int:
-    """The number of words that a long option of a shell takes after itself."""
-    if option.partition("=")[0] in {"--rcfile", "--init-file"}:
-        raise UnclearError(f"'{option}' names a file that '{shell}' runs")
-    if option not in {"--login", "--norc", "--noprofile", "--posix", "--restricted", "--verbose"}:
-        raise UnclearError(f"'{option}' is no option known of '{shell}'")
-    return 0
-
-
-def _file(shell: str, rest: Sequence[Word], stdin: Input) -> Iterator[Run]:
-    """A shell that runs a file: the same as running the file, or one of that name that PATH leads to."""
-    file = rest[0]
-    if _STDIN.fullmatch(file.text):
-        yield from _from_input(shell, None if "fd/" in file.text else stdin)
-    elif not file.single or not file.known or file.text.startswith(("<(", "$(", "`")):
-        raise UnclearError(f"what '{shell}' runs is known only when it runs")
-    else:
-        yield ScriptFile((as_path(file), *rest[1:]))
-        if "/" not in file.text:
-            yield Also((file, *rest[1:]))
-
-
-def _from_input(shell: str, stdin: Input) -> Iterator[Run]:
-    match stdin:
-        case Word():
-            yield Script(stdin)
-        case FromFile(name):
-            yield ScriptFile((as_path(name),))
-        case None:
-            raise UnclearError(f"'{shell}' runs what it reads from its input")
-
-
-def _source(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
-    rest = _after_dashes(words)
-    if rest:
-        yield from _file(words[0].text, rest, stdin)
-
-
-def _eval(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
-    rest = _after_dashes(words)
-    if rest:
-        yield Script(Word(texts(rest), "", all(word.known for word in rest)))
-
-
-def _trap(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
-    rest = _after_dashes(words)
-    if len(rest) > 1 and rest[0].text not in {"", "-", "-p", "-l"}:
-        yield Script(rest[0])
-
-
-def _alias(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
-    for word in words[1:]:
-        if re.match(r"-[a-zA-Z]*[gs]", word.text):
-            raise UnclearError("an alias in it may stand for a part of any command")
-        value = word.text.partition("=")[2]
-        if value:
-            # What stands behind the alias where it is used becomes words of its command.
-            yield Script(Word(f'{value} "$@"', "", word.known))
-
-
-def _after_dashes(words: Sequence[Word]) -> Sequence[Word]:
-    return words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
-
-
 def _env(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
     found = split(words, _ENV)
     text = found.given.get("S") or found.given.get("split-string")
@@ -327,7 +235,7 @@ def _sudo(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
         yield Command(found.rest)
         yield from _elsewhere(found)
     elif found.given.keys() & {"s", "i", "shell", "login"}:
-        yield from _from_input(words[0].text, stdin)
+        yield from from_input(words[0].text, stdin)
 
 
 def _su(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
@@ -344,7 +252,7 @@ def _su(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
         found = split(words, _RUNUSER)
         yield Command(found.rest or (_REST,))
     else:
-        yield from _from_input(words[0].text, stdin)
+        yield from from_input(words[0].text, stdin)
 
 
 def _command(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
@@ -370,29 +278,7 @@ def _flock(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
 
 
 def _watch(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
-    yield from _through_shell(split(words, _WATCH))
-
-
-def _ssh(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
-    """The runs on another machine, which count as if they were made here."""
-    found = split(words, _SSH)
-    if any(SSH_COMMANDS.match(word.text) for name, word in found.values if name == "o"):
-        raise UnclearError("an option of 'ssh' names a program")
-    if (settings := found.given.get("F")) and settings.text not in {"none", "/dev/null"}:
-        if not settings.known or settings.text.startswith(("/dev/", "/proc/")):
-            raise UnclearError("the settings of 'ssh' are known only when it runs")
-        yield ScriptFile((as_path(settings),))
-    if found.rest and found.rest[0].text == "--":
-        found.rest = found.rest[1:]
-    if found.rest:
-        yield from _through_shell(found)
-    elif not found.given.keys() & {"N", "V", "G", "Q", "O"}:
-        yield from _from_input(words[0].text, stdin)
-
-
-def _through_shell(found: Split) -> Iterator[Run]:
-    if found.rest:
-        yield Script(Word(texts(found.rest), "", all(word.known for word in found.rest)))
+    yield from through_shell(split(words, _WATCH))
 
 
 def _xargs(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
@@ -444,11 +330,6 @@ def _filled(words: Sequence[Word], mark: str) -> list[Word]:
     return [word._replace(known=word.known and mark not in word.text) for word in words]
 
 
-def _unclear(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
-    yield from ()
-    raise UnclearError(f"'{words[0].text}' runs what it reads from its input")
-
-
 _ESCAPED = re.compile(r"\\[^_\"'\\ ]")
 _ENV = options(
     "0iv",
@@ -477,7 +358,6 @@ _FLOCK = options(
 _WATCH = options(
     "bcCdegrtwx", "nq", "beep color no-color differences errexit chgexit no-title exec interval="
 )
-_SSH = options("46AaCfGgKkMNnqsTtVvXxYy", "BbcDEeFIiJLlmOoPpQRSWw", operands=1)
 _XARGS = options(
     "0oprtx",
     "adEIJLnPRs",
@@ -485,45 +365,47 @@ _XARGS = options(
     "arg-file= delimiter= max-args= max-procs= max-chars= process-slot-var=",
     optional="eil",
 )
+_TOOLS: Mapping[str, Tool] = {
+    **SHELL_TOOLS,
+    **LANGUAGES,
+    **BUILTINS,
+    **GIT,
+    **BUILD,
+    **STARTERS,
+    **INTERACTIVE,
+    **REMOTE,
+    **OPTION_PROGRAMS,
+    **by_name(
+        {
+            "su runuser": _su,
+            "env": _env,
+            "sudo": _sudo,
+            "command": _command,
+            "time": _time,
+            "flock": _flock,
+            "watch": _watch,
+            "xargs": _xargs,
+            "find": _find,
+        }
+    ),
+}
+"""Programs that run others in ways of their own, by name."""
 
-SHELLS = names(
-    """
-    sh bash dash zsh ksh mksh ash rbash yash fish
-    """
-)
-
-_SPECIAL: Mapping[str, Tool] = {
-    **dict[str, Tool].fromkeys(SHELLS, _shell),
-    **dict[str, Tool].fromkeys(("source", "."), _source),
-    **dict[str, Tool].fromkeys(("su", "runuser"), _su),
-    **dict[str, Tool].fromkeys(("at", "batch"), _unclear),
-    "eval": _eval,
-    "trap": _trap,
-    "alias": _alias,
-    "env": _env,
-    "sudo": _sudo,
-    "command": _command,
-    "time": _time,
-    "flock": _flock,
-    "watch": _watch,
-    "ssh": _ssh,
-    "xargs": _xargs,
-    "find": _find,
-    **TOOLS,
+_RUNS_NO_OTHER: Mapping[str, re.Pattern[str]] = {
+    "git": re.compile(
+        r"git (?:status|diff|log|show|add|commit|push|pull|fetch|checkout|switch|branch|stash|rev-parse|"
+        r"remote|reset|restore|tag|merge|blame|ls-files|mv|rm|describe|cherry-pick|worktree|init)"
+        r"(?: (?!--(?:ex|up|re[cp]|tem|conf|op|setup)|-[a-zA-Z]*[cxOu]\b|ext:)[\w./:@=^+-]*)*"
+    ),
+    "make": re.compile(r"make(?: -j ?\d*| -[ksBn]| -C [\w./-]+| [\w./][\w./-]*)*"),
+    "sort": re.compile(r"sort(?: -[a-zA-Z0-9,.]*| [\w./][\w./-]*)*"),
+    "find": re.compile(r"find(?: (?!-exec|-ok|-fprint|-fls|[;+])[^ ]*)*"),
+    "printf": re.compile(r"printf(?: [\w./][\w./-]*)*"),
+    "go": re.compile(r"go(?: (?!--?(?:exec|toolexec|vettool))-[a-z]+(?:=[\w./]+)?| [\w.][\w./-]*)*"),
 }
 
 
-def hides_substitution(name: str, source: str) -> bool:
-    """Tell whether a builtin that evaluates arithmetic gets a quoted substitution: `let 'a[$(rm x)]'`.
-
-    The shell runs a substitution in a subscript even where it was quoted.
-    """
-    if name == "printf" and " -v" in source:
-        return _QUOTED_SUBSTITUTION.search(source) is not None
-    return name in _EVALUATING and _QUOTED_SUBSTITUTION.search(source) is not None
-
-
-_EVALUATING = names(
-    "let test [ [[ unset declare typeset export readonly local = read mapfile readarray wait getopts"
-)
-_QUOTED_SUBSTITUTION = re.compile(r"'[^']*(?:\$\(|`)|\\\$\(|\\`")
+def runs_no_other(name: str, text: str) -> bool:
+    """Tell whether a command of plain words is of a form that is often written and runs nothing else."""
+    form = _RUNS_NO_OTHER.get(name)
+    return form is not None and form.fullmatch(text) is not None

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+from ..invocations import Input, Run, Script, Tool
 from ..words import Word, plain
+
+T = TypeVar("T")
 
 _NAMED = re.compile(r"--[a-z][a-z-]*=")
 
@@ -32,14 +36,6 @@ class Options:
     loose: bool = False
 
 
-def _given() -> dict[str, Word]:
-    return {}
-
-
-def _values() -> list[tuple[str, Word]]:
-    return []
-
-
 @dataclass(slots=True)
 class Split:
     """A command line after its options: those given, by name without hyphens, and the words left.
@@ -48,8 +44,8 @@ class Split:
     `assigned` are the words `NAME=value` before those.
     """
 
-    given: dict[str, Word] = field(default_factory=_given)
-    values: list[tuple[str, Word]] = field(default_factory=_values)
+    given: dict[str, Word] = field(default_factory=dict[str, Word])
+    values: list[tuple[str, Word]] = field(default_factory=list[tuple[str, Word]])
     rest: Sequence[Word] = ()
     assigned: Sequence[Word] = ()
 
@@ -151,3 +147,90 @@ def _short(words: Sequence[Word], at: int, known: Options, found: Split) -> int:
             raise UnclearError(f"'-{letter}' is no option known of '{words[0].text}'")
         found.given[letter] = plain("")
     return at
+
+
+def next_word(words: Sequence[Word], at: int) -> Word:
+    """The word after the one at `at`; an empty one behind the last."""
+    return words[at + 1] if at + 1 < len(words) else plain("")
+
+
+def option_value(words: Sequence[Word], at: int) -> Word:
+    """The value of the option at `at`: what stands behind its `=`, else the next word."""
+    _, equals, value = words[at].text.partition("=")
+    return Word(value, "", words[at].known) if equals else next_word(words, at)
+
+
+# What programs run, by descriptions of their options.
+
+
+def by_name(table: Mapping[str, T]) -> dict[str, T]:
+    """A table by the name of each program; a key of `table` lists the names of one or more."""
+    return {name: value for names, value in table.items() for name in names.split()}
+
+
+_HARMLESS_PROGRAM = re.compile(r"(?:cat|less|more|gzip|bzip2|xz|zstd|bat|true)(?: -[\w-]+)*")
+
+
+def names_program(program: str, letters: str, *longs: str) -> Tool:
+    """A program of which these options name programs: unclear when one of them is given."""
+    known = frozenset(longs)
+
+    def tool(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
+        for at, word in enumerate(words[1:], 1):
+            text = word.text
+            name, equals, value = text.partition("=")
+            if text == "--":
+                return
+            following = next_word(words, at)
+            if name in known or (
+                text.startswith("--") and len(name) > 4 and any(n.startswith(name) for n in known)
+            ):
+                given = Word(value, "", word.known) if equals else following
+            elif text[:1] == "-" and text[:2] != "--" and any(letter in text[1:] for letter in letters):
+                letter = next(letter for letter in text[1:] if letter in letters)
+                rest = text[text.index(letter, 1) + 1 :]
+                name, given = f"-{letter}", Word(rest, "", word.known) if rest else following
+            else:
+                continue
+            if given.known and _HARMLESS_PROGRAM.fullmatch(given.text):
+                continue
+            yield Script(given)
+            raise UnclearError(f"'{name}' of '{program}' names a program")
+
+    return tool
+
+
+def settings(pattern: str, option: str = "") -> Tool:
+    """A program of which words that match `pattern` name programs; `option` is one that takes a text."""
+    naming = re.compile(pattern, re.DOTALL)
+
+    def tool(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
+        for at, word in enumerate(words[1:], 1):
+            if found := naming.match(word.text):
+                following = next_word(words, at)
+                value = word.text[found.end() :]
+                yield Script(Word(value, "", word.known) if value else following)
+                if not option:
+                    raise UnclearError(f"'{found[0]}' of '{words[0].text}' names a program")
+
+    return tool
+
+
+def refused(reason: str) -> Tool:
+    def tool(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
+        yield from ()
+        raise UnclearError(f"'{words[0].text}' {reason}")
+
+    return tool
+
+
+def unclear_words(pattern: str, reason: str) -> Tool:
+    """A program that is unclear when a word contains `pattern`; `{}` in `reason` stands for its name."""
+    unclear = re.compile(pattern)
+
+    def tool(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
+        yield from ()
+        if any(unclear.search(word.text) for word in words[1:]):
+            raise UnclearError(reason.format(f"'{words[0].text}'"))
+
+    return tool
