@@ -184,7 +184,7 @@ class _Parts:
             changes["tools"] = (*tools, *(each.as_tool(model, runtime) for each in self.subagents))
         if self.model is None and not changes:
             return base
-        return base.replaced(model=self.model, **changes)
+        return base.replace(model=self.model, **changes)
 
     def unpriced(self, agent: Agent) -> list[str]:
         """A problem for each model, the agent's or a subagent's, whose cost cannot be limited.

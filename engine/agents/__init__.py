@@ -3,7 +3,7 @@
 Importing this never imports litellm; a `LitellmModel` does, when it is first used.
 """
 
-from .agent import Agent, AgentSettings
+from .agent import Agent, AgentSettings, SessionOverrides
 from .decisions import Allow, Decision, Deny, Override
 from .errors import (
     AgentError,
@@ -80,7 +80,7 @@ from .runtime import (
 from .session.inbox import FollowUp, Inbox, SendMode
 from .session.listeners import EventStream
 from .session.session import Session
-from .session.subagents import Children, task_tool
+from .session.subagents import SubagentSessions, task_tool
 from .stores.base import BranchingStore, InMemorySessionStore, SessionStore
 from .stores.jsonl import JsonlSessionStore, StoredEntry
 from .tool import ModelTool, Tool, ToolContext, ToolOutput, define_tool, tool
@@ -117,7 +117,6 @@ __all__ = [
     "BranchingStore",
     "C",
     "CallChunk",
-    "Children",
     "Chunk",
     "CompactedEvent",
     "CompactionError",
@@ -183,6 +182,7 @@ __all__ = [
     "SessionExistsError",
     "SessionIdError",
     "SessionNotFoundError",
+    "SessionOverrides",
     "SessionStore",
     "Status",
     "StatusEvent",
@@ -190,6 +190,7 @@ __all__ = [
     "StepStart",
     "StopReason",
     "StoredEntry",
+    "SubagentSessions",
     "SummaryMessage",
     "T",
     "TextChunk",

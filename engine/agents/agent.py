@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict, Unpack, get_args
+from typing import TypedDict, Unpack, get_args
 from uuid import uuid4
 
 from .errors import SessionExistsError, SessionNotFoundError
@@ -20,14 +20,10 @@ from .runtime.local.runtime import LocalRuntime
 from .session.config import MAX_STEPS, SessionConfig, Spawn
 from .session.inbox import FollowUp, SendMode
 from .session.session import Session
-from .session.subagents import Children, OwnChildren
+from .session.subagents import SubagentSessions, UnhostedSubagents
 from .stores.base import BranchingStore, InMemorySessionStore, SessionStore
 from .tool import Tool, tool_table
 from .turn.spending import Spending, check_limit
-
-if TYPE_CHECKING:
-    from .session.session import Session
-    from .session.subagents import Children
 
 
 class AgentSettings(TypedDict, total=False):
@@ -45,6 +41,15 @@ class AgentSettings(TypedDict, total=False):
     gate: object
     hooks: Hooks | Sequence[Hooks] | None
     name: str
+
+
+class SessionOverrides(TypedDict, total=False):
+    """Settings of one session in place of the agent's; `subagents` makes its subagents' sessions."""
+
+    gate: object
+    runtime: Runtime | None
+    spawn: Spawn | None
+    subagents: SubagentSessions | None
 
 
 class Agent:
@@ -99,7 +104,7 @@ class Agent:
         self.follow_up: FollowUp = follow_up
         self._gate = gate
         self._hooks = HookChain(hooks)
-        self._above: InheritedLimits | None = None
+        self._inherited: InheritedLimits | None = None
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -115,7 +120,7 @@ class Agent:
         """Its own hooks, in their order."""
         return self._hooks.own
 
-    def replaced(self, *, model: str | Model | None = None, **changes: Unpack[AgentSettings]) -> Agent:
+    def replace(self, *, model: str | Model | None = None, **changes: Unpack[AgentSettings]) -> Agent:
         """A copy with other settings; those not named stay as they are, and so does this agent.
 
         Raises what making an agent raises.
@@ -139,10 +144,10 @@ class Agent:
         Agent.__init__(agent, self.model if model is None else model, **settings)
         return agent
 
-    def below(self, above: InheritedLimits) -> Agent:
+    def as_subagent(self, inherited: InheritedLimits) -> Agent:
         """The same agent for a session that another one starts, whose hooks and limit then hold too."""
         agent = copy.copy(self)
-        agent._above = above
+        agent._inherited = inherited
         return agent
 
     async def create_session(
@@ -150,63 +155,92 @@ class Agent:
         id: str | None = None,  # noqa: A002 - the name people write
         *,
         send_mode: SendMode | None = None,
-        gate: object = None,
-        store: SessionStore | None = None,
-        runtime: Runtime | None = None,
-        spawn: Spawn | None = None,
-        children: Children | None = None,
         exist_ok: bool = False,
+        store: SessionStore | None = None,
         spent: float | None = None,
+        **overrides: Unpack[SessionOverrides],
     ) -> Session:
         """Make a new session; without `id` it gets a fresh one (A-2, A-3).
 
-        `gate`, `store`, `runtime` and `spawn` replace the agent's; `children` makes its subagents'
-        sessions. `spent` is what the session has cost before, in US dollars; a conversation that is
-        resumed under `max_cost` needs it. Raises `SessionExistsError` when the store already holds `id`;
-        with `exist_ok` the conversation is resumed (A-4). Raises `TypeError` for what is no gate, and
-        `CostLimitError` when the price of the model that `max_cost` is to bound is unknown.
+        `send_mode`, `store` and `overrides` replace the agent's own. `spent` is what the session has cost so
+        far, in US dollars; one that is resumed under `max_cost` needs it. Raises `SessionExistsError` when
+        the store already holds `id`; with `exist_ok` the conversation is resumed (A-4). Raises `TypeError`
+        for what is no gate, and `CostLimitError` when the price of the model that `max_cost` is to bound
+        is unknown.
         """
         session_id = id or str(uuid4())
-        kept = self.store if store is None else store
+        store = self.store if store is None else store
         history: list[Message] = []
-        if await kept.exists(session_id):
+        if await store.exists(session_id):
             if not exist_ok:
                 raise SessionExistsError(
                     f"Session already exists: {session_id}; resume it, or choose another id"
                 )
-            history = await kept.load(session_id)
-        spending = await self._spending(session_id, history, spent)
-        return self._session(
-            session_id, history, send_mode, gate, kept, runtime, spawn, children, spending
-        )
+            history = await store.load(session_id)
+        return await self._session(session_id, store, history, spent, send_mode, **overrides)
 
     async def resume_session(
         self,
         id: str,  # noqa: A002 - the name people write
         *,
         send_mode: SendMode | None = None,
-        gate: object = None,
-        store: SessionStore | None = None,
-        runtime: Runtime | None = None,
-        spawn: Spawn | None = None,
-        children: Children | None = None,
-        spent: float | None = None,
         leaf_id: str | None = None,
+        store: SessionStore | None = None,
+        spent: float | None = None,
+        **overrides: Unpack[SessionOverrides],
     ) -> Session:
         """Resume a session from the store. Raises `SessionNotFoundError` (A-5, A-6).
 
         With `leaf_id` it continues after that entry, on a branch of its own; the store must be a
         `BranchingStore`, else `TypeError` is raised, and `EntryNotFoundError` where it has no such entry.
-        See `create_session` for `spent` and what else is raised.
+        See `create_session` for the other parameters and what else is raised.
         """
-        kept = self.store if store is None else store
+        store = self.store if store is None else store
         if leaf_id is not None:
-            kept = await _branch(kept, id, leaf_id)
-        history = await kept.load(id)
-        if not history and not await kept.exists(id):
+            store = await _branch(store, id, leaf_id)
+        history = await store.load(id)
+        if not history and not await store.exists(id):
             raise SessionNotFoundError(f"Session not found: {id}")
-        spending = await self._spending(id, history, spent)
-        return self._session(id, history, send_mode, gate, kept, runtime, spawn, children, spending)
+        return await self._session(id, store, history, spent, send_mode, **overrides)
+
+    async def _session(
+        self,
+        session_id: str,
+        store: SessionStore,
+        history: Sequence[Message],
+        spent: float | None,
+        send_mode: SendMode | None,
+        *,
+        gate: object = None,
+        runtime: Runtime | None = None,
+        spawn: Spawn | None = None,
+        subagents: SubagentSessions | None = None,
+    ) -> Session:
+        inherited = self._inherited
+        spending = await self._spending(session_id, history, spent)
+        gate = self._gate if gate is None else gate
+        call_gate = None if gate is None else as_call_gate(gate)
+        runtime = self.runtime if runtime is None else runtime
+        hooks = self._hooks if inherited is None else self._hooks.with_outer(inherited.hooks)
+        subagents = subagents or UnhostedSubagents(session_id, call_gate, store, runtime, spawn)
+        config = SessionConfig(
+            model=self.model,
+            runtime=runtime,
+            store=store,
+            tools=self._table,
+            gate=call_gate,
+            hooks=hooks,
+            system_prompt=self.system_prompt,
+            max_steps=self.max_steps,
+            # A subagent has one turn: what it said before is never sent again.
+            compact_at=self.compact_at if inherited is None else None,
+            send_mode=self.send_mode if send_mode is None else _mode(send_mode),
+            follow_up=self.follow_up,
+            spawn=spawn,
+            subagents=LimitedSubagents(subagents, InheritedLimits(hooks, spending)),
+            spending=spending,
+        )
+        return Session(session_id, config, history)
 
     async def _spending(
         self, session_id: str, history: Sequence[Message], spent: float | None
@@ -217,47 +251,11 @@ class Agent:
                 f"max_cost: nothing here says what session '{session_id}' has cost so far; "
                 "give that as spent=, in US dollars"
             )
-        above = None if self._above is None else self._above.spending
-        spending = Spending(self.name, self.max_cost, spent or 0.0, above)
-        if (unkept := await spending.unknown_price(self.model)) is not None:
-            raise unkept
+        inherited = None if self._inherited is None else self._inherited.spending
+        spending = Spending(self.name, self.max_cost, spent or 0.0, inherited)
+        if (error := await spending.unknown_price(self.model)) is not None:
+            raise error
         return spending
-
-    def _session(
-        self,
-        session_id: str,
-        history: Sequence[Message],
-        send_mode: SendMode | None,
-        gate: object,
-        store: SessionStore,
-        runtime: Runtime | None,
-        spawn: Spawn | None,
-        children: Children | None,
-        spending: Spending,
-    ) -> Session:
-        gate = self._gate if gate is None else gate
-        asked = None if gate is None else as_call_gate(gate)
-        runtime = self.runtime if runtime is None else runtime
-        hooks = self._hooks if self._above is None else self._hooks.below(self._above.hooks)
-        children = children or OwnChildren(session_id, asked, store, runtime, spawn)
-        config = SessionConfig(
-            model=self.model,
-            runtime=runtime,
-            store=store,
-            tools=self._table,
-            gate=asked,
-            hooks=hooks,
-            system_prompt=self.system_prompt,
-            max_steps=self.max_steps,
-            # A subagent has one turn: what it said before is never sent again.
-            compact_at=self.compact_at if self._above is None else None,
-            send_mode=self.send_mode if send_mode is None else _mode(send_mode),
-            follow_up=self.follow_up,
-            spawn=spawn,
-            children=SupervisedChildren(children, InheritedLimits(hooks, spending)),
-            spending=spending,
-        )
-        return Session(session_id, config, history)
 
 
 async def _branch(store: SessionStore, session_id: str, leaf_id: str) -> SessionStore:
@@ -283,13 +281,13 @@ class InheritedLimits:
     spending: Spending
 
 
-class SupervisedChildren:
-    """Makes children as `children` does, each under the hooks and the limit of the session above it."""
+class LimitedSubagents:
+    """Makes the sessions of subagents, each under the hooks and the limit of the session above it."""
 
-    def __init__(self, children: Children, above: InheritedLimits) -> None:
-        self._children = children
-        self._above = above
+    def __init__(self, subagents: SubagentSessions, inherited: InheritedLimits) -> None:
+        self._subagents = subagents
+        self._inherited = inherited
 
     def open(self, agent: Agent, call_id: str) -> AbstractAsyncContextManager[Session]:
-        """See `Children.open`."""
-        return self._children.open(agent.below(self._above), call_id)
+        """See `SubagentSessions.open`."""
+        return self._subagents.open(agent.as_subagent(self._inherited), call_id)

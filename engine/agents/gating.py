@@ -31,7 +31,7 @@ REPLACED = "Not run: a listener gave other arguments"
 
 
 @runtime_checkable
-class ManagesCalls(Protocol):
+class CallManager(Protocol):
     """A `GateManager`, or anything that answers like one."""
 
     async def handle_tool_call(self, call: ToolCall, ctx: GateContext, /) -> GateDecision: ...
@@ -40,44 +40,44 @@ class ManagesCalls(Protocol):
 
 
 @runtime_checkable
-class MakesManagers(Protocol):
+class ManagerFactory(Protocol):
     """Maker of gate managers, such as `create_gate` returns, with fresh state for each session.
 
-    `worded` is a block reason as the model shall read it; `failed` says of a result's text whether it
+    `block_text` is a block reason as the model shall read it; `failed` says of a result's text whether it
     counts as a failure.
     """
 
     @property
     def context(self) -> GateContext: ...
 
-    def new_manager(self) -> ManagesCalls: ...
+    def new_manager(self) -> CallManager: ...
 
-    def worded(self, tool: str, reason: str, /) -> str: ...
+    def block_text(self, tool: str, reason: str, /) -> str: ...
 
     def failed(self, tool: str, text: str, /) -> bool: ...
 
 
 class ManagerGate:
-    """A manager as the loop sees it; `maker` says how it may ask a person, and has its callbacks."""
+    """A manager as the loop sees it; `factory` says how it may ask a person, and has its callbacks."""
 
-    def __init__(self, manager: ManagesCalls, maker: MakesManagers | None = None) -> None:
+    def __init__(self, manager: CallManager, factory: ManagerFactory | None = None) -> None:
         self._manager = manager
-        self._maker = maker
-        self._context = GateContext() if maker is None else maker.context
+        self._factory = factory
+        self._context = GateContext() if factory is None else factory.context
 
     async def decide(self, call: ToolCall) -> GateDecision:
-        """Ask the manager; the reason of what it blocks is worded for the model (G-30)."""
+        """Ask the manager; the reason of what it blocks is put into words for the model (G-30)."""
         decision = await self._manager.handle_tool_call(call, self._context)
-        if self._maker is None or not isinstance(cast("object", decision), GateDecision):
+        if self._factory is None or not isinstance(cast("object", decision), GateDecision):
             return decision
         if not decision.block or decision.reason is None:
             return decision
-        return replace(decision, reason=self._maker.worded(call.tool_name, decision.reason))
+        return replace(decision, reason=self._factory.block_text(call.tool_name, decision.reason))
 
     async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
-        """Tell the manager; what the maker takes for a failure unlocks nothing (G-30)."""
-        if self._maker is not None and not result.is_error:
-            result = replace(result, is_error=self._maker.failed(result.tool_name, output))
+        """Tell the manager; what the factory takes for a failure unlocks nothing (G-30)."""
+        if self._factory is not None and not result.is_error:
+            result = replace(result, is_error=self._factory.failed(result.tool_name, output))
         record: object = self._manager.handle_tool_result(result)
         if inspect.isawaitable(record):
             record = await record
@@ -91,9 +91,9 @@ def as_call_gate(gate: object) -> CallGate:
     """
     if callable(getattr(gate, "decide", None)) and callable(getattr(gate, "settle", None)):
         return cast("CallGate", gate)
-    if isinstance(gate, ManagesCalls):
+    if isinstance(gate, CallManager):
         return ManagerGate(gate)
-    if isinstance(gate, MakesManagers):
+    if isinstance(gate, ManagerFactory):
         return ManagerGate(gate.new_manager(), gate)
     if inspect.isfunction(gate) or inspect.ismethod(gate):
         return as_call_gate(gate())
@@ -104,7 +104,7 @@ def as_call_gate(gate: object) -> CallGate:
 
 
 @runtime_checkable
-class KeepsRecord(Protocol):
+class RecordingGate(Protocol):
     """A gate that says whether its decisions are recorded in the session's store; others' are not."""
 
     @property
@@ -127,7 +127,7 @@ class Decider:
     @property
     def keeps_record(self) -> bool:
         """Tell whether the gate's decisions are recorded, with the arguments that they let run (A-45)."""
-        return isinstance(self._gate, KeepsRecord) and self._gate.keeps_record
+        return isinstance(self._gate, RecordingGate) and self._gate.keeps_record
 
     async def decide(
         self, event: ToolCallEvent, tool: Tool, why_interrupted: Callable[[], str]

@@ -122,7 +122,7 @@ class HookChain:
         """The chains of all agents above and of this one, outermost first."""
         return (self,) if self._outer is None else (*self._outer.levels, self)
 
-    def below(self, outer: HookChain) -> HookChain:
+    def with_outer(self, outer: HookChain) -> HookChain:
         """The same hooks, for a session that an agent with the hooks `outer` starts."""
         return HookChain(self._hooks, outer)
 
@@ -149,7 +149,7 @@ class HookChain:
                 case str() as text:
                     call = replace(call, output=replace(call.output, text=text))
                 case other:
-                    raise _wrong("after_tool_call", "None, text or a ToolOutput", other)
+                    raise _answer_error("after_tool_call", "None, text or a ToolOutput", other)
         return call.output
 
     async def before_model_call(self, request: ModelRequest) -> ModelRequest:
@@ -165,9 +165,9 @@ class HookChain:
                     pass
                 case ModelCall() as change:
                     change = change if own else ModelCall(messages=change.messages)
-                    request = _changed(request, change, _name_of(hook))
+                    request = _apply_change(request, change, _name_of(hook))
                 case other:
-                    raise _wrong("before_model_call", "None or a ModelCall", other)
+                    raise _answer_error("before_model_call", "None or a ModelCall", other)
         return request
 
     async def before_stop(self, text: str) -> str | None:
@@ -179,7 +179,7 @@ class HookChain:
                 case str() as more:
                     return more
                 case other:
-                    raise _wrong("before_stop", "None or text", other)
+                    raise _answer_error("before_stop", "None or text", other)
         return None
 
 
@@ -190,7 +190,7 @@ async def _ask(hook: Hook | None, argument: Callable[[], object]) -> object:
     return await answer if inspect.isawaitable(answer) else answer
 
 
-def _wrong(hook: str, expected: str, found: object) -> TypeError:
+def _answer_error(hook: str, expected: str, found: object) -> TypeError:
     return TypeError(f"a {hook} hook must return {expected}, not {type(found).__name__}")
 
 
@@ -200,11 +200,11 @@ def _name_of(hook: Hook | None) -> str:
     return f"a before_model_call hook ({name})" if isinstance(name, str) else "a before_model_call hook"
 
 
-def _changed(request: ModelRequest, change: ModelCall, hook: str) -> ModelRequest:
+def _apply_change(request: ModelRequest, change: ModelCall, hook: str) -> ModelRequest:
     if change.system_prompt is not None:
         request = replace(request, system_prompt=change.system_prompt)
     if change.messages is not None:
-        request = replace(request, messages=_checked(change.messages, hook))
+        request = replace(request, messages=_check_messages(change.messages, hook))
     if change.tools is None or request.purpose == "summary":
         return request
     known = {spec.name: spec for spec in request.tools}
@@ -214,17 +214,17 @@ def _changed(request: ModelRequest, change: ModelCall, hook: str) -> ModelReques
     return replace(request, tools=tuple(known[name] for name in dict.fromkeys(change.tools)))
 
 
-def _checked(messages: Sequence[Message], hook: str) -> tuple[Message, ...]:
+def _check_messages(messages: Sequence[Message], hook: str) -> tuple[Message, ...]:
     """`messages` if a model can be sent them. Raises `TypeError` and `ValueError`, naming the hook."""
     for found in cast("Sequence[object]", messages):
         if not isinstance(found, (UserMessage, AssistantMessage, ToolMessage, SummaryMessage)):
             raise TypeError(f"{hook} must give messages, not {type(found).__name__}")
-    if (problem := _out_of_place(messages)) is not None:
+    if (problem := _pairing_problem(messages)) is not None:
         raise ValueError(f"{hook} gave messages that no model can be sent: {problem}")
     return tuple(messages)
 
 
-def _out_of_place(messages: Sequence[Message]) -> str | None:
+def _pairing_problem(messages: Sequence[Message]) -> str | None:
     """The first place where a call is without its result, or a result without its call."""
     unanswered: list[str] = []
     for number, message in enumerate(messages, 1):

@@ -21,7 +21,7 @@ from .runtime.base import Runtime
 from .turn.abort import AbortSignal
 
 if TYPE_CHECKING:
-    from .session.subagents import Children
+    from .session.subagents import SubagentSessions
 
 
 # Tools that are async generators: each value is reported as they yield it, the last is the result.
@@ -76,8 +76,8 @@ class ToolContext:
     """Runtime, signals and conversation for a running tool.
 
     Files and commands go through `runtime`. `progress` shows text while the tool runs. `abort` is the
-    run's signal; the tool's task is cancelled with it, so most tools need not look. `said` gives the
-    conversation for `messages`, `children` makes the sessions of subagents.
+    run's signal; the tool's task is cancelled with it, so most tools need not look. `conversation` gives
+    the messages so far, `subagents` makes the sessions of subagents.
     """
 
     runtime: Runtime
@@ -85,13 +85,13 @@ class ToolContext:
     session_id: str = ""
     call_id: str = ""
     progress: Callable[[str], None] = lambda text: None
-    said: Callable[[], Sequence[Message]] = tuple
-    children: Children | None = None
+    conversation: Callable[[], Sequence[Message]] = tuple
+    subagents: SubagentSessions | None = None
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """Conversation so far, the calls of this step last; copied at each access."""
-        return tuple(message.model_copy(deep=True) for message in self.said())
+        return tuple(message.model_copy(deep=True) for message in self.conversation())
 
 
 class Tool(Protocol):

@@ -91,7 +91,7 @@ class HostedSession:
     """A session under the hub: implements `CallGate` for the loop and `SessionStore` for its messages."""
 
     keeps_record = True
-    """See `KeepsRecord`."""
+    """See `RecordingGate`."""
     loop: ClassVar[Loop] = "here"
     interrupted: ClassVar[str] = INTERRUPTED
     """Reason for withdrawing a request whose call no longer waits, if no other is known."""
@@ -304,9 +304,9 @@ class HostedSession:
         """Reason why the session's agent stopped what it was doing, where that is known."""
         if self.leaving is not None or self.session is None:
             return self.leaving
-        if (reason := self.session.stopped_because) is not None:
+        if (reason := self.session.abort_reason) is not None:
             return stopped(reason)
-        steered = self.session.steered_by
+        steered = self.session.steering_sender
         return None if steered is None else f"{steered or 'somebody'} spoke to the agent"
 
     def wait_for(self, calls: Container[str]) -> None:

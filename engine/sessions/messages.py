@@ -132,7 +132,7 @@ class OperatorMessages:
         session = self._hosted.session
         # Of a session that never came to life nothing was handed back: it waits for the next that does.
         waiting = [] if session is None else self._unended()
-        live = () if session is None else session.unsaid
+        live = () if session is None else session.waiting_messages
         gone = [i for i in waiting if not any(self._waiting.get(i) is message for message in live)]
         withdrawn = (MessageWithdrawn(message_id=i, reason=reason) for i in gone)
         await self._end(gone, *withdrawn, *besides)

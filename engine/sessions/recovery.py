@@ -17,7 +17,7 @@ from ..agents.decisions import ApprovedCall
 from ..agents.messages import ProposedCall, open_calls
 from ..agents.session.subagents import TaskTool
 from ..agents.tool import input_problem
-from ..agents.turn.resume_step import Unfinished, at_rest
+from ..agents.turn.resume_step import ResumedCall, completion_reason
 from ..history.errors import FoldError
 from ..history.fold.fold import apply, fold, snapshot
 from ..history.journal.reader import HistoryReader
@@ -66,7 +66,7 @@ class RecoveryPlan:
     below: Mapping[str, RecoveryPlan]
     works: bool
     closing: tuple[EventBody, ...]
-    unfinished: tuple[Unfinished, ...] = ()
+    unfinished: tuple[ResumedCall, ...] = ()
     failure: str | None = None
 
     @property
@@ -127,7 +127,7 @@ def _left(
     closing = (*missed, *ended, *([SessionStatus(status="running")] if works else []))
     results = (*(event.body for event in events), *closing)
     outputs = {body.call_id: body.output for body in results if isinstance(body, CallResult)}
-    unfinished: list[Unfinished] = []
+    unfinished: list[ResumedCall] = []
     for each in told_later(known, said, below) if below else ():
         if isinstance(each, ProposedCall):
             args = copy.deepcopy(known.calls[each.call_id].input)
@@ -214,7 +214,7 @@ class _Family:
         missed = _missed(state, seen)
         known = _caught_up(state, missed)
         step = [*last_step(events), *seen]
-        if said and at_rest(said) is not None and not state.queued:
+        if said and completion_reason(said) is not None and not state.queued:
             return _left(events, state, known, said, step, (), {}, False, missed)
         if not state.queued:
             stopped = phase == "done" or (phase == "idle" and bool(said)) or interrupted(step, calls)

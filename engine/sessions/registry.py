@@ -356,7 +356,7 @@ class SessionRegistry:
                 gate=hosted,
                 store=hosted,
                 spawn=lambda run: self._spawn(run, session_id),
-                children=HostedChildren(hosted, self._host_child, left.below if left else {}),
+                subagents=HostedChildren(hosted, self._host_child, left.below if left else {}),
                 exist_ok=True,
                 # An imported record may say anything, and nothing gives money back.
                 spent=max(0.0, hosted.state.cost),
@@ -400,7 +400,7 @@ class SessionRegistry:
                 store=child,
                 runtime=parent.runtime,
                 spawn=lambda run: self._spawn(run, child.id),
-                children=below,
+                subagents=below,
                 exist_ok=True,
                 spent=child.state.cost,
             )
@@ -450,7 +450,7 @@ def _take_up(hosted: HostedSession, session: Session, left: RecoveryPlan) -> Non
     """Resume what is left of a session; a subagent's session without events yet waits for its task."""
     session.restore(hosted.sending.restored())
     if left.works and (left.said or hosted.state.kind != "child"):
-        session.continue_(decide_open=bool(left.again), unfinished=left.unfinished)
+        session.continue_(decide_open=bool(left.again), resumed_calls=left.unfinished)
 
 
 async def _stop(hosted: HostedSession, why: str) -> None:

@@ -15,7 +15,7 @@ from uuid import uuid4
 from pydantic import JsonValue
 
 from ..agents import Agent, Session, StepEvent, ToolError
-from ..agents.session.subagents import ChildGate, check_depth
+from ..agents.session.subagents import SubagentGate, check_depth
 from ..approvals.requests import ApprovalPolicy, OperatorTokens
 from ..core.condition import NOWHERE
 from ..gate.types import GateDecision, ResultRecord, ToolResult
@@ -66,7 +66,7 @@ class HostedChild(HostedSession):
         self._call_id = call_id
         if left is not None:
             self.go_on_from(left.state)
-        self._gate = ChildGate(parent, self.id)
+        self._gate = SubagentGate(parent, self.id)
 
     def opened(self, agent: Agent, by: str | None, source: dict[str, JsonValue] | None) -> SessionOpened:
         """The event a child's journal begins with."""
@@ -129,7 +129,7 @@ class HostedChildren:
 
     @asynccontextmanager
     async def open(self, agent: Agent, call_id: str) -> AsyncGenerator[Session, None]:
-        """See `Children.open`."""
+        """See `SubagentSessions.open`."""
         check_depth(agent, self._depth)
         left = self._left.pop(call_id, None)
         if left is not None and left.failure is not None:

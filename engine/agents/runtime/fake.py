@@ -12,7 +12,7 @@ from ..errors import AgentRuntimeError, RuntimeFileNotFoundError
 from ..turn.abort import AbortSignal
 from .base import ExecResult
 from .local.termination import check_call, ended
-from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Limits, Output
+from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Output, OutputLimits
 
 DIRECTORY = "/home/user"
 KILLED = 9
@@ -47,8 +47,8 @@ class FakeCall:
             raise _Killed
 
 
-Reply = ExecResult | str | int | None
-Script = Callable[[FakeCall], Reply | Awaitable[Reply]]
+FakeReply = ExecResult | str | int | None
+FakeScript = Callable[[FakeCall], FakeReply | Awaitable[FakeReply]]
 
 
 class FakeRuntime:
@@ -64,11 +64,11 @@ class FakeRuntime:
 
     def __init__(
         self,
-        commands: Mapping[str, Reply | Script] | None = None,
+        commands: Mapping[str, FakeReply | FakeScript] | None = None,
         *,
         cwd: str = DIRECTORY,
         files: Mapping[str, str] | None = None,
-        otherwise: Script | None = None,
+        otherwise: FakeScript | None = None,
         output_limit: int = OUTPUT_LIMIT,
         flood_limit: int = FLOOD_LIMIT,
     ) -> None:
@@ -77,7 +77,7 @@ class FakeRuntime:
         self._cwd = Path(posixpath.normpath(cwd))
         self._commands = dict(commands or {})
         self._otherwise = otherwise or _not_found
-        self._limits = Limits(output_limit, flood_limit)
+        self._limits = OutputLimits(output_limit, flood_limit)
         self.files = {self._path(path): text for path, text in (files or {}).items()}
         self.calls: list[str] = []
 
@@ -133,7 +133,7 @@ class _Killed(BaseException):
     """Ends a script that has said too much; no `except Exception` of the script's keeps it."""
 
 
-async def _play(script: Reply | Script, call: FakeCall, output: Output) -> ExecResult:
+async def _play(script: FakeReply | FakeScript, call: FakeCall, output: Output) -> ExecResult:
     """Result of a script's reply, with its output fed to `output`."""
     try:
         reply = script(call) if callable(script) else script

@@ -23,7 +23,7 @@ from ..errors import AgentRuntimeError, RuntimeFileNotFoundError
 from ..turn.abort import AbortSignal
 from .base import ExecResult
 from .local.termination import check_call, ended
-from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Limits, Output
+from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Output, OutputLimits
 
 if TYPE_CHECKING:
     import just_bash
@@ -62,7 +62,7 @@ class JustBashRuntime:
         if not self._cwd.is_absolute():
             raise ValueError(f"cwd must start with /, got {cwd!r}")
         self._env = dict(env or {})
-        self._limits = Limits(output_limit, FLOOD_LIMIT)
+        self._limits = OutputLimits(output_limit, FLOOD_LIMIT)
         self._files = files_in_memory({self._path(p): text for p, text in (files or {}).items()})
         self._lock = threading.Lock()
         _at_once(self._files.mkdir(str(self._cwd), recursive=True))

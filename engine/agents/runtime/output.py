@@ -13,7 +13,7 @@ FLOOD_LIMIT = 256 * OUTPUT_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class OutputLimits:
     """Bytes: how much of each stream is kept, and how much both may say before the command is killed."""
 
     kept: int = OUTPUT_LIMIT
@@ -36,7 +36,7 @@ class Output:
 
     def __init__(
         self,
-        limits: Limits,
+        limits: OutputLimits,
         on_data: Callable[[bytes], None] | None = None,
         stop: Callable[[], None] | None = None,
     ) -> None:

@@ -20,7 +20,7 @@ from ..turn.abort import AbortSignal
 from .base import ExecResult
 from .local.process import Launch, run, shell_program
 from .local.termination import check_call
-from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Limits
+from .output import FLOOD_LIMIT, OUTPUT_LIMIT, OutputLimits
 from .sandbox_mounts import arrange
 
 PROGRAM = "bwrap"
@@ -158,7 +158,7 @@ class SandboxRuntime:
         )
         self._shell = shell_program()
         self._environment = ENVIRONMENT | dict(env or {})
-        self._limits = Limits(output_limit, flood_limit)
+        self._limits = OutputLimits(output_limit, flood_limit)
 
     @property
     def cwd(self) -> Path:
@@ -195,7 +195,7 @@ class SandboxRuntime:
         Raises `AgentRuntimeError` for what is no file, cannot be read, or is too large.
         """
         with self._launch(_KEPT, [_READ, "sh", str(self._cwd / path)]) as it:
-            result = await run(it.launch, Limits(FILE_LIMIT, 2 * FILE_LIMIT), timeout=FILE_SECONDS)
+            result = await run(it.launch, OutputLimits(FILE_LIMIT, 2 * FILE_LIMIT), timeout=FILE_SECONDS)
             came_to = it.came_to(result)
         if came_to == _MISSING:
             raise RuntimeFileNotFoundError(path)

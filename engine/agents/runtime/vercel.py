@@ -20,7 +20,7 @@ from ..errors import AgentRuntimeError, RuntimeFileNotFoundError
 from ..turn.abort import AbortSignal
 from .base import ExecResult
 from .local.termination import check_call, ended
-from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Limits, Output
+from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Output, OutputLimits
 
 if TYPE_CHECKING:
     from vercel.sandbox import CompletedProcess, Process, Sandbox, SandboxClient
@@ -91,7 +91,7 @@ class VercelSandboxRuntime:
         self._time_limit = time_limit
         self._env = dict(env or {})
         self._base_url = base_url
-        self._limits = Limits(output_limit, flood_limit)
+        self._limits = OutputLimits(output_limit, flood_limit)
         self._making: asyncio.Task[tuple[SandboxClient, Sandbox]] | None = None
         self._is_closed = False
 
@@ -213,7 +213,7 @@ class _Command:
         command: str,
         directory: str,
         env: Mapping[str, str],
-        limits: Limits,
+        limits: OutputLimits,
         on_data: Callable[[bytes], None] | None,
     ) -> None:
         self.mark = secrets.token_hex(16)

@@ -16,7 +16,7 @@ from ..events import (
     StepEvent,
     StepStart,
 )
-from ..messages import SummaryMessage, open_calls
+from ..messages import SummaryMessage, UserMessage, open_calls
 from ..models.base import Finish, TextChunk
 from ..turn.abort import AbortSignal, stream_chunks, unless_aborted
 from ..turn.compaction import Plan, plan, summary_request
@@ -32,7 +32,7 @@ _UNUSABLE = {
 }
 
 
-BY_ITSELF = "interlock"
+AUTOMATIC_SENDER = "interlock"
 """Name under which an automatic compaction is recorded."""
 
 
@@ -55,7 +55,7 @@ class Compaction:
     to the caller who asked for the compaction, else by an event, and the session continues.
     """
 
-    in_hand: tuple[str, ...] = ()
+    unstored_message: UserMessage | None = None
     failure: BaseException | None = None
 
     def __init__(
@@ -66,16 +66,16 @@ class Compaction:
         instructions: str | None,
         by: str | None,
         *,
-        unasked: bool = False,
+        automatic: bool = False,
     ) -> None:
         self.signal = AbortSignal()
-        self.over = False
+        self.is_over = False
         self._conversation = conversation
         self._config = config
         self._plan = planned
         self._instructions = instructions
         self._by = by
-        self._unasked = unasked
+        self._automatic = automatic
         self._summary: SummaryMessage | None = None
         self._error: BaseException | None = None
         self._undelivered: tuple[str, ...] = ()
@@ -84,12 +84,12 @@ class Compaction:
     def outcome(self) -> SummaryMessage:
         """The summary. Raises `CompactionError`, or what listeners raised after it was stored."""
         if self._summary is None:
-            raise CompactionError(self._why_not()) from self._error
+            raise CompactionError(self._failure_reason()) from self._error
         if self._error is not None:
             raise self._error
         return self._summary
 
-    def _why_not(self) -> str:
+    def _failure_reason(self) -> str:
         stopped = f"it was stopped ({self.signal.reason})" if self.signal.reason else "it was stopped"
         why = stopped if self._error is None else describe(self._error)
         return f"Session '{self._conversation.id}' was not compacted: {why}"
@@ -97,42 +97,42 @@ class Compaction:
     def interrupt(self) -> None:
         """Nothing is being decided; a steering message waits for the end."""
 
-    def let_go(self) -> tuple[str, ...]:
-        """No message is in hand."""
+    def drop_unstored(self) -> tuple[str, ...]:
+        """Nothing: all that is sent meanwhile waits in the queue."""
         return ()
 
     async def drive(self) -> None:
         """Sum up, store, report. Raises nothing: see `outcome`."""
         conversation = self._conversation
         try:
-            if conversation.told == "idle":
-                conversation.told = "busy"
+            if conversation.reported_status == "idle":
+                conversation.reported_status = "busy"
                 await conversation.listeners.emit(StatusEvent(status="busy"))
             await conversation.listeners.emit(CompactionStart())
-            if (summary := await self._sum_up()) is not None:
+            if (summary := await self._summarize()) is not None:
                 await conversation.store.append(conversation.id, summary)
                 conversation.messages.append(summary)
-                conversation.prompted = 0
+                conversation.prompt_tokens = 0
                 self._summary = summary
         except CancelledError:
             self.signal.abort("cancelled")
         except Exception as error:
             self._error = error
-        self.over = True
+        self.is_over = True
         if self._summary is not None:
             await self._tell(CompactedEvent(message=self._summary))
-        elif self._unasked and not self.signal.aborted:
-            await self._tell(CompactionFailed(reason=self._why_not()))
-        await self.tell_rest()
-        if self._unasked and self._error is not None:
+        elif self._automatic and not self.signal.aborted:
+            await self._tell(CompactionFailed(reason=self._failure_reason()))
+        await self.report_idle()
+        if self._automatic and self._error is not None:
             log.warning("Session '%s' compacting by itself", conversation.id, exc_info=self._error)
 
-    async def tell_rest(self) -> None:
-        """See `Conversation.tell_rest`."""
+    async def report_idle(self) -> None:
+        """See `Conversation.report_idle`."""
         undelivered, self._undelivered = self._undelivered, ()
-        await self._conversation.tell_rest(self._tell, undelivered)
+        await self._conversation.report_idle(self._tell, undelivered)
 
-    async def _sum_up(self) -> SummaryMessage | None:
+    async def _summarize(self) -> SummaryMessage | None:
         """The model's summary; `None` when it was aborted. Raises what model and hooks raise."""
         conversation, config, model = self._conversation, self._config, self._config.model
         problem = None if config.spending is None else await config.spending.problem(model)
@@ -180,5 +180,5 @@ class Compaction:
             self._error = self._error or error
 
     def stop(self) -> None:
-        if not self.over:
-            self._undelivered += self._conversation.hand_back_waiting()
+        if not self.is_over:
+            self._undelivered += self._conversation.hand_back_messages()

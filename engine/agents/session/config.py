@@ -16,7 +16,7 @@ from ..turn.spending import Spending
 from .inbox import FollowUp, SendMode
 
 if TYPE_CHECKING:
-    from .subagents import Children
+    from .subagents import SubagentSessions
 
 MAX_STEPS = 100
 """A run's model calls at most, where nobody says otherwise."""
@@ -28,7 +28,7 @@ Spawn: TypeAlias = Callable[[Coroutine[None, None, None]], object]
 class SessionConfig:
     """Settings of a session. `spawn` starts a run's coroutine; by default as a task.
 
-    `children` makes the sessions of subagents; `spending` counts what all of them cost. `compact_at` is
+    `subagents` makes the sessions of subagents; `spending` counts what all of them cost. `compact_at` is
     how many input tokens of a turn's last model call make for a compaction after it.
     """
 
@@ -44,5 +44,5 @@ class SessionConfig:
     send_mode: SendMode = "steer"
     follow_up: FollowUp = "one"
     spawn: Spawn | None = None
-    children: Children | None = None
+    subagents: SubagentSessions | None = None
     spending: Spending | None = None

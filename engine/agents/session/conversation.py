@@ -16,8 +16,9 @@ from .listeners import Listeners
 class Conversation:
     """State that the runs of a session share. `messages` is what the store holds, in its order (A-77).
 
-    `undelivered` are messages of people that were not stored and wait no more, each text once. `told` is
-    the status that listeners heard last, `prompted` how many tokens the last model call was sent.
+    `undelivered` are messages of people that were not stored and wait no more, each text once.
+    `reported_status` is the status that listeners have last, `prompt_tokens` how many tokens the last
+    model call was sent.
     """
 
     id: str
@@ -28,17 +29,17 @@ class Conversation:
     usage: Usage = field(default_factory=Usage)
     text: str = ""
     closed: bool = False
-    told: Status = "idle"
-    prompted: int = 0
+    reported_status: Status = "idle"
+    prompt_tokens: int = 0
     undelivered: list[str] = field(default_factory=list[str])
 
-    def hand_back_waiting(self) -> tuple[str, ...]:
+    def hand_back_messages(self) -> tuple[str, ...]:
         """Take every message out of the inbox that will get no answer; returns their texts."""
         texts = self.inbox.clear()
         self.undelivered.extend(texts)
         return texts
 
-    async def tell_rest(
+    async def report_idle(
         self, emit: Callable[[Event], Awaitable[None]], undelivered: tuple[str, ...] = ()
     ) -> None:
         """Report that the session rests, unless messages sent meanwhile begin a run at once.
@@ -47,8 +48,8 @@ class Conversation:
         """
         while undelivered or self.closed or not self.inbox:
             if self.closed:
-                undelivered += self.hand_back_waiting()
-            self.told = "idle"
+                undelivered += self.hand_back_messages()
+            self.reported_status = "idle"
             await emit(StatusEvent(status="idle", undelivered=undelivered))
             undelivered = ()
             if not (self.closed and self.inbox):

@@ -40,11 +40,6 @@ class Inbox:
         """Waiting messages, steering first: the very objects that were put."""
         return (*self.steering, *self.follow_ups)
 
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """Texts of the waiting messages, steering first."""
-        return tuple(message.text for message in self.messages)
-
     def put(self, message: UserMessage, mode: SendMode) -> None:
         """Let `message` wait in the queue of `mode`."""
         (self.steering if mode == "steer" else self.follow_ups).append(message)
@@ -55,7 +50,7 @@ class Inbox:
 
     def clear(self) -> tuple[str, ...]:
         """Empty both queues; the texts that waited, steering first."""
-        texts = self.texts
+        texts = tuple(message.text for message in self.messages)
         self.steering.clear()
         self.follow_ups.clear()
         return texts

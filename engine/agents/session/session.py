@@ -14,9 +14,9 @@ from ..gating import Decider
 from ..messages import Message, SummaryMessage, UserMessage, open_calls
 from ..turn.abort import AbortSignal
 from ..turn.compaction import KEEP_LAST
-from ..turn.resume_step import Unfinished, at_rest
+from ..turn.resume_step import ResumedCall, completion_reason
 from ..turn.run import Run
-from .compactor import BY_ITSELF, Compaction, planned
+from .compactor import AUTOMATIC_SENDER, Compaction, planned
 from .config import SessionConfig
 from .conversation import Conversation
 from .inbox import SendMode, as_messages
@@ -37,7 +37,7 @@ class Session(SessionSettings):
     def __init__(self, session_id: str, config: SessionConfig, messages: Sequence[Message] = ()) -> None:
         super().__init__(Conversation(session_id, config.store, messages=list(messages)), config)
         self._decider = Decider(config.gate, config.hooks, self._listeners)
-        self._driving: asyncio.Task[None] | None = None
+        self._driver: asyncio.Task[None] | None = None
         self._idle: asyncio.Future[BaseException | None] | None = None
         self._aborted_next: str | None = None
 
@@ -67,15 +67,13 @@ class Session(SessionSettings):
     @property
     def waiting(self) -> tuple[str, ...]:
         """Messages that were sent and no run has stored yet, in the order they will be."""
-        in_hand = () if self._run is None else self._run.in_hand
-        return (*in_hand, *self._conversation.inbox.texts)
+        return tuple(message.text for message in self.waiting_messages)
 
     @property
-    def unsaid(self) -> tuple[UserMessage, ...]:
+    def waiting_messages(self) -> tuple[UserMessage, ...]:
         """The same as messages: those objects that were sent, not copies."""
-        run = self._run
-        taking_up = run.taking_up if isinstance(run, Run) else None
-        return (*(() if taking_up is None else (taking_up,)), *self._conversation.inbox.messages)
+        unstored = None if self._run is None else self._run.unstored_message
+        return (*(() if unstored is None else (unstored,)), *self._conversation.inbox.messages)
 
     @property
     def undelivered(self) -> tuple[str, ...]:
@@ -128,7 +126,7 @@ class Session(SessionSettings):
         The next run takes them up as if they had been sent right after it began. Raises
         `SessionClosedError`, and `AgentError` when the session is busy.
         """
-        self._check_resting("what waited comes first")
+        self._check_idle("what waited comes first")
         for message, mode in waiting:
             self._conversation.inbox.put(message, mode)
 
@@ -137,7 +135,7 @@ class Session(SessionSettings):
         *,
         abort: AbortSignal | None = None,
         decide_open: bool = False,
-        unfinished: Sequence[Unfinished] = (),
+        resumed_calls: Sequence[ResumedCall] = (),
     ) -> None:
         """Run again on the conversation as it is, without a new message; returns at once.
 
@@ -145,20 +143,20 @@ class Session(SessionSettings):
         the steps were used up, or resumed; and for any in which restored messages wait. Calls that are
         still open get an unknown outcome; with `decide_open`, which says that none of them was ever
         decided, they are decided now, each by gate, hooks and listeners as if it had just been proposed.
-        With `unfinished`, which says of each of them, in their order, how it has ended or with what
+        With `resumed_calls`, which says of each of them, in their order, how it has ended or with what
         arguments it resumes, those that resume run on, without being decided again. Raises
         `SessionClosedError`, and `AgentError` when the session is busy or has nothing to continue with.
         """
-        self._check_resting("what is sent to it now goes on by itself")
+        self._check_idle("what is sent to it now goes on by itself")
         first: UserMessage | None = None
-        if (why := at_rest(self._conversation.messages)) is not None:
+        if (why := completion_reason(self._conversation.messages)) is not None:
             if not self._conversation.inbox:
                 raise AgentError(f"Session '{self.id}' has nothing to go on with: {why}; send a message")
             first = self._conversation.inbox.next()
         self._idle = asyncio.get_running_loop().create_future()
-        self._start(first, abort, decide_open, unfinished)
+        self._start(first, abort, decide_open, resumed_calls)
 
-    def _check_resting(self, instead: str) -> None:
+    def _check_idle(self, instead: str) -> None:
         if self.closed:
             raise SessionClosedError(f"Session '{self.id}' is closed")
         if self._idle is not None:
@@ -209,20 +207,20 @@ class Session(SessionSettings):
         Messages that wait are handed back in `turn_end.undelivered`; what is sent from now on starts a
         new run.
         """
-        if self._run is not None and not self._run.over:
+        if self._run is not None and not self._run.is_over:
             self._run.signal.abort(reason)
         elif self._conversation.inbox:
             # What was sent while the last event is told has no run yet that could be aborted.
             self._aborted_next = reason
 
     @property
-    def stopped_because(self) -> str | None:
+    def abort_reason(self) -> str | None:
         """Reason given when the run under way was stopped; `None` where it was not, or there is none."""
         run = self._run
         return run.signal.reason if run is not None and run.signal.aborted else None
 
     @property
-    def steered_by(self) -> str | None:
+    def steering_sender(self) -> str | None:
         """Sender of the first message that steers, "" for an unknown one; `None` without a message."""
         waiting = self._conversation.inbox.steering
         return (waiting[0].by or "") if waiting else None
@@ -247,11 +245,11 @@ class Session(SessionSettings):
         self._conversation.closed = True
         if self._run is not None:
             self._run.signal.abort("closed")
-        idle, driving = self._idle, self._driving
-        if idle is not None and asyncio.current_task() is not driving:
+        idle, driver = self._idle, self._driver
+        if idle is not None and asyncio.current_task() is not driver:
             done, _ = await asyncio.wait({idle}, timeout=CLOSE_GRACE_SECONDS)
-            if not done and driving is not None:
-                driving.cancel()
+            if not done and driver is not None:
+                driver.cancel()
                 await asyncio.wait({idle}, timeout=CLOSE_GRACE_SECONDS)
         self._listeners.close()
 
@@ -268,9 +266,9 @@ class Session(SessionSettings):
         first: UserMessage | None,
         abort: AbortSignal | None = None,
         decide_open: bool = False,
-        unfinished: Sequence[Unfinished] = (),
+        resumed_calls: Sequence[ResumedCall] = (),
     ) -> None:
-        run = Run(self._conversation, self._decider, self._config, first, decide_open, unfinished)
+        run = Run(self._conversation, self._decider, self._config, first, decide_open, resumed_calls)
         self._run = run
         if abort is not None:
             abort.on_abort(lambda: run.signal.abort(abort.reason))
@@ -282,7 +280,7 @@ class Session(SessionSettings):
             spawn(supervised)
         except BaseException:
             # Who sent the message learns it here; it is theirs again.
-            run.let_go()
+            run.drop_unstored()
             supervised.close()
             raise
 
@@ -304,7 +302,7 @@ class Session(SessionSettings):
         """Drive `run`, then a compaction that is due; settle."""
         cancelled, broken = await self._drive(run, cancelled)
         failure = run.failure or broken
-        if failure is None and not cancelled and (compaction := self._due(run)) is not None:
+        if failure is None and not cancelled and (compaction := self._due_compaction(run)) is not None:
             run = self._run = compaction
             cancelled, failure = await self._drive(run, cancelled)
         self._settle(run, failure)
@@ -317,27 +315,27 @@ class Session(SessionSettings):
 
         Whether it was cancelled, and what it broke with.
         """
-        driving = self._driving = asyncio.ensure_future(run.drive())
-        while not driving.done():
+        driver = self._driver = asyncio.ensure_future(run.drive())
+        while not driver.done():
             try:
-                await asyncio.wait({driving})
+                await asyncio.wait({driver})
             except asyncio.CancelledError:
                 if cancelled:
-                    driving.cancel()
+                    driver.cancel()
                 cancelled = True
                 run.signal.abort("cancelled")
         if self.closed and self._conversation.inbox:
             # Closed after the run made room for another one: what was sent meanwhile is handed back.
             try:
-                await run.tell_rest()
+                await run.report_idle()
             except asyncio.CancelledError:
                 cancelled = True
-        return cancelled, asyncio.CancelledError() if driving.cancelled() else driving.exception()
+        return cancelled, asyncio.CancelledError() if driver.cancelled() else driver.exception()
 
-    def _due(self, run: Run | Compaction) -> Compaction | None:
+    def _due_compaction(self, run: Run | Compaction) -> Compaction | None:
         """The compaction to make now that `run` has ended, if it left the conversation too long."""
         at = self._config.compact_at
-        if at is None or not isinstance(run, Run) or self._conversation.prompted < at:
+        if at is None or not isinstance(run, Run) or self._conversation.prompt_tokens < at:
             return None
         if run.signal.aborted or self.closed or self._aborted_next is not None:
             return None
@@ -346,15 +344,15 @@ class Session(SessionSettings):
         plan = planned(self._conversation, KEEP_LAST)
         if plan is None:
             return None
-        return Compaction(self._conversation, self._config, plan, None, BY_ITSELF, unasked=True)
+        return Compaction(self._conversation, self._config, plan, None, AUTOMATIC_SENDER, automatic=True)
 
     def _settle(
         self, run: Run | Compaction, failure: BaseException | None, *, go_on: bool = True
     ) -> None:
         """The run has ended: release its waiters, or begin a run with what was sent meanwhile (A-82)."""
         conversation = self._conversation
-        conversation.undelivered.extend(run.let_go())
-        self._run = self._driving = None
+        conversation.undelivered.extend(run.drop_unstored())
+        self._run = self._driver = None
         aborted, self._aborted_next = self._aborted_next, None
         inbox = conversation.inbox
         more = bool(inbox) and not self.closed and go_on
@@ -363,8 +361,8 @@ class Session(SessionSettings):
             if idle is not None and not idle.done():
                 idle.set_result(failure)
         if not more:
-            conversation.told = "idle"
-            conversation.hand_back_waiting()
+            conversation.reported_status = "idle"
+            conversation.hand_back_messages()
             return
         if self._idle is None:
             self._idle = asyncio.get_running_loop().create_future()

@@ -19,7 +19,7 @@ from .listeners import EventStream, Listener, Listeners
 # Registration of listeners.
 
 
-class Listening:
+class ListenerRegistration:
     """The part of a session that listeners are registered with."""
 
     def __init__(self, listeners: Listeners) -> None:
@@ -66,7 +66,7 @@ class Listening:
         return self._listeners.stream()
 
 
-class SessionSettings(Listening):
+class SessionSettings(ListenerRegistration):
     """The part of a session that holds its settings; each counts from the next model call on."""
 
     def __init__(self, conversation: Conversation, config: SessionConfig) -> None:

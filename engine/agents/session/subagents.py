@@ -32,7 +32,7 @@ MAX_DEPTH = 8
 """Sessions below each other; an agent that sets itself to work ends here."""
 
 
-class Children(Protocol):
+class SubagentSessions(Protocol):
     """Makes the sessions of subagents."""
 
     def open(self, agent: Agent, call_id: str) -> AbstractAsyncContextManager[Session]:
@@ -44,7 +44,7 @@ class Children(Protocol):
         ...
 
 
-class ChildGate:
+class SubagentGate:
     """The parent's gate as a child sees it: no two children's calls share an id (G-53)."""
 
     def __init__(self, gate: CallGate, child: str) -> None:
@@ -71,7 +71,7 @@ class ChildGate:
         return await self._gate.settle(renamed, output, seconds)
 
 
-class OwnChildren:
+class UnhostedSubagents:
     """Children of a session without a host: in its store, under ids that begin with its own.
 
     Their tools work in the parent's runtime, whatever their agent's is: delegating must not lead out of a
@@ -96,18 +96,18 @@ class OwnChildren:
 
     @asynccontextmanager
     async def open(self, agent: Agent, call_id: str) -> AsyncGenerator[Session, None]:
-        """See `Children.open`."""
+        """See `SubagentSessions.open`."""
         check_depth(agent, self._depth)
         child = f"{self._parent}/{agent.name}-{uuid4().hex[:6]}"
-        gate = None if self._gate is None else ChildGate(self._gate, child)
-        below = OwnChildren(child, gate, self._store, self._runtime, self._spawn, self._depth + 1)
+        gate = None if self._gate is None else SubagentGate(self._gate, child)
+        below = UnhostedSubagents(child, gate, self._store, self._runtime, self._spawn, self._depth + 1)
         session = await agent.create_session(
             child,
             gate=gate,
             store=self._store,
             runtime=self._runtime,
             spawn=self._spawn,
-            children=below,
+            subagents=below,
         )
         async with session:
             yield session
@@ -146,18 +146,18 @@ def task_tool(agent: Agent, *, description: str | None = None) -> TaskTool:
     """
 
     async def run(given: TaskInput, ctx: ToolContext) -> str:
-        if ctx.children is None:
+        if ctx.subagents is None:
             raise ToolError(f"{name}: there is no session here that a subagent could belong to")
-        return await _work(ctx.children, agent, given.prompt, ctx)
+        return await _work(ctx.subagents, agent, given.prompt, ctx)
 
     name = f"task_{agent.name}"
     described = description or f"Have {agent.name} do a task."
     return TaskTool(name, described, TaskInput, cast("Execute", run), agent=agent)
 
 
-async def _work(children: Children, agent: Agent, prompt: str, ctx: ToolContext) -> str:
+async def _work(subagents: SubagentSessions, agent: Agent, prompt: str, ctx: ToolContext) -> str:
     ended: list[TurnEnd] = []
-    async with children.open(agent, ctx.call_id) as session:
+    async with subagents.open(agent, ctx.call_id) as session:
         session.on_any(_follow(ctx.progress, ended))
         said = session.messages
         if session.status == "idle" and not said:

@@ -61,7 +61,7 @@ def first_text(messages: Sequence[Message]) -> str:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _Conversation:
     """One conversation; `turn` grows with every message of any."""
 
     updated: datetime
@@ -73,7 +73,7 @@ class InMemorySessionStore:
     """Keeps conversations as long as the process lives. `clock` gives an aware datetime."""
 
     def __init__(self, *, clock: Clock = utc_now) -> None:
-        self._sessions: dict[str, _Kept] = {}
+        self._sessions: dict[str, _Conversation] = {}
         self._clock = clock
         self._turn = 0
 
@@ -86,7 +86,7 @@ class InMemorySessionStore:
         """Add a copy of `message`, whose arguments the caller may still hold."""
         now = self._clock()
         self._turn += 1
-        kept = self._sessions.setdefault(session_id, _Kept(now, self._turn))
+        kept = self._sessions.setdefault(session_id, _Conversation(now, self._turn))
         kept.messages.append(message.model_copy(deep=True))
         kept.updated, kept.turn = now, self._turn
 

@@ -42,7 +42,7 @@ class StoredEntry:
     message: Message
 
 
-class _Line(BaseModel):
+class _EntryLine(BaseModel):
     """An entry as it is written."""
 
     id: str = Field(min_length=1)
@@ -127,7 +127,7 @@ def _entries(content: bytes, path: Path) -> list[StoredEntry]:
     known: set[str] = set()
     for number, line in _lines(content):
         try:
-            read = _Line.model_validate(json.loads(line))
+            read = _EntryLine.model_validate(json.loads(line))
         except (ValueError, RecursionError) as error:
             log.warning("%s:%d is left out, it is no entry: %s", path, number, _why(error))
             continue
@@ -197,7 +197,7 @@ LONGEST_NAME = 255
 
 StoredEntries: TypeAlias = list[StoredEntry]
 
-_Found: TypeAlias = list[tuple[tuple[datetime, int], StoredSession]]
+_SortedSessions: TypeAlias = list[tuple[tuple[datetime, int], StoredSession]]
 """Stored sessions, each after what to sort it by."""
 
 
@@ -304,8 +304,8 @@ class JsonlSessionStore:
             sync_folder(self._folder.parent)
         return append_entry(path, entry, after_last=after_last)
 
-    def _list(self) -> _Found:
-        found: _Found = []
+    def _list(self) -> _SortedSessions:
+        found: _SortedSessions = []
         for path in self._folder.glob(f"*{SUFFIX}"):
             session_id = unquote(path.name.removesuffix(SUFFIX))
             try:

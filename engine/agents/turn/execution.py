@@ -166,8 +166,8 @@ class StepExecution:
             session_id=self.config.session_id,
             call_id=call.call_id,
             progress=progress,
-            said=self.conversation,
-            children=self.config.children,
+            conversation=self.conversation,
+            subagents=self.config.subagents,
         )
 
         async def body() -> None:

@@ -15,7 +15,7 @@ from ..tool import Tool, ToolOutput
 from .spending import Spending
 
 if TYPE_CHECKING:
-    from ..session.subagents import Children
+    from ..session.subagents import SubagentSessions
 
 Settle: TypeAlias = Callable[[ApprovedCall, ToolOutput, float], Awaitable[str | None]]
 """Takes how a call ended, with its seconds; gives what the model is told before the output."""
@@ -51,5 +51,5 @@ class LoopConfig:
     before_stop: BeforeStop | None = None
     offered: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     session_id: str = ""
-    children: Children | None = None
+    subagents: SubagentSessions | None = None
     spending: Spending | None = None

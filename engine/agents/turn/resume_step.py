@@ -15,11 +15,11 @@ from .execution import StepCall, StepExecution
 from .loop import CallDecision
 from .loop_config import LoopConfig
 
-Unfinished: TypeAlias = ApprovedCall | ToolMessage
+ResumedCall: TypeAlias = ApprovedCall | ToolMessage
 """A call of the open step: it goes on with these arguments, or has ended with this message."""
 
 
-def at_rest(messages: Sequence[Message]) -> str | None:
+def completion_reason(messages: Sequence[Message]) -> str | None:
     """Reason why a conversation needs no further reply of the model; `None` when it does."""
     last = next((m for m in reversed(messages) if not isinstance(m, SummaryMessage)), None)
     if last is None:
@@ -30,27 +30,27 @@ def at_rest(messages: Sequence[Message]) -> str | None:
 
 
 async def resume_calls(
-    unfinished: Sequence[Unfinished],
+    resumed_calls: Sequence[ResumedCall],
     config: LoopConfig,
     signal: AbortSignal,
     conversation: Sequence[Message],
 ) -> AsyncGenerator[LoopEvent, CallDecision]:
-    """Run the calls that resume concurrently, then give all results in the order of `unfinished` (A-56).
+    """Run the calls that resume concurrently, then give all results in their order (A-56).
 
     Nothing is decided here: what resumes had been allowed. Raises what settling a call raised, after the
     results.
     """
-    step_calls = [_step_call(call, config) for call in unfinished]
+    step_calls = [_step_call(call, config) for call in resumed_calls]
     async with aclosing(StepExecution(step_calls, config, signal, lambda: conversation).run()) as events:
         async for event in events:
             yield event
 
 
-def _step_call(unfinished: Unfinished, config: LoopConfig) -> StepCall:
-    match unfinished:
+def _step_call(resumed_calls: ResumedCall, config: LoopConfig) -> StepCall:
+    match resumed_calls:
         case ApprovedCall(call_id=call_id, name=name, args=args):
             call = ProposedCall(call_id=call_id, name=name, args=args)
-            return StepCall(call, config.tools[name], approved=unfinished)
+            return StepCall(call, config.tools[name], approved=resumed_calls)
         case ToolMessage(call_id=call_id, name=name):
-            output = ToolOutput(unfinished.text, is_error=unfinished.is_error)
+            output = ToolOutput(resumed_calls.text, is_error=resumed_calls.is_error)
             return StepCall(ProposedCall(call_id=call_id, name=name), output=output)

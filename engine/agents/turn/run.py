@@ -33,7 +33,7 @@ from ..tool import Tool, ToolOutput
 from .abort import AbortSignal, unless_aborted
 from .loop import SKIPPED, CallDecision, loop, model_request
 from .loop_config import LoopConfig
-from .resume_step import Unfinished, resume_calls
+from .resume_step import ResumedCall, resume_calls
 
 log = logging.getLogger(__name__)
 
@@ -45,11 +45,12 @@ class Run:
 
     `failure` is what the run failed with. A failure stops the run as an abort does, but ends in an
     `error` event; what happens after it is stored and reported, and further errors are only logged. Once
-    it is `over`, only its last event is still being reported: messages that come now are the next run's.
+    it `is_over`, only its last event is still being reported: messages that come now are the next run's.
+    `unstored_message` is the user's message that has left the queue and is not stored yet.
 
     Calls that an earlier run left open are answered, as of unknown outcome; with `decide_open`, which
-    says that none of them was ever decided, they are decided and run first; with `unfinished`, how each
-    of them resumes or has ended, that is what becomes of them, first of all.
+    says that none of them was ever decided, they are decided and run first; with `resumed_calls`, which
+    says of each how it resumes or has ended, that is what becomes of them, first of all.
     """
 
     def __init__(
@@ -59,30 +60,30 @@ class Run:
         config: SessionConfig,
         first: UserMessage | None,
         decide_open: bool = False,
-        unfinished: Sequence[Unfinished] = (),
+        resumed_calls: Sequence[ResumedCall] = (),
     ) -> None:
         self.signal = AbortSignal()
         self.failure: BaseException | None = None
-        self.over = False
+        self.is_over = False
         self._conversation = conversation
         self._decider = decider
         self._hooks = config.hooks
         self.config = self._loop_config(config)
         self._first = first
-        self._in_hand: UserMessage | None = first
+        self.unstored_message = first
         self._decide_open = decide_open
-        self._unfinished = unfinished
+        self._resumed_calls = resumed_calls
         self._start = len(conversation.messages)
         self._steps = 0
         self._undelivered: tuple[str, ...] = ()
-        self._partial = ""
-        self._said: str | None = None
-        self._text = ""
-        self._called = False
-        self._unrecorded: Exception | None = None
-        self._behind = False
+        self._streamed_text = ""
+        self._reply_text: str | None = None
+        self._turn_text = ""
+        self._has_calls = False
+        self._settle_error: Exception | None = None
+        self._store_failed = False
         self._results: dict[str, ToolMessage] = {}
-        self._deciding: asyncio.Task[None] | None = None
+        self._decision_task: asyncio.Task[None] | None = None
         self.signal.on_abort(self.stop)
 
     def _loop_config(self, config: SessionConfig) -> LoopConfig:
@@ -99,7 +100,7 @@ class Run:
             before_model=self.before_model,
             before_stop=self.before_stop if config.hooks else None,
             session_id=self._conversation.id,
-            children=config.children,
+            subagents=config.subagents,
             spending=config.spending,
         )
 
@@ -107,45 +108,35 @@ class Run:
 
     def interrupt(self) -> None:
         """Withdraw the decision that is under way, if one is (A-78). Counts once per decision."""
-        deciding, self._deciding = self._deciding, None
-        if deciding is not None:
-            deciding.cancel()
+        task, self._decision_task = self._decision_task, None
+        if task is not None:
+            task.cancel()
 
-    @property
-    def taking_up(self) -> UserMessage | None:
-        """The user's message that has left the queue and is not stored yet, if there is one."""
-        return self._in_hand
-
-    @property
-    def in_hand(self) -> tuple[str, ...]:
-        """The text of what it is taking up."""
-        return () if self._in_hand is None else (self._in_hand.text,)
-
-    def let_go(self) -> tuple[str, ...]:
-        """Give up the message in hand: this run was stopped too hard to store it. Its text."""
-        texts, self._in_hand = self.in_hand, None
-        return texts
+    def drop_unstored(self) -> tuple[str, ...]:
+        """Give up the message that is not stored yet: this run was stopped too hard. Its text."""
+        message, self.unstored_message = self.unstored_message, None
+        return () if message is None else (message.text,)
 
     async def drive(self) -> None:
         """Run to the end. Raises nothing: see `failure`."""
         inherited = not self._decide_open
         undecided: list[ProposedCall] = []
         try:
-            if self._conversation.told == "idle":
-                self._conversation.told = "busy"
+            if self._conversation.reported_status == "idle":
+                self._conversation.reported_status = "busy"
                 await self._emit(StatusEvent(status="busy"))
             await self._emit(TurnStart())
             if self._decide_open:
                 undecided = open_calls(self._conversation.messages)
                 self.config.offered = await self._offered_before() if undecided else {}
             else:
-                if not self._unfinished:
+                if not self._resumed_calls:
                     await self._close_open_calls(UNKNOWN_OUTCOME)
                 inherited = bool(open_calls(self._conversation.messages))
             self._start = len(self._conversation.messages)
-            if self._unfinished:
+            if self._resumed_calls:
                 said = tuple(self._conversation.messages)
-                await self._follow(resume_calls(self._unfinished, self.config, self.signal, said))
+                await self._follow(resume_calls(self._resumed_calls, self.config, self.signal, said))
             if self._first is not None:
                 await self._handle(MessageEvent(message=self._first))
             events = loop(self._conversation.messages, self.config, self.signal, undecided=undecided)
@@ -154,23 +145,23 @@ class Run:
             self.signal.abort("cancelled")
         except Exception as error:
             self._fail(error)
-        self._hand_back(self.let_go())
+        self._hand_back_unstored()
         # Of calls that an earlier run left open nobody knows what became of them.
         await self._close_open_calls(UNKNOWN_OUTCOME if inherited else self.signal.call_text)
-        self.over = True
+        self.is_over = True
         if self.failure is None:
             await self._emit(self._turn_end())
-        failed = await self._tell_failure()
-        await self.tell_rest()
+        failed = await self._report_failure()
+        await self.report_idle()
         if not failed:
-            await self._tell_failure()
+            await self._report_failure()
 
     async def settle(self, call: ApprovedCall, output: ToolOutput, seconds: float) -> str | None:
         """Tell the gate how a call ended; a gate that cannot take it makes the run fail."""
         try:
             return await self._decider.settle(call, output, seconds)
         except Exception as error:
-            self._unrecorded = self._unrecorded or error
+            self._settle_error = self._settle_error or error
             raise
 
     async def before_model(self, request: ModelRequest) -> ModelRequest:
@@ -223,35 +214,35 @@ class Run:
         """Store what the event says, then report it (A-11)."""
         match event:
             case TextDelta():
-                self._partial += event.delta
+                self._streamed_text += event.delta
             case MessageEvent(message=AssistantMessage() as message):
                 if self.failure is not None:
                     # What is left of a reply that failed is in the error event only (A-92).
                     return
                 if not await self._store(message):
                     return
-                self._said, self._partial = message.text, ""
-                self._called = bool(message.tool_calls)
+                self._reply_text, self._streamed_text = message.text, ""
+                self._has_calls = bool(message.tool_calls)
             case MessageEvent(message=UserMessage() as message):
-                self._in_hand = message
+                self.unstored_message = message
                 # Nor may a message come between calls and their results.
-                if self._behind or not await self._store(message):
-                    self._hand_back(self.let_go())
+                if self._store_failed or not await self._store(message):
+                    self._hand_back_unstored()
                     return
-                self._in_hand = None
+                self.unstored_message = None
             case ToolResultEvent():
                 if event.ran is not None and self._decider.keeps_record:
                     event = event.model_copy(update={"ran": None})
                 self._results[event.call_id] = event.message
                 # After an append that failed, what is stored next must not overtake what is missing.
-                if self._behind or not await self._store(event.message):
+                if self._store_failed or not await self._store(event.message):
                     return
             case StepEvent():
-                if self._said is None:
-                    self._called = False
-                self._text, self._said, self._partial = self._said or "", None, ""
+                if self._reply_text is None:
+                    self._has_calls = False
+                self._turn_text, self._reply_text, self._streamed_text = self._reply_text or "", None, ""
                 self._conversation.usage += event.usage
-                self._conversation.prompted = event.usage.input
+                self._conversation.prompt_tokens = event.usage.input
             case _:
                 pass
         await self._emit(event)
@@ -261,8 +252,8 @@ class Run:
         try:
             await conversation.store.append(conversation.id, message)
         except Exception as error:
-            self._behind = True
-            self._fail(self._unrecorded or error)
+            self._store_failed = True
+            self._fail(self._settle_error or error)
             return False
         conversation.messages.append(message)
         return True
@@ -287,14 +278,14 @@ class Run:
             tool = self.config.offered[event.name]
             returned.append(await self._decider.decide(event, tool, self._why_interrupted))
 
-        task = self._deciding = asyncio.ensure_future(decide())
+        task = self._decision_task = asyncio.ensure_future(decide())
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:
             self.signal.abort("cancelled")
             await asyncio.wait({task})
-        interrupted = self._deciding is not task
-        self._deciding = None
+        interrupted = self._decision_task is not task
+        self._decision_task = None
         if task.cancelled():
             why = self._why_interrupted() if interrupted else "The decision was cancelled"
             for decision in returned:
@@ -322,27 +313,30 @@ class Run:
 
     def stop(self) -> None:
         """Take back what waits, and end what is under way."""
-        if not self.over:
-            self._undelivered += self._conversation.hand_back_waiting()
+        if not self.is_over:
+            self._undelivered += self._conversation.hand_back_messages()
         self.interrupt()
 
-    def _hand_back(self, texts: tuple[str, ...]) -> None:
+    def _hand_back_unstored(self) -> None:
+        texts = self.drop_unstored()
         self._undelivered += texts
         self._conversation.undelivered.extend(texts)
 
-    async def _tell_failure(self) -> bool:
+    async def _report_failure(self) -> bool:
         """Report the run's failure, if there is one; returns whether there was."""
         if self.failure is None:
             return False
-        self._undelivered += self._conversation.hand_back_waiting()
+        self._undelivered += self._conversation.hand_back_messages()
         await self._emit(
-            ErrorEvent(error=self.failure, partial_text=self._partial, undelivered=self._undelivered)
+            ErrorEvent(
+                error=self.failure, partial_text=self._streamed_text, undelivered=self._undelivered
+            )
         )
         return True
 
-    async def tell_rest(self) -> None:
-        """See `Conversation.tell_rest`."""
-        await self._conversation.tell_rest(self._emit)
+    async def report_idle(self) -> None:
+        """See `Conversation.report_idle`."""
+        await self._conversation.report_idle(self._emit)
 
     def _fail(self, error: BaseException) -> None:
         """Fail with `error`, unless the run has failed before."""
@@ -371,12 +365,12 @@ class Run:
 
     def _turn_end(self) -> TurnEnd:
         messages = tuple(self._conversation.messages[self._start :])
-        text = self._text if self._said is None else self._said
+        text = self._turn_text if self._reply_text is None else self._reply_text
         self._conversation.text = text
         stop_reason: StopReason = "completed"
         if self.signal.aborted:
             stop_reason = "aborted"
-        elif self._called or self._conversation.inbox:
+        elif self._has_calls or self._conversation.inbox:
             # A reply without calls ends a run only when nobody waits, unless its steps are used up.
             stop_reason = "max_steps"
         return TurnEnd(

@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias, cast, runtime_checkable
 from pydantic import JsonValue
 
 from ...agents.decisions import Allow, Deny, Override
-from ...agents.gating import MakesManagers, ManagesCalls, as_call_gate
+from ...agents.gating import CallManager, ManagerFactory, as_call_gate
 from ...agents.tool import Tool
 from ...gate.types import ApprovalRequest, CallGate, GateContext, GateDecision, ResultRecord, ToolResult
 from ...net.net import ToolCall
@@ -86,7 +86,7 @@ class SeesTools(Protocol):
 class ManagedFlowGate:
     """A gate manager's nets. A request that has no answer yet leaves their markings unchanged."""
 
-    def __init__(self, manager: ManagesCalls, maker: MakesManagers | None = None) -> None:
+    def __init__(self, manager: CallManager, maker: ManagerFactory | None = None) -> None:
         self._manager = manager
         self._maker = maker
 
@@ -104,7 +104,7 @@ class ManagedFlowGate:
         if asked:
             return asked[0]
         if self._maker is not None and decision.block and decision.reason is not None:
-            return replace(decision, reason=self._maker.worded(call.tool_name, decision.reason))
+            return replace(decision, reason=self._maker.block_text(call.tool_name, decision.reason))
         return decision
 
     async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
@@ -136,9 +136,9 @@ def as_flow_gate(gate: object) -> FlowGate:
     """
     if callable(getattr(gate, "check", None)) and callable(getattr(gate, "settle", None)):
         return cast("FlowGate", gate)
-    if isinstance(gate, ManagesCalls):
+    if isinstance(gate, CallManager):
         return ManagedFlowGate(gate)
-    if isinstance(gate, MakesManagers):
+    if isinstance(gate, ManagerFactory):
         return ManagedFlowGate(gate.new_manager(), gate)
     return AskingFlowGate(as_call_gate(gate))
 

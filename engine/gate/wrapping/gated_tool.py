@@ -29,7 +29,7 @@ _tool_result = maker(ToolResult)
 log = logging.getLogger(__name__)
 
 
-def worded(transform: ReasonTransform | None, tool: str, reason: str) -> str:
+def block_text(transform: ReasonTransform | None, tool: str, reason: str) -> str:
     """A block reason as the model reads it; unchanged when the transform fails."""
     if transform is None:
         return reason
@@ -60,7 +60,7 @@ class ToolGate:
         """The call that may run, as a person may have edited it. Raises `ToolCallBlockedError`."""
         decision = await self.manager.handle_tool_call(call, self.context)
         if decision.block:
-            reason = worded(self.transform_reason, call.tool_name, decision.reason or "")
+            reason = block_text(self.transform_reason, call.tool_name, decision.reason or "")
             raise ToolCallBlockedError(call.tool_name, call.tool_call_id, reason)
         return decision.call
 

@@ -13,7 +13,7 @@ from ...core.rule import check_tool_name
 from ...net.net import Input, SkillNet
 from ..manager import GateManager, Nets, create_gate_manager
 from ..types import Confirm, GateContext, Mode, OnDecision, ToggleResult
-from .gated_tool import GatedTool, ReasonTransform, ToolGate, worded
+from .gated_tool import GatedTool, ReasonTransform, ToolGate, block_text
 from .messages import ResultClassifier, as_mapping, field_of, is_error_text, replay_entries
 
 Tools = TypeVar("Tools")
@@ -83,9 +83,9 @@ class Gate:
             manager.replay(replay_entries(messages, self._is_error))
         return manager
 
-    def worded(self, tool: str, reason: str) -> str:
+    def block_text(self, tool: str, reason: str) -> str:
         """A block reason as `transform_block_reason` words it for the model (G-30)."""
-        return worded(self._transform, tool, reason)
+        return block_text(self._transform, tool, reason)
 
     def failed(self, tool: str, text: str) -> bool:
         """True if `is_tool_result_error` calls a result's text, or the JSON in it, a failure (G-30)."""

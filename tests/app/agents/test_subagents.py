@@ -167,7 +167,7 @@ async def prepared_with_children(spec: AgentSpec) -> tuple[Agent, list[Agent]]:
 
     for tool in agent.tools:
         if tool.name.startswith("task_"):
-            context = ToolContext(agent.runtime, AbortSignal(), children=Watched())
+            context = ToolContext(agent.runtime, AbortSignal(), subagents=Watched())
             with pytest.raises(CaughtError):
                 await tool.execute({"prompt": "go"}, context)
     return agent, caught

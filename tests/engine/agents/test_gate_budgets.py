@@ -125,7 +125,7 @@ class TestDenied:
         class Asks:
             context = GateContext(confirm=lambda request: answers.pop(0))
 
-            def worded(self, tool: str, reason: str) -> str:
+            def block_text(self, tool: str, reason: str) -> str:
                 return reason
 
             def failed(self, tool: str, text: str) -> bool:

@@ -195,7 +195,7 @@ class TestBefore:
         """Section 9: hosted by itself, the same agent has its own hooks and no others."""
         family = Family(Hooks(before_tool_call=only("note", Deny(reason="no"))))
         await family.work()
-        again = family.helper.replaced(model=ScriptedModel([INNER, T("done")]))
+        again = family.helper.replace(model=ScriptedModel([INNER, T("done")]))
         await (await again.create_session()).prompt("go")
         assert family.ran == ["x"]
 
@@ -270,7 +270,7 @@ class TestModelCalls:
             return ModelCall(messages=said)
 
         model = ScriptedModel([T("sum")])
-        child = Agent(model, name="helper").below(
+        child = Agent(model, name="helper").as_subagent(
             InheritedLimits(HookChain(Hooks(before_model_call=mask)), Spending("b", None))
         )
         store = InMemorySessionStore()

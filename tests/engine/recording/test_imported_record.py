@@ -151,7 +151,7 @@ class TestGoesOn:
         session = await forged(tmp_path, shop)
         hub = Hub.open(tmp_path / "mine.db")
         dear = replace(C(test={}), usage=Usage(input=10, output=5, cost=1.2))
-        agent = bot(shop, dear, T("never")).replaced(max_cost=1.0)
+        agent = bot(shop, dear, T("never")).replace(max_cost=1.0)
         await hub.resume_session(session, agent, registry=REGISTRY, by="ben")
         await hub.send(session, "go on", by="ben")
         with pytest.raises(CostLimitError):

@@ -105,7 +105,7 @@ class TestGoingOn:
         await asked(hub, session, "go")
         await hub.close_session(session, by="maria")
         model = ScriptedModel([paid(T("b"), 0.2), T("never")])
-        await hub.resume_session(session, boss.replaced(model=model), registry=REGISTRY)
+        await hub.resume_session(session, boss.replace(model=model), registry=REGISTRY)
         await asked(hub, session, "on")
         with pytest.raises(CostLimitError, match=r"has spent \$1\.10 of \$1\.00"):
             await asked(hub, session, "on")
@@ -117,7 +117,7 @@ class TestGoingOn:
         session = await hub.open_session(bot, registry=REGISTRY)
         await asked(hub, session, "go")
         await hub.close_session(session, by="maria")
-        higher = bot.replaced(model=ScriptedModel([T("b")]), max_cost=3.0)
+        higher = bot.replace(model=ScriptedModel([T("b")]), max_cost=3.0)
         with pytest.raises(ResumeError, match=r"a cost limit of \$3.00. Say why"):
             await hub.resume_session(session, higher, registry=REGISTRY)
         await hub.resume_session(session, higher, registry=REGISTRY, reason="it is worth it")
@@ -132,7 +132,7 @@ class TestGoingOn:
         await asked(hub, session, "go")
         last = len(await hub.recorded(session))
         branch = await hub.branch_session(
-            session, last, bot.replaced(model=ScriptedModel([T("b")])), registry=REGISTRY
+            session, last, bot.replace(model=ScriptedModel([T("b")])), registry=REGISTRY
         )
         await asked(hub, branch, "on")
         assert (await hub.session(branch)).cost == 0
@@ -213,7 +213,7 @@ class TestLabels:
         assert isinstance(recorded[0].body, SessionOpened)
         assert recorded[0].body.labels == state.labels
         await hub.close_session(session, by="maria")
-        await hub.resume_session(session, bot.replaced(tools=[note]), registry=REGISTRY)
+        await hub.resume_session(session, bot.replace(tools=[note]), registry=REGISTRY)
         assert (await hub.session(session)).labels == {}
 
     def test_of_an_older_record(self) -> None:

@@ -43,7 +43,7 @@ async def asking(hub: Hub, shop: Shop, *then: object) -> str:
 async def waiting(hub: Hub, session: str) -> list[str]:
     """What the state says waits, after a check that just this waits in the agent's inbox."""
     texts = [queued.text for queued in (await hub.session(session)).queued]
-    assert sorted(texts) == sorted(m.text for m in hub._live.get(session)[1].unsaid)
+    assert sorted(texts) == sorted(m.text for m in hub._live.get(session)[1].waiting_messages)
     await check(hub, session)
     return texts
 

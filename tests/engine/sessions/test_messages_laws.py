@@ -135,7 +135,7 @@ class Life:
         assert open_ == asked
         assert set(Counter(self.ran).values()) <= {1}
         assert hosted.state.queued == []
-        assert session.unsaid == ()
+        assert session.waiting_messages == ()
 
     def watch(self) -> None:
         """Whenever the state moves, everything it says waits does, unless it is being withdrawn."""
@@ -147,7 +147,7 @@ class Life:
             asyncio.get_running_loop().call_soon(look)
 
         def look() -> None:
-            waits = {id(m) for m in session.unsaid}
+            waits = {id(m) for m in session.waiting_messages}
             sending = hosted.sending
             for queued in hosted.state.queued:
                 if queued.id not in sending._ending and id(sending._waiting[queued.id]) not in waits:

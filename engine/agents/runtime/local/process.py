@@ -21,7 +21,7 @@ from typing import Literal
 from ...errors import AgentRuntimeError, RuntimeAbortError
 from ...turn.abort import AbortSignal
 from ..base import ExecResult
-from ..output import Limits, Output
+from ..output import Output, OutputLimits
 from .subreaper import END_SECONDS
 from .supervisor import IS_POSSIBLE, CommandSession, end_all, end_grace, end_sessions, supervise
 from .termination import timing_out
@@ -56,7 +56,7 @@ class Launch:
 
 async def run(
     launch: Launch,
-    limits: Limits,
+    limits: OutputLimits,
     *,
     timeout: float | None = None,  # noqa: ASYNC109 - part of what a command means, not of waiting
     abort: AbortSignal | None = None,
@@ -111,7 +111,9 @@ class _Process:
     is reaped; until then its process group cannot belong to another process.
     """
 
-    def __init__(self, launch: Launch, limits: Limits, on_data: Callable[[bytes], None] | None) -> None:
+    def __init__(
+        self, launch: Launch, limits: OutputLimits, on_data: Callable[[bytes], None] | None
+    ) -> None:
         self._launch = launch
         self.output = Output(limits, on_data, self.stop)
         self._out = _Pipe("stdout", self.output)

@@ -15,7 +15,7 @@ from ....core.condition import Shell, shell_named
 from ...errors import AgentRuntimeError
 from ...turn.abort import AbortSignal
 from ..base import ExecResult
-from ..output import FLOOD_LIMIT, OUTPUT_LIMIT, Limits
+from ..output import FLOOD_LIMIT, OUTPUT_LIMIT, OutputLimits
 from .environment import environment_without_secrets
 from .process import Launch, run, shell_program
 from .termination import check_call
@@ -49,7 +49,7 @@ class LocalRuntime:
         self._cwd = Path.cwd() if cwd is None else Path(cwd).absolute()
         self._env = dict(env or {})
         self._secrets = frozenset(secrets)
-        self._limits = Limits(output_limit, flood_limit)
+        self._limits = OutputLimits(output_limit, flood_limit)
         self._shell = shell_program()
 
     @property

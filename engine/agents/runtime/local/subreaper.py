@@ -192,7 +192,7 @@ def _signal(process: int, number: int) -> None:
         return
 
 
-class _Process:
+class _ProcessNumbers:
     """A process of this machine by its numbers: its own, its parent's, its group's and its session's.
 
     One that has ended, and whose parent has not asked how, `is_over`.
@@ -231,18 +231,18 @@ def in_sessions(outer: int, command: int | None) -> tuple[set[int], bool]:
     return own | _below(own, known), any(each.group == outer for each in members)
 
 
-def _processes() -> list[_Process]:
-    found: list[_Process] = []
+def _processes() -> list[_ProcessNumbers]:
+    found: list[_ProcessNumbers] = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                found.append(_Process(name))
+                found.append(_ProcessNumbers(name))
             except OSError:
                 continue
     return found
 
 
-def _below(processes: set[int], known: list[_Process]) -> set[int]:
+def _below(processes: set[int], known: list[_ProcessNumbers]) -> set[int]:
     """The descendants of `processes` among those that are known."""
     children: dict[int, list[int]] = {}
     for each in known:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from ...errors import ToolError
 
-Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 # Addresses that some versions of Python take for public: clouds' own services, and the IETF's own
 # addresses, among them the metadata service of another cloud.
@@ -23,7 +23,7 @@ _GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
 _lookups = ThreadPoolExecutor(8, "lookup")
 
 
-async def public_addresses(host: str, port: int) -> list[Address]:
+async def public_addresses(host: str, port: int) -> list[IpAddress]:
     """The addresses of `host`, in the order in which to try them.
 
     Raises `ToolError` when there is none, and when one of them is not on the public internet: loopback,
@@ -48,7 +48,7 @@ def _look_up(host: str, port: int) -> list[tuple[object, object, object, str, tu
     return [*socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
 
-def is_public(address: Address) -> bool:
+def is_public(address: IpAddress) -> bool:
     """Tell whether an address, and every one wrapped in it, is on the public internet."""
     if isinstance(address, ipaddress.IPv6Address):
         teredo = address.teredo

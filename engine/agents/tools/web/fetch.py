@@ -59,7 +59,7 @@ def create_web_fetch_tool(
     requests may go to this machine and its network, too, not only to the public internet (A-127).
     """
 
-    terms = _Terms(check_url, max_bytes, MAX_REDIRECTS if follow_redirects else 0, private)
+    terms = _FetchLimits(check_url, max_bytes, MAX_REDIRECTS if follow_redirects else 0, private)
 
     async def fetch(given: WebFetchInput, ctx: ToolContext) -> ToolOutput:
         try:
@@ -72,7 +72,7 @@ def create_web_fetch_tool(
 
 
 @dataclass(frozen=True, slots=True)
-class _Terms:
+class _FetchLimits:
     """Limits of a tool's requests."""
 
     check_url: CheckUrl | None
@@ -81,7 +81,7 @@ class _Terms:
     private: bool
 
 
-async def _fetch(given: WebFetchInput, terms: _Terms) -> ToolOutput:
+async def _fetch(given: WebFetchInput, terms: _FetchLimits) -> ToolOutput:
     import httpx
 
     from .public_transport import PublicTransport

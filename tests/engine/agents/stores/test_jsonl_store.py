@@ -122,7 +122,7 @@ class TestRoundTrip:
         agent = Agent(model, tools=[noted(ran)], store=JsonlSessionStore(tmp_path))
         live = await agent.create_session("s")
         await live.prompt("start", by="maria")
-        again = await agent.replaced(store=JsonlSessionStore(tmp_path)).resume_session("s")
+        again = await agent.replace(store=JsonlSessionStore(tmp_path)).resume_session("s")
         await again.prompt("more")
         assert list(model.requests[-1].messages) == [*live.messages, user("more")]
 

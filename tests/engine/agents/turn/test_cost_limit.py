@@ -159,7 +159,7 @@ class TestGoingOn:
         agent = Agent(ScriptedModel([paid(T("a"), 0.9)]), store=store, max_cost=1.0)
         await (await agent.create_session("s")).prompt("go")
         model = ScriptedModel([paid(T("b"), 0.2), T("never")])
-        resumed = await agent.replaced(model=model).resume_session("s", spent=0.9)
+        resumed = await agent.replace(model=model).resume_session("s", spent=0.9)
         assert await resumed.prompt("on") == "b"
         with pytest.raises(CostLimitError):
             await resumed.prompt("on")
@@ -171,7 +171,7 @@ class TestGoingOn:
         with pytest.raises(CostLimitError):
             await w.say("on")
         model = ScriptedModel([T("b")])
-        agent = w.agent.replaced(model=model, max_cost=5.0)
+        agent = w.agent.replace(model=model, max_cost=5.0)
         resumed = await agent.resume_session(w.session.id, spent=1.0)
         assert await resumed.prompt("again") == "b"
         assert transcript(model.requests[0].messages)[2:] == ['user "on"', 'user "again"']
@@ -185,7 +185,7 @@ class TestGoingOn:
             await agent.resume_session("s")
         with pytest.raises(ValueError, match="spent="):
             await agent.create_session("s", exist_ok=True)
-        assert await agent.replaced(max_cost=None).resume_session("s")
+        assert await agent.replace(max_cost=None).resume_session("s")
 
 
 class TestRaising:
@@ -244,7 +244,7 @@ class TestRaising:
         """Limits: a subagent's limit may be raised beyond its parent's, which stops it all the same."""
         above = Spending("boss", 1.0)
         helper = Agent(ScriptedModel([paid(T("a"), 1.0), T("never")]), name="helper", max_cost=0.5)
-        session = await helper.below(InheritedLimits(HookChain(), above)).create_session("c")
+        session = await helper.as_subagent(InheritedLimits(HookChain(), above)).create_session("c")
         await session.prompt("go")
         session.raise_limit(9)
         with pytest.raises(CostLimitError, match="this session of boss"):

@@ -52,7 +52,7 @@ class TestReplaced:
     def test_nothing_named(self) -> None:
         """A-1: without a change the copy has the same settings, and is another agent."""
         agent = Agent(ScriptedModel([]), **full())
-        copied = agent.replaced()
+        copied = agent.replace()
         assert copied is not agent
         assert copied.model is agent.model
         assert settings(copied) == settings(agent)
@@ -62,7 +62,7 @@ class TestReplaced:
         """A-1: what is named changes, all else stays, and the agent itself is as it was."""
         agent = Agent(ScriptedModel([]), name="plain")
         before = settings(agent)
-        changed = settings(agent.replaced(**{name: full()[name]}))
+        changed = settings(agent.replace(**{name: full()[name]}))
         wanted = full()[name]
         given = changed.pop(name)
         if name in ("tools", "hooks"):
@@ -74,15 +74,15 @@ class TestReplaced:
 
     def test_none_is_a_value(self) -> None:
         """A-1: a prompt, a gate and a limit can be taken away."""
-        agent = Agent(ScriptedModel([]), **full()).replaced(system_prompt=None, gate=None, max_cost=None)
+        agent = Agent(ScriptedModel([]), **full()).replace(system_prompt=None, gate=None, max_cost=None)
         assert (agent.system_prompt, agent.gate, agent.max_cost) == (None, None, None)
 
     def test_a_model(self) -> None:
         """A-1: another model, by name or as it is."""
         agent = Agent(ScriptedModel([]))
         other = ScriptedModel([])
-        assert agent.replaced(model=other).model is other
-        assert agent.replaced(model="openai/gpt-4o").model.name == "openai/gpt-4o"
+        assert agent.replace(model=other).model is other
+        assert agent.replace(model="openai/gpt-4o").model.name == "openai/gpt-4o"
 
     @pytest.mark.parametrize(
         ("change", "error"),
@@ -100,7 +100,7 @@ class TestReplaced:
     def test_what_cannot_be(self, change: dict[str, object], error: type[Exception]) -> None:
         """A-61: the copy is checked as an agent is that is made afresh."""
         with pytest.raises(error):
-            Agent(ScriptedModel([])).replaced(**change)
+            Agent(ScriptedModel([])).replace(**change)
 
     async def test_a_subclass(self) -> None:
         """A-1: what a subclass adds comes along, and its constructor need not take the settings."""
@@ -110,7 +110,7 @@ class TestReplaced:
                 super().__init__(ScriptedModel([T("hi")]))
                 self.nickname = nickname
 
-        copied = Named("rex").replaced(max_steps=3)
+        copied = Named("rex").replace(max_steps=3)
         assert isinstance(copied, Named)
         assert (copied.nickname, copied.max_steps) == ("rex", 3)
         assert await (await copied.create_session()).prompt("go") == "hi"
