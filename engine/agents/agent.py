@@ -162,11 +162,11 @@ class Agent:
     ) -> Session:
         """Make a new session; without `id` it gets a fresh one (A-2, A-3).
 
-        `send_mode`, `store` and `overrides` replace the agent's own. `spent` is what the session has cost so
-        far, in US dollars; one that is resumed under `max_cost` needs it. Raises `SessionExistsError` when
-        the store already holds `id`; with `exist_ok` the conversation is resumed (A-4). Raises `TypeError`
-        for what is no gate, and `CostLimitError` when the price of the model that `max_cost` is to bound
-        is unknown.
+        `send_mode`, `store` and `overrides` replace the agent's own. `spent` is what the session has cost
+        so far, in US dollars; one that is resumed under `max_cost` needs it. Raises `SessionExistsError`
+        when the store already holds `id`; with `exist_ok` the conversation is resumed (A-4). Raises
+        `TypeError` for what is no gate, and `CostLimitError` when the price of the model that `max_cost`
+        is to bound is unknown.
         """
         session_id = id or str(uuid4())
         store = self.store if store is None else store
