@@ -16,8 +16,9 @@ from textual.message import Message
 from textual.screen import ModalScreen, Screen
 
 from ...engine.core.clock import Clock, utc_now
-from ...engine.gateway.protocol.rights import FULL
+from ...engine.core.rights import FULL
 from ...engine.history.model.events import ApprovalRequested, JournalEvent
+from ...engine.hub.api import DecisionApi, HistoryApi, HubApi
 from ...engine.hub.hub import Hub, HubEvent, Outcome, Subscription
 from ..config.attention import AttentionSettings
 from ..format.text import count, shown
@@ -26,7 +27,6 @@ from ..screens.common.confirm import Confirm
 from ..screens.common.guarded_keys import QUIET
 from ..screens.common.operator_context import OperatorContext
 from ..screens.live.screen import LiveScreen
-from ..sources.api import DecisionHistory, HistorySource, HubApi
 from ..sources.deep_link import DeepLink
 from ..sources.messages import (
     ActionDone,
@@ -66,8 +66,8 @@ class RecordedApp(TerminalApp):
 
     def __init__(
         self,
-        source: HistorySource,
-        journal: DecisionHistory | None,
+        source: HistoryApi,
+        journal: DecisionApi | None,
         appearance: Appearance | None,
         *,
         host: HubApi | None = None,
@@ -234,7 +234,7 @@ class InterlockConsole(RecordedApp):
         # Installed, so that closing it keeps its widgets.
         self.install_screen(dialog, "approval")  # pyright: ignore[reportUnknownMemberType] - any screen
         self._presenter = DialogManager(self, self._desk, dialog)
-        self._connection = ConnectionShown(self, hub.place)
+        self._connection = ConnectionShown(self, hub.location)
 
     def get_default_screen(self) -> Screen[None]:
         return LiveScreen(self._desk, selected=self._open_at.session)
@@ -406,7 +406,7 @@ class InterlockConsole(RecordedApp):
         from ..sessions.acp_resume import is_acp
 
         try:
-            origin = await self.hub.started_from(event.session_id)
+            origin = await self.hub.origin(event.session_id)
         except Exception as error:
             self.post_message(ActionDone(Outcome(ok=False, message=f"Cannot continue: {error}")))
             return
@@ -454,7 +454,7 @@ class InterlockConsole(RecordedApp):
         """Leave; asks first while something runs or waits."""
         if isinstance(self.screen, Confirm):
             return
-        if self.permission.rights == "look" or self.hub.elsewhere:
+        if self.permission.rights == "look" or self.hub.server:
             self.exit()  # Nothing ends with it.
             return
         try:

@@ -18,7 +18,7 @@ from textual.filter import LineFilter
 from textual.markup import escape
 from textual.screen import Screen
 
-from ...engine.gateway.protocol.rights import FULL
+from ...engine.core.rights import FULL
 from ...engine.history.model.state import ApprovalState
 from ..format.text import shown
 from ..screens.common.guarded_keys import FallsAsleep

@@ -11,9 +11,9 @@ from textual.screen import Screen
 
 from ...engine.core.clock import Clock, utc_now
 from ...engine.history.model.events import JournalEvent
-from ...engine.hub.backtest_api import JudgedSource
+from ...engine.hub.api import HistoryApi
+from ...engine.hub.backtest_api import BacktestSource
 from ..screens.replay.screen import ReplayScreen
-from ..sources.api import HistorySource
 from ..terminal.appearance import Appearance
 from ..terminal.gc import settle_collector
 from ..viewmodels.playback import Playable
@@ -33,14 +33,14 @@ class HistoryConsole(RecordedApp):
 
     def __init__(
         self,
-        source: HistorySource,
+        source: HistoryApi,
         *,
         recorded: Playable | Sequence[JournalEvent] | None = None,
         zone: tzinfo | None = None,
         clock: Clock = utc_now,
         appearance: Appearance | None = None,
     ) -> None:
-        journal = source if isinstance(source, JudgedSource) else None
+        journal = source if isinstance(source, BacktestSource) else None
         super().__init__(source, journal, appearance, clock=clock, zone=zone)
         self._recorded = recorded
 

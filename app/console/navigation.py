@@ -12,12 +12,12 @@ from textual.widgets import Input, TextArea
 
 from ...engine.history.model.events import ApprovalRequested
 from ...engine.history.model.state import ApprovalState, SessionState, SessionSummary
+from ...engine.hub.api import HistoryApi
 from ...engine.hub.hub import Outcome, UnknownSessionError
 from ..format.text import name_shown, shown
 from ..screens.approval.screen import ApprovalScreen
 from ..screens.common.operator_context import OperatorContext
 from ..screens.rules.screen import RulesScreen
-from ..sources.api import HistorySource
 from ..sources.rules_files import files_of
 from ..widgets.inputs.safe_input import TakesText
 
@@ -149,7 +149,7 @@ class ShowsSession(Protocol):
     def state(self) -> SessionState | SessionSummary | None: ...
 
 
-async def visit_rules(app: App[None], source: HistorySource, *, judges: bool) -> None:
+async def visit_rules(app: App[None], source: HistoryApi, *, judges: bool) -> None:
     """Show the rules screen; one that is open below shows the rules of the session chosen here."""
     screen = app.screen
     state = screen.state if isinstance(screen, ShowsSession) else None

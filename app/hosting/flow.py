@@ -79,7 +79,7 @@ def go_on_with_run(args: argparse.Namespace) -> int:
         command = f"interlock resume {session.id}{same_journal(args)}"
         raise FlowSpecError([f"session '{session.id}' is no run of a flow; {command} goes on with it"])
     if session.imported:
-        origin = Origin(session.id, session.source, imported=True)
+        origin = Origin(session=session.id, source=session.source, imported=True)
         raise FlowSpecError(refusal(origin, None, database(args)))
     recorded = recorded_flow(session.id, session.source)
     # interlock.toml applies to new flows; a recorded one has its own settings.

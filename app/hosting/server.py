@@ -32,6 +32,7 @@ from ...engine.gateway.protocol.tokens import (
 from ...engine.gateway.server.rule_sets import RuleSets
 from ...engine.gateway.server.server import Gateway
 from ...engine.history.redaction.redaction import Redaction
+from ...engine.hub.api import AgentStarter
 from ...engine.hub.hub import Hub, Nets
 from ...engine.net.net import SkillNet
 from ..agents.builder import Prepared
@@ -257,7 +258,7 @@ def _make_own(tokens: TokenFile, kind: Kind, name: str, path: Path) -> None:
     write_private(path, (tokens.rotate(name) if name in taken else tokens.issue(kind, name)) + "\n")
 
 
-class HubStarter:
+class HubStarter(AgentStarter):
     """Starts agents on the server, as consoles specify them; see `agent_file` for the fields.
 
     The server's own `rules` apply to them, too: starting a session cannot leave them out (G-67).
@@ -274,7 +275,6 @@ class HubStarter:
         self._rules = ServerRules(rules, mode, texts)
 
     async def start(self, spec: dict[str, JsonValue], *, by: str) -> str:
-        """Open a session and set its agent to work; its id. Raises `AgentSpecError`."""
         prepared = await asyncio.to_thread(lambda: self._prepared(asked_for(spec)))
         return await start(self._hub, prepared, by)
 
@@ -283,18 +283,17 @@ class HubStarter:
         self._rules.check_mode(spec.mode)
         return self._rules.agent(spec)
 
-    async def go_on(
+    async def resume(
         self,
         session_id: str,
         *,
         by: str,
-        at: int | None,
-        nets: Nets,
-        task: str | None,
-        max_cost: float | None,
-        reason: str | None,
+        at: int | None = None,
+        nets: Nets = "recorded",
+        task: str | None = None,
+        max_cost: float | None = None,
+        reason: str | None = None,
     ) -> str:
-        """Go on with a recorded session; the id of the live one. Raises as `starting.go_on`."""
         return await go_on(
             self._hub,
             session_id,

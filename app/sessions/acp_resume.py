@@ -14,8 +14,8 @@ from pydantic import JsonValue
 
 from ...engine.core.sanitize import visible
 from ...engine.history.model.events import JournalEvent, SessionOpened, SessionResumed
+from ...engine.hub.api import HubApi
 from ...engine.hub.hub import Hub
-from ..sources.api import HubApi
 
 SOURCE = "acp"
 """Under which the record of such a session has the id that its agent knows it by; `acp_agent` writes it,

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NotRequired, Protocol, TypeAlias, TypedDict, cast, runtime_checkable
+from typing import NotRequired, Protocol, TypeAlias, TypedDict, cast
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -18,13 +18,13 @@ from ...engine.gate.types import Mode
 from ...engine.history.model.events import JournalEvent, LimitRaised, SessionResumed
 from ...engine.history.model.state import Origin
 from ...engine.history.redaction.masked_events import MaskedEvents
+from ...engine.hub.api import AgentStarter, HubApi
 from ...engine.hub.hub import Hub, Nets
 from ...engine.net.net import SkillNet
 from ..agents.builder import Prepared, prepare
 from ..agents.command_line import from_command_line, is_target
 from ..agents.spec import AgentSpec, AgentSpecError
 from ..flows.spec import FlowSpecError, is_flow
-from ..sources.api import HubApi
 from .acp_resume import going_on, is_acp
 from .imported_session import goes_on, refusal
 from .server_rules import ServerRules
@@ -159,7 +159,7 @@ async def go_on(
     from. Raises `AgentSpecError`, `SessionNotFound`, `ResumeError` and `JournalError`.
     """
     server = server or ServerRules()
-    origin = await hub.started_from(session_id)
+    origin = await hub.origin(session_id)
     found, started_from = origin.session, origin.source
     if origin.imported and (given is None or not goes_on(origin)):
         raise AgentSpecError(refusal(origin, at, hub.database))
@@ -266,7 +266,7 @@ class Starts(Protocol):
     """Starts agents for an operator."""
 
     @property
-    def elsewhere(self) -> str:
+    def server(self) -> str:
         """The server on which they run; empty where that is here."""
         ...
 
@@ -285,7 +285,7 @@ class Starts(Protocol):
 class StartsHere:
     """On a hub of this process."""
 
-    elsewhere = ""
+    server = ""
 
     def __init__(self, hub: Hub, operator: str) -> None:
         self._hub = hub
@@ -299,36 +299,19 @@ class StartsHere:
         return await go_on(self._hub, session_id, self._operator, at=at)
 
 
-@runtime_checkable
-class StartsAgents(Protocol):
-    """A remote hub, which starts agents itself from their description."""
-
-    async def start(self, spec: dict[str, JsonValue]) -> str: ...
-
-    async def go_on(
-        self,
-        session_id: str,
-        *,
-        at: int | None = None,
-        nets: Nets = "recorded",
-        task: str | None = None,
-        max_cost: float | None = None,
-        reason: str | None = None,
-    ) -> str: ...
-
-
 class StartsThere:
     """On a server: what is wrong with a form is only found by starting, so the check does that."""
 
-    def __init__(self, hub: StartsAgents, place: str) -> None:
+    def __init__(self, hub: AgentStarter, server: str, operator: str) -> None:
         self._hub = hub
-        self.elsewhere = place
+        self._operator = operator
+        self.server = server
 
     async def check(self, form: StartForm) -> Begin:
         from ...engine.gateway.client.connection import GatewayError
 
         try:
-            session = await self._hub.start({"form": asdict(form)})
+            session = await self._hub.start({"form": asdict(form)}, by=self._operator)
         except (GatewayError, ValueError) as error:
             raise AgentSpecError(str(error).splitlines()) from error
 
@@ -338,11 +321,11 @@ class StartsThere:
         return begun
 
     async def go_on(self, session_id: str, *, at: int | None = None) -> str:
-        return await self._hub.go_on(session_id, at=at)
+        return await self._hub.resume(session_id, by=self._operator, at=at)
 
 
 def starts_at(hub: HubApi, operator: str) -> Starts:
     """The way to start agents that `hub` offers."""
-    if isinstance(hub, StartsAgents):
-        return StartsThere(hub, hub.place)
+    if isinstance(hub, AgentStarter):
+        return StartsThere(hub, hub.server, operator)
     return StartsHere(cast("Hub", hub), operator)

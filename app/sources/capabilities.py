@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
-
 from ...engine.core.sanitize import visible
 from ...engine.history.model.state import SessionState
+from ...engine.hub.api import HubApi
 from ...engine.hub.hub import DrivenElsewhereError
 
 STOP_HERE = "A running tool is ended, a waiting request withdrawn. The session stays open."
@@ -18,27 +17,14 @@ STOP_FLOW = (
 )
 
 
-@runtime_checkable
-class Steers(Protocol):
-    """A hub that may have started such a program itself. A journal's file has not."""
-
-    def steers(self, session_id: str) -> bool:
-        """Tell whether messages to a live session reach its agent."""
-        ...
-
-    def takes_edits(self, session_id: str) -> bool:
-        """Tell whether a call of a live session can run with another input than it asked about."""
-        ...
-
-
-def can_be_told(state: SessionState, hub: object) -> bool:
+def can_be_told(state: SessionState, hub: HubApi) -> bool:
     """Tell whether `hub` delivers an operator's messages to a session's agent."""
     if state.kind == "flow":
         return False
     if state.kind != "outside":
         return True
     try:
-        return isinstance(hub, Steers) and hub.steers(state.id)
+        return hub.steers(state.id)
     except LookupError:
         return False  # it has ended meanwhile
 
@@ -57,16 +43,16 @@ def not_told(state: SessionState) -> str:
             return ""
 
 
-def what_stops(state: SessionState, hub: object) -> str:
+def what_stops(state: SessionState, hub: HubApi) -> str:
     """Text on what ends, and what does not, when an operator stops a session's agent."""
     if state.kind == "flow":
         return STOP_FLOW
     return STOP_HERE if can_be_told(state, hub) else STOP_ELSEWHERE
 
 
-def can_be_edited(session_id: str, hub: object) -> bool:
+def can_be_edited(session_id: str, hub: HubApi) -> bool:
     """Tell whether an operator may edit inputs of a session's calls: some agents run what they asked."""
     try:
-        return not isinstance(hub, Steers) or hub.takes_edits(session_id)
+        return hub.takes_edits(session_id)
     except LookupError:
         return False  # it has ended meanwhile

@@ -8,37 +8,10 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from ...engine.hub.hub import Spawn
+from ...engine.hub.api import HubApi
+from ...engine.hub.operations import operations
+from ...engine.sessions.registry import Spawn
 from ..terminal.key_rights import READ_ONLY
-from .api import HubApi
-
-READING = frozenset(
-    {
-        "approvals",
-        "backtest",
-        "count_decisions",
-        "decision_event",
-        "elsewhere",
-        "explain",
-        "fatigue",
-        "history",
-        "judge",
-        "place",
-        "read_decisions",
-        "recorded",
-        "scan_decisions",
-        "session",
-        "sessions",
-        "shadow_summary",
-        "started_from",
-        "steers",
-        "takes_edits",
-        "subscribe",
-        "unread",
-        "wait",
-    }
-)
-"""Names of a hub that only read. All others change something, or may."""
 
 
 class ReadOnlyError(RuntimeError):
@@ -46,19 +19,20 @@ class ReadOnlyError(RuntimeError):
 
 
 class ReadOnlyHub:
-    """Read-only view of `hub`; all but reading raises `ReadOnlyError`, awaited or not."""
+    """Read-only view of `hub`; all but declared queries raises `ReadOnlyError`, awaited or not."""
 
     def __init__(self, hub: object) -> None:
         self._hub = hub
 
     def __getattr__(self, name: str) -> object:
-        """One of `READING`, or a refusal. Private names do not exist at all."""
+        """A query, or a refusal. Private names do not exist at all."""
         if name.startswith("_"):
             raise AttributeError(name)
-        return getattr(self._hub, name) if name in READING else _refuse
+        operation = operations(HubApi).get(name)
+        return _refuse if operation is None or operation.changes else getattr(self._hub, name)
 
     def spawn_in(self, spawn: Spawn) -> None:
-        """A console has no agents here, wherever it would have them run."""
+        """Does nothing: a read-only console has no agents."""
 
 
 def _refuse(*_: object, **__: object) -> NoReturn:

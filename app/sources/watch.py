@@ -24,7 +24,7 @@ from ...engine.hub.hub import Subscription, UnknownSessionError
 from ...engine.recording.explanation import ExplanationView
 from ...engine.recording.masked_view import MaskedSessionState
 from ...rules import condition_of
-from .api import RecordedFile
+from .recorded_file import RecordedFile
 
 EVERY = 0.5
 """Seconds between two looks at the journal."""
@@ -127,6 +127,14 @@ class WatchedJournal(RecordedFile):
         """Nothing: the journal is read whole."""
         return Unread()
 
+    def steers(self, session_id: str) -> bool:
+        """False: the agent is another process's."""
+        return False
+
+    def takes_edits(self, session_id: str) -> bool:
+        """True, as for any agent that nothing else is known of."""
+        return True
+
     async def explain(self, session_id: str, call_id: str) -> ExplanationView:
         """Explain a call by the recorded nets in their current markings, by the names it was asked about.
 
@@ -148,10 +156,9 @@ class WatchedJournal(RecordedFile):
         )
         return await asyncio.to_thread(explained_then, told.shown, asked, utc_now(), condition_of)
 
-    async def started_from(self, session_id: str) -> Origin:
-        """Source that a recorded session was started from, by its whole id. Raises `SessionNotFound`."""
+    async def origin(self, session_id: str) -> Origin:
         found = await asyncio.to_thread(lambda: open_reader(self.database).session(session_id))
-        return Origin(found.id, found.source, found.imported)
+        return Origin(session=found.id, source=found.source, imported=found.imported)
 
     def subscribe(self, limit: int | None = None) -> Subscription:
         """All events found from now on. Close it when done."""

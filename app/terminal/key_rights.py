@@ -12,7 +12,7 @@ from typing import Final
 from textual.app import App
 from textual.dom import DOMNode
 
-from ...engine.gateway.protocol.rights import FULL, Rights, may, refusal
+from ...engine.core.rights import FULL, Rights, may, refusal
 from .keymap import bindings_of, decides
 
 READ_ONLY = "This console is read-only: it changes nothing"

@@ -10,8 +10,8 @@ from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
 from ...engine.history.model.since import moment
+from ...engine.hub.api import DecisionApi
 from ...rules import read_rules
-from ..sources.api import DecisionHistory
 
 if TYPE_CHECKING:
     from ...engine.backtest.source import Backtested
@@ -44,7 +44,7 @@ def rules_files(text: str) -> list[str]:
 
 
 async def backtest(
-    journal: DecisionHistory,
+    journal: DecisionApi,
     files: Sequence[str],
     scope: Scope,
     *,
@@ -54,7 +54,7 @@ async def backtest(
     """Read `files`, which are on this machine, and have what `journal` has judged by them.
 
     Raises `RuleError` for files that cannot be read, `ValueError` for a moment that is none, and what
-    `JudgedSource.backtest` raises.
+    `BacktestSource.backtest` raises.
     """
     since = None if scope.since is None else moment(scope.since, now, zone)
     rules = await asyncio.to_thread(read_rules, *files)

@@ -20,7 +20,7 @@ from ...engine.history.decisions.filter import EVERYTHING, DecisionFilter
 from ...engine.history.decisions.reader import Decision, Mark, Part, Scan
 from ...engine.history.fold.setting_changes import SETTINGS
 from ...engine.history.model.events import CallDecided, CallResult, JournalEvent
-from ..sources.api import DecisionHistory
+from ...engine.hub.api import DecisionApi
 
 COUNTS_PAUSE = 2.0
 """Seconds between counts, at least."""
@@ -74,7 +74,7 @@ class Failed(Message):
 class DecisionFeed:
     """Asks `source` for `screen`, in workers of it."""
 
-    def __init__(self, source: DecisionHistory, screen: Screen[None]) -> None:
+    def __init__(self, source: DecisionApi, screen: Screen[None]) -> None:
         self.wanted: DecisionFilter = EVERYTHING
         self.search = 0
         self._source = source

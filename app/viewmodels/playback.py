@@ -11,7 +11,7 @@ from ...engine.history.fold.fold import apply, new_state
 from ...engine.history.fold.replay import Replay
 from ...engine.history.model.events import JournalEvent
 from ...engine.history.redaction.masked_events import MaskedEvents
-from ..sources.api import HistorySource
+from ...engine.hub.api import HistoryApi
 from ..terminal.gc import bulk_load
 from .marks import Mark, marks_of
 
@@ -36,7 +36,7 @@ class Playable:
         return () if self.replay is None else self.replay.events
 
 
-async def open_recorded(source: HistorySource, session_id: str, at: int | None = None) -> Playable:
+async def open_recorded(source: HistoryApi, session_id: str, at: int | None = None) -> Playable:
     """Read a session of `source`, ready to be shown at its event `at` and to be completed from there.
 
     Raises what reading raises.

@@ -11,7 +11,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from ...engine.history.model.events import JournalEvent
-from ..sources.api import HistorySource
+from ...engine.hub.api import HistoryApi
 from .playback import Playable, open_recorded
 
 PAUSE = 0.5
@@ -40,7 +40,7 @@ class ReplayFeed:
     """Reads `session` of `source` again for `screen`, one read at a time; it is shown at event `at`."""
 
     def __init__(
-        self, source: HistorySource, session: str, screen: Screen[None], at: Callable[[], int]
+        self, source: HistoryApi, session: str, screen: Screen[None], at: Callable[[], int]
     ) -> None:
         self._source = source
         self._session = session

@@ -20,8 +20,8 @@ from ...engine.history.model.events import (
     JournalEvent,
 )
 from ...engine.history.model.state import ApprovalState
+from ...engine.hub.api import HubApi
 from ...engine.hub.hub import HubEvent, Outcome, Revealed
-from ..sources.api import HubApi
 from .answer_schema import AnswerDraft
 from .input_draft import Draft
 

@@ -1,4 +1,4 @@
-"""Long work on a journal, done in a thread that reports its progress; see `JudgedSource`."""
+"""Long work on a journal, done in a thread that reports its progress; see `BacktestSource`."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def backtest_all(
     since: datetime | None,
     redaction: Redaction,
 ) -> None:
-    """Judge recorded sessions by `nets`; see `JudgedSource.backtest`."""
+    """Judge recorded sessions by `nets`; see `DecisionApi.backtest`."""
     found, total = chosen(database, session, since)
     backtest = Backtest(Trial.of(nets), redaction)
     reports: list[SessionReport] = []
@@ -104,7 +104,7 @@ def count_approvals(
     language: Language,
     redaction: Redaction,
 ) -> None:
-    """Count approvals, then look for what would have saved some; see `JudgedSource.fatigue`."""
+    """Count approvals, then changes that would save some; see `DecisionApi.approval_statistics`."""
     found = fatigue(database, since, stop=parts.stop)
     parts.tell(Counted(found=found))
     for rule in found.rules:
@@ -149,7 +149,7 @@ def judge_rest(
     language: Language,
     redaction: Redaction,
 ) -> None:
-    """Judge what came after event `at`; see `JudgedSource.judge`."""
+    """Judge what came after event `at`; see `DecisionApi.what_if`."""
     made: list[Trial] = []
 
     def trial(state: SessionState) -> Trial:

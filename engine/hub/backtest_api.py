@@ -11,28 +11,21 @@ from typing import TYPE_CHECKING
 
 from ..backtest.rules_compiler import Language, NoLanguage
 from ..history.decisions.source import DecisionSource
+from .api import DecisionApi
 
 # Judging is imported when it is first needed: a process that only hosts sessions does not wait for it.
 if TYPE_CHECKING:
     from ..backtest.source import Backtested, Counted, Judged
 
 
-class JudgedSource(DecisionSource):
-    """Source of recorded decisions that backtests rules; `language` compiles their texts by file name.
-
-    All of them raise `JournalError` when the journal cannot be read.
-    """
+class BacktestSource(DecisionSource, DecisionApi):
+    """Source of recorded decisions that backtests rules; `language` compiles their texts by file name."""
 
     language: Language = NoLanguage()
 
     def backtest(
         self, rules: Mapping[str, str], *, session: str | None = None, since: datetime | None = None
     ) -> AsyncGenerator[Backtested, None]:
-        """Judge one session, those that went on since a moment, or all, by other rules.
-
-        Raises `ValueError` for rules that do not compile and for a subagent's session, and
-        `SessionNotFound`.
-        """
         from ..backtest.source import backtest_all
         from ..backtest.threaded import beside
 
@@ -42,34 +35,27 @@ class JudgedSource(DecisionSource):
             )
         )
 
-    def judge(
+    def what_if(
         self,
-        session: str,
+        session_id: str,
         at: int,
         *,
         until: int,
         active: Sequence[str],
         rules: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[Judged, None]:
-        """Judge the calls of a session after its event `at`, up to event `until`: what if.
-
-        By the nets of `rules`, without them by its own; exactly those in `active` are on. Raises
-        `ValueError` for rules that do not compile, `NetError` for unknown nets, `FoldError` and
-        `SessionNotFound`.
-        """
         from ..backtest.source import judge_rest
         from ..backtest.threaded import ProgressStream, beside
         from ..history.journal.reader import open_reader
 
         def work(parts: ProgressStream[Judged]) -> None:
             reader = open_reader(self.database)
-            events = reader.events(reader.session(session).id, limit=until)
+            events = reader.events(reader.session(session_id).id, limit=until)
             judge_rest(parts, events, at, active, rules, self.language, self.redaction)
 
         return beside(work)
 
-    def fatigue(self, since: datetime | None = None) -> AsyncGenerator[Counted, None]:
-        """Count approvals requested `since` and their cost to operators, then what would save some."""
+    def approval_statistics(self, since: datetime | None = None) -> AsyncGenerator[Counted, None]:
         from ..backtest.source import count_approvals
         from ..backtest.threaded import beside
 

@@ -42,10 +42,11 @@ from ..sessions.external_answers import CallAnswer
 from ..sessions.messages import stopped, stopped_by
 from ..sessions.registry import SessionRegistry, Spawn
 from .agent_api import Driving
-from .backtest_api import JudgedSource
+from .api import DEFAULT_LIMIT, Outcome, Revealed
+from .backtest_api import BacktestSource
 from .events import HubEvent, Streaming, Subscription
 from .flow_api import Flowing
-from .operator_api import Approving, Outcome, Revealed
+from .operator_api import OperatorActions
 
 __all__ = [
     "DIED",
@@ -76,7 +77,7 @@ def _as_task(coroutine: Coroutine[None, None, None], name: str) -> object:
     return asyncio.get_running_loop().create_task(coroutine, name=name)
 
 
-class Hub(Approving, Driving, Flowing, JudgedSource):
+class Hub(BacktestSource, Driving, Flowing, OperatorActions):
     """Hub of live sessions. `spawn` starts a session's run; a console puts it in a worker of its own."""
 
     def __init__(
@@ -103,7 +104,6 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         return self.spawn(run, session_id)
 
     def spawn_in(self, spawn: Spawn) -> None:
-        """From now on start runs so."""
         self.spawn = spawn
 
     def know_tokens(self, check: TokenCheck) -> None:
@@ -249,11 +249,6 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         return await self._live.branch(session_id, at, agent, terms, branch_id)
 
     async def close_session(self, session_id: str, by: str) -> None:
-        """End one session: stop its agent, withdraw its requests, record who ended it.
-
-        Other sessions are not affected; it can be resumed. Raises `UnknownSessionError`, also for one
-        that is being closed, and `JournalError` when its end cannot be recorded: it then stays.
-        """
         await self._live.close(session_id, by)
 
     async def send(
@@ -264,11 +259,6 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         by: str | None = None,
         mode: Literal["steer", "queue"] = "steer",
     ) -> None:
-        """Say something to the agent: starts it when idle, interrupts or queues when it works.
-
-        When this returns the record has it, so that it is not lost when the host dies. Raises
-        `UnknownSessionError`, `DrivenElsewhereError`, and as `Sending.send` when it was not accepted.
-        """
         if (prompts := self._prompts(session_id)) is not None:
             return await prompts.send(text, by=by, mode=mode)
         hosted, _ = self._live.get(session_id)
@@ -282,11 +272,6 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         keep_last: int = KEEP_LAST,
         instructions: str | None = None,
     ) -> Outcome:
-        """Have the agent's model sum up what was said before the last messages; see `Session.compact`.
-
-        The record keeps everything, the nets stay where they are. Returns when it is done; `abort` stops
-        it. Raises `UnknownSessionError`, `DrivenElsewhereError`, and `ValueError` for a negative number.
-        """
         session = self._live.get(session_id)[1]
         try:
             summary = await session.compact(keep_last, instructions=instructions, by=by)
@@ -301,12 +286,6 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         return Outcome(ok=True, message=f"Compacted {session_id}: a summary and the last {kept}")
 
     async def abort(self, session_id: str, reason: str = "", *, by: str | None = None) -> None:
-        """Stop what the agent is doing; the session stays open. `by` is the operator who stops it.
-
-        Messages that waited are withdrawn in the record when this returns. Of an external agent the calls
-        that wait are blocked, and nothing else happens where it has no driver. Raises
-        `UnknownSessionError`, and `JournalError` when that could not be recorded.
-        """
         reason = stopped_by(by, reason)
         outside = self._live.hosted(session_id)
         if isinstance(outside, OutsideSession):
@@ -324,21 +303,17 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         await self._live.get(session_id)[1].wait_for_idle()
 
     async def sessions(self) -> list[SessionState]:
-        """The live sessions, in the order they were opened."""
         return [hosted.shown for hosted in self._live]
 
     async def session(self, session_id: str) -> SessionState:
-        """The state of a live session."""
         return self._live.hosted(session_id).shown
 
     # History
 
-    async def history(self, limit: int = 200) -> list[SessionSummary]:
-        """Recorded sessions, newest first, live ones included."""
+    async def history(self, limit: int = DEFAULT_LIMIT) -> list[SessionSummary]:
         return await asyncio.to_thread(lambda: self._journal.reader().sessions(limit=limit))
 
     async def recorded(self, session_id: str) -> Sequence[JournalEvent]:
-        """Every event of a recorded session. Raises `SessionNotFound` for an unknown or ambiguous id."""
         return await asyncio.to_thread(self._recorded, session_id)
 
     def _recorded(self, session_id: str) -> Sequence[JournalEvent]:
@@ -365,15 +340,13 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         """The cursor of the latest recorded event."""
         return await asyncio.to_thread(lambda: self._journal.reader().last_cursor())
 
-    async def started_from(self, session_id: str) -> Origin:
-        """Origin of a recorded session, found by its whole id. Raises `SessionNotFound`."""
+    async def origin(self, session_id: str) -> Origin:
         found = await asyncio.to_thread(self._journal.reader().session, session_id)
-        return Origin(found.id, found.source, found.imported)
+        return Origin(session=found.id, source=found.source, imported=found.imported)
 
     # Events
 
     def subscribe(self, limit: int | None = None) -> Subscription:
-        """Everything that happens from now on. Close it when done."""
         subscription = Subscription(self._subscriptions.remove, limit)
         self._subscriptions.append(subscription)
         return subscription

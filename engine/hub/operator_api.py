@@ -1,12 +1,11 @@
-"""Hub API for operators: answer requests, revoke grants, switch nets and modes of live sessions."""
+"""Actions of operators: answer requests, revoke grants, switch nets and modes of live sessions."""
 
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import JsonValue
 
 from ..approvals.queue import Unread, longest_first
 from ..approvals.requests import Credential, Reply
@@ -17,7 +16,6 @@ from ..history.fold.event_text import dollars
 from ..history.journal.journal import JournalError
 from ..history.model.events import ApprovalDecided, EventBody, LimitRaised
 from ..history.model.state import ApprovalState
-from ..history.redaction.hidden_text import RevealedText
 from ..history.redaction.restore import StillMaskedError
 from ..recording.explanation import ExplanationView
 from ..sessions.errors import UnknownSessionError
@@ -25,49 +23,25 @@ from ..sessions.hosted import HostedSession
 from ..sessions.registry import SessionRegistry
 from ..sessions.subagents import HostedChild
 from ..sessions.switching import Switching
+from .api import HubApi, Outcome, Revealed
 
 UNCHANGED = "the edited input is the one that was asked for. Change something, or approve it as it is"
 ENDS_KEPT = 10_000
 """Requests whose end is remembered for those who answer too late."""
 
 
-class Outcome(BaseModel):
-    """The success of an operator's action, and the sentence to show.
-
-    `needs_reason` says of one that did not that it takes a reason, which was not given.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    ok: bool
-    message: str
-    needs_reason: bool = False
-
-
-class Revealed(Outcome):
-    """The masked texts of a request that may be more than secrets, for who is to approve it."""
-
-    texts: tuple[RevealedText, ...] = ()
-
-
-class Approving(ABC):
-    """The part of a hub that decides; `_live` are its sessions."""
+class OperatorActions(HubApi):
+    """Actions of operators on a hub's live sessions `_live`."""
 
     def __init__(self, live: SessionRegistry) -> None:
         self._live = live
         self._ended: dict[str, EventBody] = {}
 
-    @abstractmethod
-    async def abort(self, session_id: str, reason: str = "", *, by: str | None = None) -> None:
-        """Stop what an agent is doing."""
-
     async def approvals(self) -> list[ApprovalState]:
-        """Everything that waits for a person, longest first."""
         waiting = [a for hosted in self._live for a in hosted.shown.approvals.values()]
         return longest_first(waiting)
 
     def unread(self) -> Unread:
-        """Count live sessions and requests of a server that a console has not read; zero here."""
         return Unread()
 
     async def decide(
@@ -83,16 +57,6 @@ class Approving(ABC):
         stop: bool = False,
         credential: Credential | None = None,
     ) -> Outcome:
-        """Answer a request. The first answer counts; a later one gets it as the reply.
-
-        The operator whose answer was recorded gets it as their own, not as that of a faster one. `digest`
-        is that of the request as it was shown: an answer to another counts for nothing. An approval with
-        a `grant` also lets later calls pass, for a `reason`, which is recorded with it; a denial with
-        `stop` also stops the agent.
-
-        Where several people must approve, an approval says how many are missing. `credential` is the
-        token of an operator at a server, which has to be in force until the last of them has approved.
-        """
         hosted = self._asker(approval_id)
         if hosted is None:
             return self._no_longer(approval_id, by)
@@ -121,10 +85,6 @@ class Approving(ABC):
         return Outcome(ok=reply.ok, message=reply.message)
 
     async def reveal(self, approval_id: str, *, by: str) -> Revealed:
-        """Masked parts of a request that may be more than a secret; that `by` saw them is recorded.
-
-        The request cannot be approved by an operator who has not seen them; see `ApprovalState.hidden`.
-        """
         hosted = self._asker(approval_id)
         try:
             reply = None if hosted is None else await hosted.questions.reveal(approval_id, by)
@@ -171,10 +131,6 @@ class Approving(ABC):
         by: str,
         credential: Credential | None = None,
     ) -> Outcome:
-        """Give a request `seconds` from now on before it is denied by itself; `None` lets it wait.
-
-        Takes the name of the operator, as a decision does.
-        """
         if not by.strip():
             return Outcome(ok=False, message="Not extended: this needs the name of an operator")
         if seconds is not None and not 0 < seconds <= LONGEST:
@@ -193,7 +149,6 @@ class Approving(ABC):
         return Outcome(ok=reply.ok, message=reply.message)
 
     async def revoke_grant(self, session_id: str, key: str, *, by: str) -> Outcome:
-        """End a grant: calls it would have let pass are asked about again."""
         hosted = self._live.hosted(session_id)
         try:
             revoked = await hosted.revoke(key, by)
@@ -204,10 +159,6 @@ class Approving(ABC):
         return Outcome(ok=True, message=f"{key} revoked by {by}")
 
     async def explain(self, session_id: str, call_id: str) -> ExplanationView:
-        """Explain how a live session's nets decide one of its calls now.
-
-        Raises `UnknownSessionError`, and `LookupError` for a call the session has not made.
-        """
         hosted = self._live.hosted(session_id)
         view = await asyncio.to_thread(hosted.explain, call_id)
         return view.masked(hosted.redaction)
@@ -223,12 +174,6 @@ class Approving(ABC):
         seconds: float | None = None,
         credential: Credential | None = None,
     ) -> Outcome:
-        """Turn a net of a session on, turn it off for a `reason`, or propose that (G-67).
-
-        With `seconds` it is off for that time only. Where its rule asks for several people, says `no
-        grants` or has a high risk, that takes as many other people as the rule asks for: the first
-        proposes, the others confirm it. Open requests stay open.
-        """
         return await self._switch(
             session_id,
             lambda s: s.toggle(net, active, by, reason=reason, seconds=seconds, credential=credential),
@@ -244,10 +189,6 @@ class Approving(ABC):
         seconds: float | None = None,
         credential: Credential | None = None,
     ) -> Outcome:
-        """Enforce or shadow, from the session's next call on; shadow mode takes what `toggle_net` says.
-
-        It takes as many people as that of its active nets that takes most.
-        """
         return await self._switch(
             session_id,
             lambda s: s.set_mode(mode, by, reason=reason, seconds=seconds, credential=credential),
@@ -256,11 +197,9 @@ class Approving(ABC):
     async def confirm_change(
         self, session_id: str, change_id: str, *, by: str, credential: Credential | None = None
     ) -> Outcome:
-        """Agree to a proposed change, which is made with the last agreement it needs (G-67)."""
         return await self._switch(session_id, lambda s: s.confirm(change_id, by, credential))
 
     async def drop_change(self, session_id: str, change_id: str, *, by: str) -> Outcome:
-        """Take back a change that was proposed."""
         return await self._switch(session_id, lambda s: s.drop(change_id, by))
 
     async def _switch(self, session_id: str, act: Callable[[Switching], Awaitable[Reply]]) -> Outcome:
@@ -276,11 +215,6 @@ class Approving(ABC):
     async def raise_limit(
         self, session_id: str, max_cost: float, *, by: str, reason: str | None = None
     ) -> Outcome:
-        """Let a session cost more, in US dollars, from its next model call on, for a `reason`.
-
-        One that has stopped at its limit continues with the next message. Raises `UnknownSessionError`,
-        also as `SessionRegistry.get`.
-        """
         hosted, session = self._live.get(session_id)
         reason = (reason or "").strip()
         if not by.strip():

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 from interlock.app.console.history_app import HistoryConsole
-from interlock.app.sources.api import RecordedFile
+from interlock.app.sources.recorded_file import RecordedFile
 from interlock.engine.history.decisions.counts import count_decisions, shadow_summary
 from interlock.engine.history.decisions.filter import EVERYTHING, parse_filter
 from interlock.engine.history.decisions.reader import DecisionReader, Part

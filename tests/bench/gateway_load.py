@@ -129,7 +129,7 @@ async def console(port: int, token: str) -> AsyncGenerator[ClientConnection, Non
     async with _dialled(port, "/console", token) as socket:
         client = Client(socket)
         await client.ask("hello", versions=[1])
-        await client.ask("hub.subscribe")
+        await client.ask("events.subscribe")
         yield socket
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from interlock.app.console.history_app import HistoryConsole
-from interlock.app.sources.api import RecordedFile
+from interlock.app.sources.recorded_file import RecordedFile
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import CallDecided, EventBody
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import wraps
 from pathlib import Path
 
 from pydantic import JsonValue
 
-from interlock.engine.agents import Agent
 from interlock.engine.approvals.queue import Unread, longest_first
-from interlock.engine.gate.types import GrantTerms, Mode
+from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.model.events import (
     ApprovalDecided,
     ApprovalExpired,
@@ -26,27 +26,17 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.history.model.state import ApprovalState, Origin, SessionState, SessionSummary
 from interlock.engine.history.redaction.hidden_text import RevealedText
-from interlock.engine.hub.backtest_api import JudgedSource
-from interlock.engine.hub.hub import HubEvent, Nets, Outcome, Revealed, Streaming, UnknownSessionError
-from interlock.engine.net.net import SkillNet
+from interlock.engine.hub.api import DEFAULT_LIMIT, HubApi
+from interlock.engine.hub.backtest_api import BacktestSource
+from interlock.engine.hub.hub import (
+    Outcome,
+    Revealed,
+    Spawn,
+    Streaming,
+    Subscription,
+    UnknownSessionError,
+)
 from interlock.engine.recording.explanation import ExplanationView
-
-
-class FakeSubscription:
-    """Events from now on."""
-
-    def __init__(self) -> None:
-        self._queue: asyncio.Queue[HubEvent | None] = asyncio.Queue()
-
-    def put(self, event: HubEvent) -> None:
-        self._queue.put_nowait(event)
-
-    def close(self) -> None:
-        self._queue.put_nowait(None)
-
-    async def __aiter__(self) -> AsyncIterator[HubEvent]:
-        while (event := await self._queue.get()) is not None:
-            yield event
 
 
 @dataclass(frozen=True)
@@ -63,7 +53,20 @@ class Answer:
     stop: bool = False
 
 
-class FakeHub(JudgedSource):
+def noted(name: str, word: str, message: str = "") -> Callable[..., Awaitable[Outcome]]:
+    """The operation `name`, noted by a `word`; `message` has places for the arguments."""
+
+    @wraps(getattr(HubApi, name), updated=())
+    async def act(self: FakeHub, *args: object, **kwargs: object) -> Outcome:
+        self.asked.append((word, *args, *kwargs.values()))
+        if self.refuse is not None:
+            return Outcome(ok=False, message=self.refuse)
+        return Outcome(ok=True, message=message.format(*args))
+
+    return act
+
+
+class FakeHub(BacktestSource, HubApi):
     """Records what the console asks of it in `asked`; decisions are those of a journal at `database`.
 
     `answers` are the decisions among them in full.
@@ -83,9 +86,9 @@ class FakeHub(JudgedSource):
         self.spawn: object = None
         self.lacking = Unread()
         self.journal: list[JournalEvent] = []
-        self._subscriptions: list[FakeSubscription] = []
+        self._subscriptions: list[Subscription] = []
 
-    def spawn_in(self, spawn: object) -> None:
+    def spawn_in(self, spawn: Spawn) -> None:
         self.spawn = spawn
 
     async def sessions(self) -> list[SessionState]:
@@ -167,10 +170,13 @@ class FakeHub(JudgedSource):
             raise UnknownSessionError(f"No live session '{session_id}'")
         return self.explanation
 
-    async def send(
-        self, session_id: str, text: str, *, by: str | None = None, mode: str = "steer"
-    ) -> None:
-        self.asked.append(("send", session_id, text, by, mode))
+    send = noted("send", "send")
+    abort = noted("abort", "abort")
+    compact = noted("compact", "compact", "Compacted {0}: a summary and the last 4 messages")
+    set_mode = noted("set_mode", "mode", "{0} is now in {1} mode")
+    confirm_change = noted("confirm_change", "confirm", "Confirmed {1}")
+    drop_change = noted("drop_change", "drop", "No longer proposed: {1}")
+    revoke_grant = noted("revoke_grant", "revoke", "{1} revoked")
 
     async def toggle_net(
         self,
@@ -188,27 +194,6 @@ class FakeHub(JudgedSource):
         state.nets[net].active = active
         return Outcome(ok=True, message=f"{by} turned {'on' if active else 'off'} {net}")
 
-    async def set_mode(
-        self,
-        session_id: str,
-        mode: str,
-        *,
-        by: str,
-        reason: str | None = None,
-        seconds: float | None = None,
-    ) -> Outcome:
-        why = () if reason is None else (reason, seconds)
-        self.asked.append(("mode", session_id, mode, by, *why))
-        return Outcome(ok=True, message=f"{session_id} is now in {mode} mode")
-
-    async def confirm_change(self, session_id: str, change_id: str, *, by: str) -> Outcome:
-        self.asked.append(("confirm", session_id, change_id, by))
-        return Outcome(ok=True, message=f"Confirmed {change_id}")
-
-    async def drop_change(self, session_id: str, change_id: str, *, by: str) -> Outcome:
-        self.asked.append(("drop", session_id, change_id, by))
-        return Outcome(ok=True, message=f"No longer proposed: {change_id}")
-
     async def raise_limit(
         self, session_id: str, max_cost: float, *, by: str, reason: str | None = None
     ) -> Outcome:
@@ -218,65 +203,27 @@ class FakeHub(JudgedSource):
         self.states[session_id].max_cost = max_cost
         return Outcome(ok=True, message=f"{session_id} may now cost ${max_cost:.2f}")
 
-    async def compact(self, session_id: str, *, by: str) -> Outcome:
-        self.asked.append(("compact", session_id, by))
-        if self.refuse is not None:
-            return Outcome(ok=False, message=self.refuse)
-        return Outcome(ok=True, message=f"Compacted {session_id}: a summary and the last 4 messages")
-
-    async def abort(self, session_id: str, reason: str = "", *, by: str | None = None) -> None:
-        self.asked.append(("abort", session_id, by or reason))
-
-    async def resume_session(
-        self,
-        session_id: str,
-        agent: Agent,
-        *,
-        registry: Mapping[str, SkillNet],
-        active: Sequence[str] | None = None,
-        mode: Mode | None = None,
-        by: str | None = None,
-        explain_blocks: bool = False,
-        nets: Nets = "recorded",
-        source: dict[str, JsonValue] | None = None,
-        must_go_on: bool = False,
-    ) -> str:
-        self.asked.append(("resume", session_id, agent.name, by, nets))
-        return session_id
-
-    async def branch_session(
-        self,
-        session_id: str,
-        at: int,
-        agent: Agent,
-        *,
-        registry: Mapping[str, SkillNet],
-        active: Sequence[str] | None = None,
-        mode: Mode | None = None,
-        by: str | None = None,
-        explain_blocks: bool = False,
-        nets: Nets = "recorded",
-        source: dict[str, JsonValue] | None = None,
-        branch_id: str | None = None,
-    ) -> str:
-        self.asked.append(("branch", session_id, at, agent.name, by, nets))
-        return branch_id or f"{agent.name}-branch"
-
     async def close_session(self, session_id: str, by: str) -> None:
         self.asked.append(("close", session_id, by))
         del self.states[session_id]
 
-    async def history(self, limit: int = 200) -> list[SessionSummary]:
+    async def history(self, limit: int = DEFAULT_LIMIT) -> list[SessionSummary]:
         return []
 
     async def recorded(self, session_id: str) -> list[JournalEvent]:
         return self.journal
 
-    async def started_from(self, session_id: str) -> Origin:
-        return Origin(session_id, None)
+    async def origin(self, session_id: str) -> Origin:
+        return Origin(session=session_id, source=None)
 
-    def subscribe(self) -> FakeSubscription:
-        subscription = FakeSubscription()
+    def steers(self, session_id: str) -> bool:
+        return False
+
+    def takes_edits(self, session_id: str) -> bool:
+        return True
+
+    def subscribe(self, limit: int | None = None) -> Subscription:
+        subscription = Subscription(self._subscriptions.remove, limit)
         self._subscriptions.append(subscription)
         return subscription
 

@@ -39,7 +39,7 @@ from interlock.app.screens.replay.flow_panel import FlowPanel
 from interlock.app.screens.replay.screen import ReplayScreen
 from interlock.app.screens.replay.what_if import WhatIfDialog
 from interlock.app.screens.replay.what_if_result import JudgedScreen
-from interlock.app.sources.api import RecordedFile
+from interlock.app.sources.recorded_file import RecordedFile
 from interlock.app.widgets.base.blocks import BlockList
 from interlock.app.widgets.lists.decision_table import DecisionTable
 from interlock.engine.history.journal.journal import Journal

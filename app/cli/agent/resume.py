@@ -112,7 +112,7 @@ def _named_agent(args: argparse.Namespace, session: SessionSummary) -> Prepared 
                 ]
             )
         return None
-    origin = Origin(session.id, session.source, imported=True)
+    origin = Origin(session=session.id, source=session.source, imported=True)
     for line in recorded_words(origin):
         print(f"interlock resume: {line}", file=sys.stderr)
     if not goes_on(origin):

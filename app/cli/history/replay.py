@@ -48,7 +48,7 @@ def run(args: argparse.Namespace, *, zone: tzinfo | None = None) -> int:
             return 0
         from ...console.driver import run_until_ended
         from ...console.history_app import HistoryConsole
-        from ...sources.api import RecordedFile
+        from ...sources.recorded_file import RecordedFile
         from ...viewmodels.playback import begun
 
         source = RecordedFile(database(args), hidden)

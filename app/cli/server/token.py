@@ -8,7 +8,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from ....engine.gateway.protocol.rights import ABOUT, KINDS
+from ....engine.core.rights import ABOUT, KINDS
 from ...config.arguments import refuse
 from ...config.identity import login_name
 from ...config.quantities import age

@@ -14,8 +14,8 @@ from textual.app import App
 from textual.message import Message
 
 from ....engine.history.model.state import ApprovalState
+from ....engine.hub.api import HubApi
 from ....engine.hub.hub import Outcome, Revealed
-from ...sources.api import HubApi
 from ...viewmodels.request import OperatorDecision, ask_for_time, ask_to_reveal, send, still_open
 from ..common.deferred_paint import SettledScreen
 from ..common.guarded_keys import FollowsRequest

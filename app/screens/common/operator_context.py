@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ....engine.approvals.requests import ApprovalPolicy
 from ....engine.core.clock import Clock, utc_now
-from ...sources.api import HubApi
+from ....engine.hub.api import HubApi
 from ...widgets.approval.progress import Viewer
 from .guarded_keys import QUIET
 

@@ -7,8 +7,8 @@ from datetime import tzinfo
 from textual import on
 
 from ....engine.history.model.state import SessionState, SessionSummary
+from ....engine.hub.api import DecisionApi, HistoryApi
 from ...format.text import count, shown
-from ...sources.api import DecisionHistory, HistorySource
 from ...sources.messages import BacktestChosen, HubMoved
 from ...viewmodels.playback import Playable
 from ...viewmodels.replay_feed import NotRead, ReadAgain, ReplayFeed
@@ -21,7 +21,7 @@ class RecordedScreen(SettledScreen[None], inherit_bindings=False):
     With `goes_on` it can be continued, as something hosts it; with a `journal` judged by other rules.
     """
 
-    def __init__(self, *, zone: tzinfo | None, goes_on: bool, journal: DecisionHistory | None) -> None:
+    def __init__(self, *, zone: tzinfo | None, goes_on: bool, journal: DecisionApi | None) -> None:
         super().__init__()
         self._zone = zone
         self._goes_on = goes_on
@@ -56,11 +56,11 @@ class GrowingScreen(RecordedScreen, inherit_bindings=False):
     def __init__(
         self,
         session: str | None,
-        sessions: HistorySource | None,
+        sessions: HistoryApi | None,
         *,
         zone: tzinfo | None,
         goes_on: bool,
-        journal: DecisionHistory | None,
+        journal: DecisionApi | None,
     ) -> None:
         super().__init__(zone=zone, goes_on=goes_on, journal=journal)
         self._feed = None

@@ -17,6 +17,7 @@ from textual.widgets import Static
 
 from ....engine.backtest.savings import Saved
 from ....engine.history.decisions.approval_stats import ENOUGH, Fatigue, RuleFatigue, Tally
+from ....engine.hub.api import DecisionApi
 from ...format.approval_stats import (
     ALWAYS,
     WARNING,
@@ -28,7 +29,6 @@ from ...format.approval_stats import (
     total_line,
 )
 from ...format.text import shown, wrap
-from ...sources.api import DecisionHistory
 from ...terminal.bindings import COPY_KEY, FOCUS_KEYS
 from ...widgets.base.bars import MUTED, KeyBar
 from ...widgets.base.blocks import Block, BlockList
@@ -79,7 +79,7 @@ class FatigueScreen(SettledScreen[None], inherit_bindings=False):
         error: str
 
     def __init__(
-        self, source: DecisionHistory, *, clock: Callable[[], datetime], zone: tzinfo | None = None
+        self, source: DecisionApi, *, clock: Callable[[], datetime], zone: tzinfo | None = None
     ) -> None:
         super().__init__()
         self._source = source
@@ -119,7 +119,7 @@ class FatigueScreen(SettledScreen[None], inherit_bindings=False):
         length = PERIODS[self._period][1]
         since = None if length is None else self._clock() - length
         try:
-            async with aclosing(self._source.fatigue(since)) as parts:
+            async with aclosing(self._source.approval_statistics(since)) as parts:
                 async for part in parts:
                     if part.found is not None:
                         self.post_message(self.Counted(turn, part.found))

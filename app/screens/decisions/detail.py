@@ -24,12 +24,12 @@ from ....engine.history.model.events import (
     NetToggled,
     SessionResumed,
 )
+from ....engine.hub.api import DecisionApi, HistoryApi, HubApi
 from ....engine.recording.explanation import ExplanationView
 from ...format.calls import asked_input, edited_words
 from ...format.decisions import RESULT, VERDICT, verdict_words
 from ...format.text import as_json, name_shown, shown
 from ...format.times import clock, day
-from ...sources.api import DecisionHistory, HistorySource, HubApi
 from ...sources.messages import ReplayChosen
 from ...terminal.charset import ours
 from ...widgets.approval.call_input import input_rows
@@ -85,10 +85,10 @@ class DecisionDetail(Detail):
 
 async def show_decision(
     app: App[None],
-    source: DecisionHistory,
+    source: DecisionApi,
     decision: Decision,
     *,
-    sessions: HistorySource | None = None,
+    sessions: HistoryApi | None = None,
     hub: HubApi | None = None,
     zone: tzinfo | None = None,
 ) -> None:
@@ -114,7 +114,7 @@ async def show_decision(
     app.call_later(app.push_screen, panel)
 
 
-async def _said_then(sessions: HistorySource, decision: Decision) -> ExplanationView:
+async def _said_then(sessions: HistoryApi, decision: Decision) -> ExplanationView:
     """Explanation, net by net, of the call at the moment of its decision."""
     from ..replay.event_detail import said_of
 

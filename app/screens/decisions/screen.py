@@ -21,6 +21,7 @@ from ....engine.core.clock import Clock, utc_now
 from ....engine.history.decisions.counts import Counts, GroupBy, ShadowSummary
 from ....engine.history.decisions.filter import EVERYTHING, DecisionFilter, FilterError
 from ....engine.history.decisions.reader import Decision
+from ....engine.hub.api import DecisionApi, HistoryApi, HubApi
 from ...format.decisions import (
     choose_shadow,
     course_line,
@@ -32,7 +33,6 @@ from ...format.decisions import (
     title_line,
 )
 from ...format.text import shown
-from ...sources.api import DecisionHistory, HistorySource, HubApi
 from ...sources.messages import HubMoved, ReplayChosen
 from ...terminal.key_rights import permission_of, rights_for
 from ...terminal.keymap import key_of
@@ -77,9 +77,9 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
 
     def __init__(
         self,
-        source: DecisionHistory,
+        source: DecisionApi,
         *,
-        sessions: HistorySource | None = None,
+        sessions: HistoryApi | None = None,
         hub: HubApi | None = None,
         operator: str = "",
         clock: Clock = utc_now,

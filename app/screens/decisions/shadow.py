@@ -13,10 +13,10 @@ from textual.content import Content
 from textual.widgets import Static
 
 from ....engine.history.decisions.counts import RuleShare, ShadowSession, ShadowSummary
+from ....engine.hub.api import HubApi
 from ....engine.hub.hub import Outcome
 from ...format.decisions import MUTED, session_words, shadow_words, share_lines
 from ...format.text import count, name_shown
-from ...sources.api import HubApi
 from ...sources.messages import ActionDone
 from ...terminal.keymap import hints, key_of
 from ...widgets.base.blocks import Block, BlockList

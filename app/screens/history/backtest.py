@@ -20,8 +20,8 @@ from textual.worker import Worker
 from ....engine.backtest import SessionReport, Totals
 from ....engine.backtest.source import Backtested
 from ....engine.core.clock import Clock, utc_now
+from ....engine.hub.api import DecisionApi
 from ...format.text import shown, shown_lines, wrap_all
-from ...sources.api import DecisionHistory
 from ...sources.messages import ReplayChosen
 from ...terminal.bindings import COPY_KEY, FOCUS_KEYS
 from ...terminal.keymap import key_of
@@ -81,7 +81,7 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
 
     def __init__(
         self,
-        journal: DecisionHistory,
+        journal: DecisionApi,
         session: str | None = None,
         rules: Sequence[str] = (),
         *,

@@ -17,10 +17,10 @@ from textual.timer import Timer
 from textual.widgets import Input, Static
 
 from ....engine.history.model.state import SessionSummary
+from ....engine.hub.api import DecisionApi, HistoryApi
 from ...format.sessions import Column, columns, heading, origin, row
 from ...format.text import age, seconds_between
 from ...format.times import day_and_time
-from ...sources.api import DecisionHistory, HistorySource
 from ...sources.messages import ContinueChosen, HubMoved
 from ...terminal.bindings import COPY_KEY, FOCUS_KEYS
 from ...terminal.charset import visible, visible_words
@@ -113,11 +113,11 @@ class HistoryScreen(RecordedScreen, inherit_bindings=False):
 
     def __init__(
         self,
-        source: HistorySource,
+        source: HistoryApi,
         *,
         zone: tzinfo | None = None,
         goes_on: bool = False,
-        journal: DecisionHistory | None = None,
+        journal: DecisionApi | None = None,
     ) -> None:
         super().__init__(zone=zone, goes_on=goes_on, journal=journal)
         self._source = source

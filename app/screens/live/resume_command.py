@@ -12,12 +12,12 @@ from textual.content import Content
 from textual.widgets import Static
 
 from ....engine.history.model.state import Origin
+from ....engine.hub.api import HubApi
 from ....engine.hub.hub import Outcome
 from ...format.text import shown
 from ...sessions import imported_session
 from ...sessions.acp_resume import going_on, journal_here
 from ...sessions.imported_session import goes_on, recorded_words, refusal
-from ...sources.api import HubApi
 from ...sources.messages import ActionDone
 from ...terminal.keymap import hints
 from ..common.panel import Panel
@@ -86,6 +86,6 @@ def tell_imported(app: App[None], hub: HubApi, origin: Origin, at: int | None) -
 
 def _when(hub: HubApi) -> str:
     """Say where to run a command that needs the journal, and what has to end before."""
-    ends = f"the server at {hub.elsewhere} has" if hub.elsewhere else "this console has"
-    where = f"Run it on that machine, once {ends}" if hub.elsewhere else f"Run it once {ends}"
+    ends = f"the server at {hub.server} has" if hub.server else "this console has"
+    where = f"Run it on that machine, once {ends}" if hub.server else f"Run it once {ends}"
     return f"{where} ended: a journal has one writer."

@@ -130,7 +130,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self.add_class("show-transcript", update=False)
 
     def compose(self) -> ComposeResult:
-        yield TitleBar("live", self._operator, self._hub.place, self._hub.elsewhere)
+        yield TitleBar("live", self._operator, self._hub.location, self._hub.server)
         yield Static("", id="problem")
         yield Static("", id="switched")
         yield PaneTabs(PANES)

@@ -87,8 +87,8 @@ class StartScreen(Panel[Begin | None]):
                 with Horizontal(classes="field"):
                     yield Static(label, classes="label")
                     yield Input(getattr(self.last, name), placeholder=hint, id=f"start-{name}")
-            if self._starts.elsewhere:
-                place = shown(self._starts.elsewhere)
+            if self._starts.server:
+                place = shown(self._starts.server)
                 yield Static(f"It runs on {place}: files and modules are those there.", id="where")
             yield Tick("Shadow mode: block nothing, record what would have been", self.last.shadow)
             yield Static("", id="start-problems")
@@ -111,7 +111,7 @@ class StartScreen(Panel[Begin | None]):
         if self._checking:
             return
         self._checking = True
-        self._say(["starting…" if self._starts.elsewhere else "reading…"], "$foreground 60%")
+        self._say(["starting…" if self._starts.server else "reading…"], "$foreground 60%")
         self.run_worker(self._check(self.form), exit_on_error=False)
 
     async def _check(self, form: StartForm) -> None:

@@ -19,9 +19,9 @@ from textual.message import Message
 from textual.widgets import Static
 
 from ....engine.history.model.state import ChangeState, NetState, SessionState
+from ....engine.hub.api import HubApi
 from ....engine.hub.hub import Outcome
 from ...format.text import clip, name_shown, place, shown
-from ...sources.api import HubApi
 from ...sources.messages import ActionDone, HubMoved
 from ...terminal.keymap import hints
 from ...widgets.base.blocks import Block, BlockList

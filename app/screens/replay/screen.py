@@ -23,9 +23,9 @@ from ....engine.history.errors import FoldError, JournalError
 from ....engine.history.fold.replay import Replay
 from ....engine.history.model.events import JournalEvent
 from ....engine.history.model.state import SessionState
+from ....engine.hub.api import DecisionApi, HistoryApi
 from ...format.calls import call_timeline
 from ...format.text import name_shown, shown
-from ...sources.api import DecisionHistory, HistorySource
 from ...sources.messages import ContinueChosen
 from ...terminal.gc import bulk_load
 from ...viewmodels.playback import Playable, playable, shortened
@@ -79,8 +79,8 @@ class ReplayScreen(GrowingScreen, inherit_bindings=False):
         *,
         zone: tzinfo | None = None,
         goes_on: bool = False,
-        journal: DecisionHistory | None = None,
-        sessions: HistorySource | None = None,
+        journal: DecisionApi | None = None,
+        sessions: HistoryApi | None = None,
         at: int | None = None,
     ) -> None:
         ready = recorded if isinstance(recorded, Playable) else playable(recorded)

@@ -23,9 +23,9 @@ from ....engine.backtest.source import Judged, judge_rest
 from ....engine.backtest.threaded import beside
 from ....engine.history.model.events import CallDecided, JournalEvent
 from ....engine.history.model.state import SessionState
+from ....engine.hub.api import DecisionApi
 from ...config.rules_compiler import LANGUAGE, redaction
 from ...format.text import count, shown, wrap_all
-from ...sources.api import DecisionHistory
 from ...terminal.bindings import COPY_KEY, FOCUS_KEYS
 from ...terminal.keymap import key_of
 from ...viewmodels.what_if import WhatIf
@@ -84,7 +84,7 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
         state: SessionState,
         chosen: WhatIf,
         *,
-        journal: DecisionHistory | None = None,
+        journal: DecisionApi | None = None,
         zone: tzinfo | None = None,
     ) -> None:
         super().__init__()
@@ -160,7 +160,7 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
                 lambda parts: judge_rest(parts, recorded, at, active, rules, LANGUAGE, redaction())
             )
         until = len(self._recorded)
-        return self._journal.judge(self._state.id, self._at, until=until, active=active, rules=rules)
+        return self._journal.what_if(self._state.id, self._at, until=until, active=active, rules=rules)
 
     @on(Found)
     def take(self, message: Found) -> None:

@@ -19,8 +19,8 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
+from ....engine.hub.api import HistoryApi
 from ...format.text import count, shown, shown_lines
-from ...sources.api import HistorySource
 from ...sources.messages import BacktestChosen, EditChosen
 from ...sources.rules_files import OfferedFiles, files_of, name_of, offered, stamps, usual
 from ...terminal.gc import bulk_load
@@ -83,7 +83,7 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
 
     def __init__(
         self,
-        source: HistorySource,
+        source: HistoryApi,
         *,
         session: str | None = None,
         files: Sequence[str] = (),

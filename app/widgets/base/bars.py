@@ -18,7 +18,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from ....engine.gateway.protocol.rights import Rights
+from ....engine.core.rights import Rights
 from ...format.text import shown
 from ...terminal.key_rights import permission_of
 from ...terminal.keymap import bindings_of, is_typed

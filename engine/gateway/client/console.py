@@ -21,37 +21,33 @@ from typing import Self
 from pydantic import ValidationError
 
 from ...approvals.queue import Unread, longest_first
+from ...core.rights import FULL, Rights
 from ...history.fold.fold import fold
 from ...history.model.events import JournalEvent
 from ...history.model.state import ApprovalState, SessionState
 from ...history.redaction.redaction import Redaction
 from ...hub.hub import HubEvent, Spawn, Subscription, UnknownSessionError
-from ...recording.explanation import ExplanationView
 from ..protocol.address import TOKEN, server_url, trusting
-from ..protocol.agent_methods import OfCall, OfSession
+from ..protocol.agent_methods import OfSession
 from ..protocol.console_methods import (
+    EVENT,
     EVENTS,
-    EXPLAIN_CALL,
-    HAPPENED,
-    LISTED,
     QUEUE,
     SESSION,
+    SESSIONS,
     SUBSCRIBE,
-    First,
-    Happened,
-    Listed,
+    EventNotice,
+    EventPage,
     NoParams,
-    Recorded,
+    QueueLimit,
+    SessionList,
     Subscribe,
 )
 from ..protocol.framing import Code, Notice
-from ..protocol.rights import FULL, Rights
 from ..protocol.token_paths import operator_token_file
 from ..protocol.tokens import read_secret
 from .connection import GatewayError, Link, NotAdmittedError, RequestFailedError
-from .console_actions import ConsoleActing
-from .console_backtest import ConsoleJudging
-from .history import HistoryClient
+from .remote_hub import RemoteHub
 from .session_mirror import Mirror
 
 AGAIN = 1.0
@@ -72,7 +68,7 @@ NOT_IN = "the server lets this console not in any more"
 log = logging.getLogger(__name__)
 
 
-class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
+class ConsoleClient(RemoteHub):
     """The hub of the server at `url`, which is INTERLOCK_URL by default; `token` is an operator's.
 
     Call `open` first. `connected` is called whenever the state of the connection changes; `trouble` then
@@ -94,7 +90,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         usual = partial(read_secret, operator_token_file())
         self.redaction = Redaction()
         self.connected = connected
-        link = Link(
+        self.link = Link(
             server_url(url),
             given or usual(),
             "/console",
@@ -106,7 +102,6 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
             fresh=None if given else usual,
             read_only=read_only,
         )
-        super().__init__(link)
         self._mirror = Mirror()
         self._looking: asyncio.Task[None] | None = None
         self._moved = asyncio.Condition()
@@ -118,7 +113,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         self._tasks: set[asyncio.Task[None]] = set()
         self._listed: tuple[str, ...] = ()
         self._steered: frozenset[str] = frozenset()
-        self._as_asked: frozenset[str] = frozenset()
+        self._unedited: frozenset[str] = frozenset()
         self._listing: asyncio.Task[None] | None = None
         self._slow = False
         self._closed = False
@@ -147,7 +142,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         await self.link.close()
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Address of the server, for people."""
         return self.link.url.removeprefix("ws://")
 
@@ -158,8 +153,8 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         return FULL if welcome is None or welcome.rights is None else welcome.rights
 
     @property
-    def elsewhere(self) -> str:
-        return self.place
+    def server(self) -> str:
+        return self.location
 
     def spawn_in(self, spawn: Spawn) -> None:
         """Does nothing: agents run on the server."""
@@ -192,7 +187,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
     async def _expect(self) -> None:
         """Request the queue of sessions that are not loaded yet; an older server does not know how."""
         try:
-            queue = await self.link.ask(QUEUE, First())
+            queue = await self.link.ask(QUEUE, QueueLimit())
         except RequestFailedError as error:
             if error.code != Code.METHOD:
                 raise
@@ -254,10 +249,10 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         return task
 
     def _told(self, notice: Notice) -> None:
-        if notice.method != HAPPENED.name:
+        if notice.method != EVENT.name:
             return
         try:
-            event = Happened.model_validate(notice.params).event
+            event = EventNotice.model_validate(notice.params).event
         except ValidationError:
             log.exception("The server told something that makes no sense")
             return
@@ -320,7 +315,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         while more:
             # On the connection there is: this is also asked before the connection counts as open.
             after = events[-1].seq if events else 0
-            page = await self.link.ask(EVENTS, Recorded(session=session, after=after))
+            page = await self.link.ask(EVENTS, EventPage(session=session, after=after))
             events += page.events
             more = page.more
         return await asyncio.to_thread(fold, events)
@@ -363,10 +358,10 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
                     await self._reach(session, seq)
         self._slow = time.monotonic() - begun > SOON
 
-    async def _ask_which(self) -> Listed:
-        listed = await self.link.ask(LISTED, NoParams())
+    async def _ask_which(self) -> SessionList:
+        listed = await self.link.ask(SESSIONS, NoParams())
         self._steered = frozenset(listed.steered)
-        self._as_asked = frozenset(listed.as_asked)
+        self._unedited = frozenset(listed.unedited)
         return listed
 
     async def _reach(self, session: str, seq: int) -> None:
@@ -395,7 +390,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
 
     def takes_edits(self, session_id: str) -> bool:
         """Tell whether a call of a session can run with an edited input, as last reported."""
-        return session_id not in self._as_asked
+        return session_id not in self._unedited
 
     async def approvals(self) -> list[ApprovalState]:
         """Open approval requests, oldest first; without those counted in `unread`."""
@@ -405,7 +400,3 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
     def unread(self) -> Unread:
         """Count of sessions and requests of the server that are not loaded yet."""
         return self._mirror.unread
-
-    async def explain(self, session_id: str, call_id: str) -> ExplanationView:
-        """Explain one of the calls of a live session by the current state of its nets."""
-        return await self._ask(EXPLAIN_CALL, OfCall(session=session_id, call=call_id))

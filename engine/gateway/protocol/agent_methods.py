@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, JsonValue, field_validator
 
 from ...core.condition import Shell, shell_named
+from ...core.rights import Rights
 from ...core.rule import check_tool_name
 from ...recording.explanation import ExplanationView
 from .framing import Answer, Nothing, Payload
 from .method import Method, Said
-from .rights import Rights
 
 Mode = Literal["enforce", "shadow"]
 

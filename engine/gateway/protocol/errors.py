@@ -16,7 +16,7 @@ from .framing import Code, WireError
 
 
 @contextmanager
-def told_in_codes() -> Generator[None, None, None]:
+def as_wire_errors() -> Generator[None, None, None]:
     """Raise `WireError` for known errors of the hub; unexpected ones pass, and are sent to no client."""
     try:
         yield

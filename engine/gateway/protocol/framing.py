@@ -32,9 +32,6 @@ Id: TypeAlias = (
     | Annotated[StrictStr, Field(max_length=LONGEST_ID)]
 )
 
-Number: TypeAlias = Annotated[int, Field(ge=0, le=LARGEST_ID)]
-"""Of an event, a cursor or a job; a journal holds no larger one."""
-
 _MEMBERS = {"jsonrpc", "method", "id", "params"}
 _PERHAPS_INFINITE = re.compile(r"\d[eE]\+?\d{3}|\d{309}")
 
@@ -239,7 +236,7 @@ def request_frame(method: str, params: BaseModel, request_id: Id | None) -> byte
     """A client's frame."""
     head = b'{"jsonrpc":"2.0","method":' + orjson.dumps(method)
     number = b"" if request_id is None else b',"id":' + orjson.dumps(request_id)
-    body = params.model_dump_json(exclude_unset=True).encode()
+    body = params.model_dump_json(exclude_unset=True, by_alias=True).encode()
     return head + number + b',"params":' + body + b"}"
 
 
@@ -274,4 +271,4 @@ def problems(error: ValidationError) -> str:
     found = error.errors(include_url=False, include_context=False, include_input=False)
     said = [f"{'.'.join(map(str, each['loc']))[:200] or 'message'}: {each['msg']}" for each in found[:5]]
     more = f" (and {len(found) - 5} more)" if len(found) > 5 else ""
-    return "; ".join(said) + more
+    return "; ".join(said).replace("Value error, ", "") + more

@@ -7,8 +7,8 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel
 
+from ...core.rights import Needs
 from .framing import Payload
-from .rights import Needs
 from .tokens import Kind
 
 ParamsT = TypeVar("ParamsT", bound=Payload)

@@ -8,17 +8,17 @@ from functools import cache
 from pydantic import BaseModel, JsonValue
 from pydantic.json_schema import models_json_schema
 
+from ...core.rights import ABOUT
 from .agent_methods import AGENT_METHODS, ENDED, HELLO, Hello, Welcome
-from .console_methods import CONSOLE_METHODS, HAPPENED
+from .console_methods import CONSOLE_METHODS, EVENT
 from .framing import DEEPEST, Code, Payload
 from .method import Method, Said
-from .rights import ABOUT
 from .server_proof import NONCE_HEADER, PATH, TOKEN_HEADER
 
 VERSION = 1
 
 METHODS: tuple[Method[Payload, BaseModel], ...] = (*AGENT_METHODS, *CONSOLE_METHODS)  # type: ignore[assignment]
-SAID: tuple[Said, ...] = (ENDED, HAPPENED)
+SAID: tuple[Said, ...] = (ENDED, EVENT)
 
 _ABOUT = {
     Code.PARSE: "The frame is not JSON.",
@@ -105,7 +105,7 @@ def schema() -> dict[str, JsonValue]:
         methods[method.name] = {
             "for": method.kind,
             "needs": method.needs,
-            "about": method.about,
+            "about": _joined(method.about),
             "params": of(method.params, "validation"),
             "result": of(method.result, "serialization"),
         }
@@ -132,7 +132,7 @@ def document() -> str:
     parts = [
         _INTRODUCTION,
         "## Greeting",
-        _method(f"`{HELLO}`", "Say what the client speaks.", Hello, Welcome),
+        _method(f"`{HELLO}`", "Agree on a version.", Hello, Welcome, _text(Hello)),
         "## For agents",
         *(_described(method) for method in METHODS if method.kind == "agent"),
         *(_notice(said) for said in SAID if said.kind == "agent"),
@@ -150,19 +150,15 @@ def document() -> str:
 
 
 def _described(method: Method[Payload, BaseModel]) -> str:
+    about, _, details = method.about.partition("\n\n")
     needs = "" if method.needs == "agent" else f" Needs `{method.needs}`."
-    return _method(f"`{method.name}`", method.about + needs, method.params, method.result)
+    text = details or _text(method.params)
+    return _method(f"`{method.name}`", _joined(about) + needs, method.params, method.result, text)
 
 
-def _method(name: str, about: str, params: type[BaseModel], result: type[BaseModel]) -> str:
-    return "\n\n".join(
-        [
-            f"### {name}",
-            about,
-            f"Takes {_link(params, 'validation')}, gives {_link(result)}.",
-            _text(params),
-        ]
-    ).strip()
+def _method(name: str, about: str, params: type[BaseModel], result: type[BaseModel], text: str) -> str:
+    taken = f"Takes {_link(params, 'validation')}, gives {_link(result)}."
+    return "\n\n".join([f"### {name}", about, taken, _joined(text)]).strip()
 
 
 def _notice(said: Said) -> str:
@@ -175,8 +171,12 @@ def _link(model: type[BaseModel], mode: str = "serialization") -> str:
 
 
 def _text(model: type[BaseModel]) -> str:
-    paragraphs = (model.__doc__ or "").split("\n\n")
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    return model.__doc__ or ""
+
+
+def _joined(text: str) -> str:
+    """The paragraphs of a docstring, each in one line."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
 def _models() -> Iterable[str]:
@@ -187,7 +187,7 @@ def _models() -> Iterable[str]:
         assert isinstance(described, dict)
         lines = [f"### {name}"]
         if isinstance(about := described.get("description"), str):
-            lines.append("\n\n".join(" ".join(part.split()) for part in about.split("\n\n")))
+            lines.append(_joined(about))
         properties = described.get("properties")
         if isinstance(properties, dict) and properties:
             required = described.get("required")
@@ -197,7 +197,7 @@ def _models() -> Iterable[str]:
                 for field, kind in properties.items()
             ]
             lines.append("| field | type | required |\n| --- | --- | --- |\n" + "\n".join(rows))
-        elif "enum" in described:
+        elif "enum" in described or described.get("type") != "object":
             lines.append(_type(described))
         yield "\n\n".join(lines)
 

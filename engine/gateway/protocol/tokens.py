@@ -26,7 +26,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from ...core.clock import Clock, utc_now
 from ...core.people import is_among, name_shape, same_person
-from .rights import FULL, Rights
+from ...core.rights import FULL, Rights
 from .server_proof import digest_of, name_of, proof_of
 
 Kind: TypeAlias = Literal["agent", "operator"]

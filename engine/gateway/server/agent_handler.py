@@ -43,7 +43,7 @@ class AgentDesk:
             found = self._handlers[method] = make(self)[1]
         return found
 
-    async def leave(self) -> None:
+    async def close(self) -> None:
         """Detach from the sessions, which stay for the next connection."""
         self.sessions.leave(self.listener)
 

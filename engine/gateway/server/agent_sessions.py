@@ -33,7 +33,7 @@ from ..protocol.agent_methods import (
     ToolResult,
     WithdrawCall,
 )
-from ..protocol.errors import told_in_codes
+from ..protocol.errors import as_wire_errors
 from ..protocol.framing import Code, Nothing, WireError
 from ..protocol.tokens import Identity
 from .limits import Limits
@@ -83,7 +83,7 @@ class AgentSessions:
         )
         if asked.session is not None and await self._is_open(identity, asked.session):
             return await self._found(identity, asked.session, listener)
-        with self._beginning(identity, asked.session), told_in_codes():
+        with self._beginning(identity, asked.session), as_wire_errors():
             if asked.session is not None:
                 await self._check_free(identity, asked.session)
             session = await self.hub.open_outside(
@@ -103,7 +103,7 @@ class AgentSessions:
         registry = await self.rules.registry(asked.rules)
         if await self._is_open(identity, asked.session):
             return await self._found(identity, asked.session, listener)
-        with self._beginning(identity, asked.session), told_in_codes():
+        with self._beginning(identity, asked.session), as_wire_errors():
             agent = await self._recorded(identity, asked.session)
             if agent is None:
                 raise _unknown(asked.session)
@@ -159,7 +159,7 @@ class AgentSessions:
     async def close(self, identity: Identity, asked: OfSession) -> Nothing:
         """End a session; its requests are withdrawn."""
         session = self._mine(identity, asked.session)
-        with told_in_codes():
+        with as_wire_errors():
             await self.hub.close_session(session.id, identity.name)
         self._drop(session.id)
         return Nothing()
@@ -221,7 +221,7 @@ class AgentSessions:
         """Withdraw a pending call. The reason names the agent: it is no operator's statement."""
         session = self._mine(identity, asked.session)
         reason = f"the agent took it back: {asked.reason}".removesuffix(": ")
-        with told_in_codes():
+        with as_wire_errors():
             await self.hub.withdraw_call(session.id, asked.call, reason)
         return Nothing()
 
@@ -229,7 +229,7 @@ class AgentSessions:
         """Record how an allowed call ended."""
         session = self._mine(identity, asked.session)
         session.used = self._clock()
-        with told_in_codes():
+        with as_wire_errors():
             await self.hub.result(
                 session.id,
                 asked.call,
@@ -243,27 +243,27 @@ class AgentSessions:
         """Mark allowed calls without a result: none is to come."""
         session = self._mine(identity, asked.session)
         session.used = self._clock()
-        with told_in_codes():
+        with as_wire_errors():
             await self.hub.rest(session.id)
         return Nothing()
 
     async def said(self, identity: Identity, asked: Say) -> Nothing:
         """Record a message; a user's as reported by the agent, since no person has confirmed it."""
         session = self._mine(identity, asked.session)
-        with told_in_codes():
+        with as_wire_errors():
             await self.hub.said(session.id, asked.role, asked.text, reported_by=identity.name)
         return Nothing()
 
     async def prompt(self, identity: Identity, asked: OfSession) -> Prompt:
         """Describe what the rules allow the model now."""
         session = self._mine(identity, asked.session)
-        with told_in_codes():
+        with as_wire_errors():
             return Prompt(text=await self.hub.system_prompt(session.id))
 
     async def explain(self, identity: Identity, asked: ExplainCall) -> ExplanationView:
         """Explain the decision on a call that is not made."""
         session = self._mine(identity, asked.session)
-        with told_in_codes():
+        with as_wire_errors():
             return await self.hub.explain_input(session.id, asked.tool, asked.input)
 
     # Ownership and limits
@@ -315,7 +315,7 @@ class AgentSessions:
         return await self._described(session_id, again=True)
 
     async def _described(self, session_id: str, *, again: bool) -> SessionOpen:
-        with told_in_codes():
+        with as_wire_errors():
             state = await self.hub.session(session_id)
         return SessionOpen(session=session_id, mode=state.mode, active=tuple(state.active), again=again)
 

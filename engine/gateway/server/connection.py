@@ -12,6 +12,7 @@ from typing import Protocol, TypeAlias
 from pydantic import BaseModel, ValidationError
 from websockets.exceptions import ConnectionClosed
 
+from ...core.rights import Needs, Rights, may, read_only_refusal, refusal
 from ..protocol.framing import (
     Code,
     Id,
@@ -24,7 +25,6 @@ from ..protocol.framing import (
     result_frame,
 )
 from ..protocol.method import Method, ParamsT, ResultT
-from ..protocol.rights import Needs, Rights, may, read_only_refusal, refusal
 from ..protocol.tokens import Identity, TokenError, TokenFile
 from .limits import Limits, Usage, weight
 from .socket import Peer
@@ -63,7 +63,7 @@ class RequestHandlers(Protocol):
         """Handler of a method; `None` for a method that this peer may not call."""
         ...
 
-    async def leave(self) -> None:
+    async def close(self) -> None:
         """Clean up after the connection."""
         ...
 
@@ -163,7 +163,7 @@ class Connection:
         finally:
             for task in self._waiting:
                 task.cancel()
-            await desk.leave()
+            await desk.close()
             if self._working:
                 await asyncio.wait(self._working, timeout=FINISHING)
             for task in self._working:

@@ -14,7 +14,7 @@ from pydantic_core import PydanticSerializationError
 
 from ...history.model.events import JournalEvent
 from ...hub.hub import Hub, HubEvent
-from ..protocol.console_methods import HAPPENED, Happened
+from ..protocol.console_methods import EVENT, EventNotice
 from ..protocol.framing import notice_frame
 
 PAGE = 500
@@ -45,7 +45,7 @@ class Frames:
 
     def _written(self, event: HubEvent) -> bytes | None:
         try:
-            frame = notice_frame(HAPPENED.name, Happened(event=event))
+            frame = notice_frame(EVENT.name, EventNotice(event=event))
         except PydanticSerializationError:
             if isinstance(event, JournalEvent):
                 raise

@@ -19,7 +19,7 @@ from ...history.model.fast_models import construct_model
 from ...hub.hub import CallAnswer as Answered
 from ...hub.hub import CallRefused, Hub, UnknownSessionError
 from ..protocol.agent_methods import CallAnswer, CallTool, SessionEnded
-from ..protocol.errors import told_in_codes
+from ..protocol.errors import as_wire_errors
 from ..protocol.framing import Code, WireError
 from .limits import Limits, footprint
 
@@ -131,7 +131,7 @@ class OpenCalls:
                 else construct_model(CallAnswer, found.__dict__)
             )
 
-        with told_in_codes():
+        with as_wire_errors():
             if not self._hub.call_at_once(session.id, asked.call, asked.tool, asked.input, answered):
                 return False
         session.used = self._clock()
@@ -152,7 +152,7 @@ class OpenCalls:
         size = 0 if asked.call in session.waiting else footprint(asked.model_dump_json())
         self.held.check(session.owner, size)
         longest = self._limits.wait if asked.wait is None else min(asked.wait, self._limits.wait)
-        with told_in_codes(), self._watching(session, asked.call, size):
+        with as_wire_errors(), self._watching(session, asked.call, size):
             try:
                 async with asyncio.timeout(longest):
                     answered = await self._hub.call(session.id, asked.call, asked.tool, asked.input)
@@ -219,7 +219,7 @@ class OpenCalls:
 def _coded(error: BaseException) -> BaseException:
     """Convert an error of the hub to the wire's, where it has a code."""
     try:
-        with told_in_codes():
+        with as_wire_errors():
             raise error
     except BaseException as coded:
         return coded

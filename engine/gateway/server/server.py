@@ -25,6 +25,7 @@ from websockets.http11 import Response as HttpResponse
 from ...core.sanitize import visible
 from ...gate.types import Mode
 from ...history.model.events import JournalEvent, SessionStatus
+from ...hub.api import AgentStarter
 from ...hub.hub import Hub
 from ..protocol import server_proof
 from ..protocol.address import Address
@@ -46,7 +47,7 @@ from .access import SUBPROTOCOL, Guard, Refused
 from .agent_handler import AgentDesk
 from .agent_sessions import AgentSessions
 from .connection import Connection, InForce, RequestHandlers
-from .console_handler import ConsoleDesk, Starter
+from .console_handlers import ConsoleHandlers
 from .event_feed import Frames
 from .limits import Failures, Limits, Usage
 from .rule_sets import RuleSets
@@ -86,7 +87,7 @@ class Gateway:
         limits: Limits | None = None,
         hosts: Collection[str] = (),
         origins: Collection[str] = (),
-        starter: Starter | None = None,
+        starter: AgentStarter | None = None,
     ) -> None:
         self.hub = hub
         self._starter = starter
@@ -261,7 +262,7 @@ class Gateway:
 
     def _desk(self, connection: Connection, identity: Identity) -> RequestHandlers:
         if identity.kind == "operator":
-            return ConsoleDesk(self.hub, connection, self.limits, self._frames, self._starter)
+            return ConsoleHandlers(self.hub, connection, self.limits, self._frames, self._starter)
 
         def tell(said: SessionEnded) -> None:
             task = asyncio.get_running_loop().create_task(_tell(connection, said))

@@ -22,7 +22,6 @@ class DecisionSource(ABC):
     """
 
     redaction: Redaction = Redaction()
-    elsewhere: str = ""
 
     @property
     @abstractmethod
@@ -30,29 +29,31 @@ class DecisionSource(ABC):
         """The journal's file."""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The journal's name, for people."""
         return self.database.name
 
+    @property
+    def server(self) -> str:
+        """The server whose journal it is; empty for none."""
+        return ""
+
     async def scan_decisions(
         self,
-        wanted: DecisionFilter,
+        criteria: DecisionFilter,
         *,
         top: Mark | None = None,
         bottom: Mark | None = None,
         seconds: float = 0.05,
     ) -> Scan:
-        """Find the parts of a list of decisions, newest first; see `DecisionReader.scan`."""
         reader = DecisionReader(self.database)
-        return await asyncio.to_thread(reader.scan, wanted, top=top, bottom=bottom, seconds=seconds)
+        return await asyncio.to_thread(reader.scan, criteria, top=top, bottom=bottom, seconds=seconds)
 
-    async def read_decisions(self, wanted: DecisionFilter, part: Part) -> list[Decision]:
-        """The decisions of one part, newest first."""
-        found = await asyncio.to_thread(DecisionReader(self.database).read, wanted, part)
+    async def read_decisions(self, criteria: DecisionFilter, part: Part) -> list[Decision]:
+        found = await asyncio.to_thread(DecisionReader(self.database).read, criteria, part)
         return await asyncio.to_thread(lambda: [self._shown(decision) for decision in found])
 
     async def decision_event(self, session_id: str, seq: int) -> JournalEvent:
-        """The event of a decision, with its whole input and reason."""
         event = await asyncio.to_thread(DecisionReader(self.database).event, session_id, seq)
         return self.redaction.event(event)
 
@@ -68,20 +69,16 @@ class DecisionSource(ABC):
         return decision.model_copy(update={"input": text})
 
     async def count_decisions(
-        self, wanted: DecisionFilter, *, by: GroupBy | None = None, steps: int = 24
+        self, criteria: DecisionFilter, *, by: GroupBy | None = None, steps: int = 24
     ) -> Counts:
-        """Count decisions, by rule or tool and over time; see `counts.count_decisions`.
-
-        The counting ends when its caller no longer waits: through all inputs it takes long.
-        """
+        # The counting ends when its caller no longer waits: through all inputs it takes long.
         stop = threading.Event()
         try:
             return await asyncio.to_thread(
-                count_decisions, self.database, wanted, by=by, steps=steps, stop=stop
+                count_decisions, self.database, criteria, by=by, steps=steps, stop=stop
             )
         finally:
             stop.set()
 
-    async def shadow_summary(self, wanted: DecisionFilter) -> ShadowSummary:
-        """Sum up what enforce mode would have stopped; see `counts.shadow_summary`."""
-        return await asyncio.to_thread(shadow_summary, self.database, wanted)
+    async def shadow_summary(self, criteria: DecisionFilter) -> ShadowSummary:
+        return await asyncio.to_thread(shadow_summary, self.database, criteria)

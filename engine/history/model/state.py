@@ -6,7 +6,7 @@ The same models serve the live screen and the replay, so that both show the same
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from pydantic import BaseModel, JsonValue
 
@@ -15,7 +15,16 @@ from ...core.durations import format_duration
 from ...core.people import Part
 from ...core.rule import Risk
 from ..redaction.hidden_text import HiddenText
-from .records import ExtensionRecord, FlowRecord, GrantRecord, Kind, NetRecord, RuleRecord, StepRecord
+from .records import (
+    ExtensionRecord,
+    FlowRecord,
+    GrantRecord,
+    Kind,
+    NetRecord,
+    Record,
+    RuleRecord,
+    StepRecord,
+)
 
 Phase = Literal["running", "idle", "done", "failed"]
 Status = Literal["running", "waiting", "idle", "done", "failed"]
@@ -313,7 +322,7 @@ class SessionState(BaseModel):
     __setattr__ = object.__setattr__
 
 
-class Origin(NamedTuple):
+class Origin(Record):
     """Source that a recorded session says it was started from.
 
     Of an `imported` session neither that nor anything else in its record was observed here.

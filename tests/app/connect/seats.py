@@ -14,10 +14,10 @@ from interlock.app.config.rules_compiler import LANGUAGE
 from interlock.app.console.app import InterlockConsole
 from interlock.app.hosting.server import HubStarter
 from interlock.app.screens.approval.screen import ApprovalScreen
-from interlock.app.sources.api import HubApi
 from interlock.app.sources.read_only import read_only
 from interlock.app.terminal.key_rights import Permission
 from interlock.engine.gateway.client.console import ConsoleClient
+from interlock.engine.hub.api import HubApi
 from interlock.engine.hub.hub import Hub
 
 from ...engine.gateway.served import Served

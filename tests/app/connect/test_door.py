@@ -7,14 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.sessions.start import StartsAgents
-from interlock.app.sources.api import HubApi
-from interlock.app.sources.read_only import READING, ReadOnlyHub
+from interlock.app.hosting.server import HubStarter
+from interlock.app.sources.read_only import ReadOnlyError, read_only
 from interlock.app.sources.watch import WatchedJournal
 from interlock.engine.gateway.client.console import ConsoleClient
+from interlock.engine.gateway.protocol.console_methods import CONSOLE_METHODS, OPERATIONS
+from interlock.engine.hub.api import AgentStarter, HubApi
 from interlock.engine.hub.hub import Hub
+from interlock.engine.hub.operations import operations, query
 
-NAMES = sorted(name for name in dir(HubApi) if not name.startswith("_"))
+from ...support.fake_hub import FakeHub
+
+DECLARED = operations(HubApi)
+METHODS = [name for name in DECLARED if not isinstance(inspect.getattr_static(HubApi, name), property)]
+QUERIES = sorted(name for name, each in DECLARED.items() if not each.changes)
 
 
 def words(kind: type, name: str) -> list[tuple[str, object]]:
@@ -27,55 +33,87 @@ def words(kind: type, name: str) -> list[tuple[str, object]]:
     return [(each.name, each.kind) for each in every if kind is not Hub or each.name != "credential"]
 
 
-def is_property(name: str) -> bool:
-    return isinstance(inspect.getattr_static(HubApi, name), property)
-
-
 def may_be_left_out(kind: type, name: str) -> set[str]:
     signature = inspect.signature(getattr(kind, name))
     return {each.name for each in signature.parameters.values() if each.default is not each.empty}
 
 
-@pytest.mark.parametrize("kind", [Hub, ConsoleClient])
-@pytest.mark.parametrize("name", NAMES)
-def test_answers(kind: type, name: str) -> None:
-    """A hub of this process and one behind a connection are asked the same way."""
-    assert hasattr(kind, name)
-    if not is_property(name):
+class TestOperations:
+    """The declared ones, and those who implement them."""
+
+    def test_are_all_that_is_public(self) -> None:
+        """Nothing is in the API without a declaration, which says whether it changes something."""
+        public = {name for name in dir(HubApi) if not name.startswith("_")}
+        assert public == set(DECLARED)
+
+    @pytest.mark.parametrize("kind", [Hub, ConsoleClient, FakeHub])
+    @pytest.mark.parametrize("name", METHODS)
+    def test_are_called_alike(self, kind: type, name: str) -> None:
+        """Each implementation takes the declared parameters, and is awaited alike."""
         assert words(kind, name) == words(HubApi, name)
         assert may_be_left_out(kind, name) >= may_be_left_out(HubApi, name)
+        asked, there = getattr(HubApi, name), getattr(kind, name)
+        assert inspect.iscoroutinefunction(asked) == inspect.iscoroutinefunction(there)
+
+    @pytest.mark.parametrize("kind", [HubStarter, ConsoleClient])
+    @pytest.mark.parametrize("name", operations(AgentStarter))
+    def test_start_agents(self, kind: type, name: str) -> None:
+        """A server starts agents as a console asks for them."""
+        assert words(kind, name) == words(AgentStarter, name)
+
+    @pytest.mark.parametrize("kind", [Hub, ConsoleClient, FakeHub])
+    def test_are_all_implemented(self, kind: type) -> None:
+        """No implementation lacks one; with a further declaration it could not be made."""
+        assert not inspect.isabstract(kind)
+
+        class Later(kind):  # type: ignore[misc]
+            @query
+            async def later(self) -> None:
+                """Do what is not there yet."""
+
+        assert inspect.isabstract(Later)
+
+    def test_are_on_the_wire(self) -> None:
+        """A server offers each that is declared so, and for a change there is no other way."""
+        names = {each.wire_name for api in (HubApi, AgentStarter) for each in operations(api).values()}
+        assert names - {""} == set(OPERATIONS)
+        assert set(OPERATIONS) <= {method.name for method in CONSOLE_METHODS}
+        changing = {method.name for method in CONSOLE_METHODS if method.needs != "look"}
+        assert changing == {name for name, each in OPERATIONS.items() if each.changes}
+
+    def test_are_what_a_client_has(self) -> None:
+        """A client has no method of a hub besides, apart from its connection."""
+        of_hubs = {name for name in dir(Hub) if not name.startswith("_")}
+        own = {name for name in dir(ConsoleClient) if not name.startswith("_")}
+        assert own & of_hubs == set(DECLARED) | {"open", "close"}
 
 
-@pytest.mark.parametrize("kind", [Hub, ConsoleClient])
-@pytest.mark.parametrize("name", [n for n in NAMES if not is_property(n)])
-def test_is_awaited_alike(kind: type, name: str) -> None:
-    """What is awaited of the one is awaited of the other; parts of an answer are iterated."""
-    asked, there = getattr(HubApi, name), getattr(kind, name)
-    assert inspect.iscoroutinefunction(asked) == inspect.iscoroutinefunction(there)
+class TestReadOnly:
+    @pytest.mark.parametrize("name", QUERIES)
+    def test_a_watched_journal_answers_questions(self, name: str) -> None:
+        """A console that watches a file asks the same questions of it."""
+        assert hasattr(WatchedJournal, name)
+        if name in METHODS:
+            assert words(WatchedJournal, name) == words(HubApi, name)
 
+    @pytest.mark.parametrize("name", [*DECLARED, "undeclared"])
+    def test_what_is_read(self, name: str) -> None:
+        """Queries are answered; what changes something, or is not declared, is refused."""
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) & READING))
-def test_a_watched_journal_answers_questions(name: str) -> None:
-    """A console that watches a file asks the same questions of it."""
-    assert hasattr(WatchedJournal, name)
-    if not is_property(name):
-        assert words(WatchedJournal, name) == words(HubApi, name)
+        class Answering:
+            def __getattr__(self, name: str) -> object:
+                return lambda: "answered"
 
-
-def test_what_is_read_is_in_the_door() -> None:
-    """Nothing is readable in a read-only console that no console can ask, but for waiting."""
-    assert set(NAMES) >= READING - {"wait", "steers", "takes_edits"}
-    assert isinstance(ReadOnlyHub(object()).spawn_in, object)
-
-
-@pytest.mark.parametrize("name", sorted(n for n in vars(StartsAgents) if not n.startswith("_")))
-def test_starts_agents(name: str) -> None:
-    """A server starts agents as a console asks for them."""
-    assert words(ConsoleClient, name) == words(StartsAgents, name)
+        found = getattr(read_only(Answering()), name)
+        if name in QUERIES:
+            assert found() == "answered"
+        elif name != "spawn_in":  # of this process only, where a read-only console has no agents
+            with pytest.raises(ReadOnlyError):
+                found()
 
 
 def test_the_console_opens_no_journal() -> None:
     """No screen asks for the journal's file, which may be on another machine."""
-    app = Path(inspect.getfile(HubApi)).parents[1]
+    app = Path(inspect.getfile(HubStarter)).parents[1]
     for path in (*app.rglob("screens/**/*.py"), *app.rglob("widgets/**/*.py"), *app.glob("console/*.py")):
         assert ".database" not in path.read_text(), path

@@ -21,7 +21,7 @@ SERVER = "127.0.0.1:8737"
 class ServersHub(FakeHub):
     """A hub whose sessions are a server's."""
 
-    elsewhere = place = SERVER  # type: ignore[assignment]
+    server = location = SERVER  # type: ignore[assignment]
 
     async def start(self, spec: object) -> str:
         raise NotImplementedError

@@ -127,7 +127,7 @@ class TestJobs:
         async with shipped(tmp_path) as (server, ada):
             hub = ada.hub
             assert isinstance(hub, ConsoleClient)
-            parts = hub.fatigue()
+            parts = hub.approval_statistics()
             assert (await anext(parts)).found is not None
             await parts.aclose()
             [connection] = [c for c in server.gateway._connections if c.identity.kind == "operator"]
@@ -147,9 +147,11 @@ class TestJobs:
             [state] = await there.sessions()
             asked = {"until": state.seq, "active": ("block-deploy",), "rules": rules}
             assert [p async for p in there.backtest(rules)] == [p async for p in here.backtest(rules)]
-            assert [p async for p in there.fatigue()] == [p async for p in here.fatigue()]
-            assert [p async for p in there.judge(state.id, 1, **asked)] == [
-                p async for p in here.judge(state.id, 1, **asked)
+            assert [p async for p in there.approval_statistics()] == [
+                p async for p in here.approval_statistics()
+            ]
+            assert [p async for p in there.what_if(state.id, 1, **asked)] == [
+                p async for p in here.what_if(state.id, 1, **asked)
             ]
             assert [e async for e in _events(there, state.id)] == list(await here.recorded(state.id))
 
@@ -187,9 +189,9 @@ class TestMasking:
             rules = {"a.rules": "block deploy\nblock test"}
             found = [p async for p in hub.backtest(rules)]
             assert found[-1].totals.counts.blocked.calls == 2
-            judged = [p async for p in hub.judge(state.id, 1, until=state.seq, active=(), rules=rules)]
+            judged = [p async for p in hub.what_if(state.id, 1, until=state.seq, active=(), rules=rules)]
             assert sum(len(p.found) for p in judged) == 3
-            async for _ in hub.fatigue():
+            async for _ in hub.approval_statistics():
                 pass
             scan = await hub.scan_decisions(EVERYTHING)
             for part in scan.parts:

@@ -78,7 +78,7 @@ class TestShadowMode:
         session = await ended(here, mode="shadow")
         async with ruled(here) as (hub, console):
             with pytest.raises(GatewayError, match="approve-before-deploy of this host"):
-                await console.go_on(session, at=at)
+                await console.resume(session, at=at)
             assert await hub.sessions() == []
 
     async def test_of_the_same_rules(self, here: Path) -> None:
@@ -86,7 +86,7 @@ class TestShadowMode:
         session = await ended(here, mode="shadow", rules=[str(here / "server.rules")])
         async with ruled(here) as (hub, console):
             with pytest.raises(GatewayError, match="shadow mode"):
-                await console.go_on(session)
+                await console.resume(session)
             assert await hub.sessions() == []
 
 
@@ -96,9 +96,9 @@ class TestSwitchedOff:
         rules: list[JsonValue] = [str(here / name) for name in ("server.rules", "plain.rules")]
         session = await ended(here, rules=rules, active=["block-mkfs"])
         async with ruled(here) as (hub, console):
-            await console.go_on(session)
+            await console.resume(session)
             assert set((await hub.session(session)).active) == {*NETS, "block-mkfs"}
-            branch = await console.go_on(session, at=1)
+            branch = await console.resume(session, at=1)
             assert set((await hub.session(branch)).active) == {*NETS, "block-mkfs"}
 
     async def test_before_it_took_several_people(self, here: Path) -> None:
@@ -107,14 +107,14 @@ class TestSwitchedOff:
         session = await self.without(here, "approve-before-deploy")
         (here / "server.rules").write_text("require human-approval before deploy no grants\n")
         async with ruled(here) as (hub, console):
-            await console.go_on(session)
+            await console.resume(session)
             assert (await hub.session(session)).active == ["approve-before-deploy"]
 
     async def test_by_an_operator(self, here: Path) -> None:
         """What somebody switched off for a reason stays off: the server lets them do that, too."""
         session = await self.without(here, "block-rm")
         async with ruled(here) as (hub, console):
-            await console.go_on(session)
+            await console.resume(session)
             assert (await hub.session(session)).active == ["approve-before-deploy"]
 
     async def without(self, here: Path, net: str) -> str:
@@ -149,8 +149,8 @@ class TestFlow:
         session = await self.left(here, "require human-approval before deploy\n")
         async with ruled(here) as (hub, console):
             with pytest.raises(GatewayError, match="do not fit"):
-                await console.go_on(session)
-            await console.go_on(session, nets="changed", reason="the server's rules")
+                await console.resume(session)
+            await console.resume(session, nets="changed", reason="the server's rules")
             state = await hub.session(session)
             assert set(state.active) == {*NETS, "approve-before-deploy#2"}
             assert state.nets["approve-before-deploy"].net.people == 2
@@ -163,5 +163,5 @@ class TestFlow:
             with pytest.raises(
                 GatewayError, match="take calls from the server's own: approve-before-dep"
             ):
-                await console.go_on(session)
+                await console.resume(session)
             assert await hub.sessions() == []

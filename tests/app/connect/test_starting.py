@@ -132,7 +132,7 @@ class TestServerRules:
                 await server.hub.wait(started)
             async with served(here, server_rules=["server.rules"]) as server, attached(server) as ada:
                 with pytest.raises(GatewayError, match="own approve-before-unclear would be gone"):
-                    await ada.hub.go_on(started)  # type: ignore[attr-defined]
+                    await ada.hub.resume(started)  # type: ignore[attr-defined]
 
     async def test_when_it_goes_on(self, here: Path) -> None:
         """A session from before the server had them goes on under them as well."""
@@ -142,7 +142,7 @@ class TestServerRules:
                 started = await ada.hub.start({**spec, "api_base": model.base_url, "rules": rules})  # type: ignore[attr-defined]
                 await server.hub.wait(started)
             async with served(here, server_rules=["server.rules"]) as server, attached(server) as ada:
-                await ada.hub.go_on(started)  # type: ignore[attr-defined]
+                await ada.hub.resume(started)  # type: ignore[attr-defined]
                 state = await server.hub.session(started)
                 assert {"approve-before-deploy", "block-delete", "block-rm"} <= set(state.active)
 

@@ -215,7 +215,7 @@ class TestOtherWays:
             hub = Hub.open(here / "run.db")
             terms = {"at": None, "nets": "changed", "task": "x", "max_cost": None, "reason": "y"}
             with pytest.raises(AgentSpecError, match=f"api_base: {catcher.base_url}"):
-                await HubStarter(hub).go_on(SESSION, by="maria", **terms)  # type: ignore[arg-type]
+                await HubStarter(hub).resume(SESSION, by="maria", **terms)  # type: ignore[arg-type]
             assert await hub.sessions() == []
             await hub.close()
             assert untouched(here, catcher)

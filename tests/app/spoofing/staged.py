@@ -18,7 +18,7 @@ from textual.pilot import Pilot
 
 from interlock.app.console.app import InterlockConsole
 from interlock.app.console.history_app import HistoryConsole
-from interlock.app.sources.api import RecordedFile
+from interlock.app.sources.recorded_file import RecordedFile
 
 from ...support import decisions
 from ...support.fake_hub import FakeHub

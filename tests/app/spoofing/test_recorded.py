@@ -11,7 +11,7 @@ from textual.widgets import Input
 from interlock.app.console.history_app import HistoryConsole
 from interlock.app.screens.decisions.screen import DecisionsScreen
 from interlock.app.screens.replay.screen import ReplayScreen
-from interlock.app.sources.api import RecordedFile
+from interlock.app.sources.recorded_file import RecordedFile
 from interlock.engine.history.journal.reader import open_reader
 
 from ...support.decisions import NOW

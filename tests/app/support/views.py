@@ -18,7 +18,7 @@ from textual.widgets import Input
 from interlock.app.console.app import InterlockConsole
 from interlock.app.console.history_app import HistoryConsole
 from interlock.app.screens.replay.screen import ReplayScreen
-from interlock.app.sources.api import RecordedFile
+from interlock.app.sources.recorded_file import RecordedFile
 from interlock.app.terminal.appearance import Appearance
 from interlock.app.terminal.charset import use_ascii
 from interlock.engine.history.journal.reader import open_reader

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, JsonValue
 
 from interlock.app.config.rules_compiler import LANGUAGE, redaction
-from interlock.app.sources.api import RecordedFile
+from interlock.app.sources.recorded_file import RecordedFile
 from interlock.engine.agents import (
     Agent,
     C,

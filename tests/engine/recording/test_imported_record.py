@@ -167,7 +167,7 @@ class TestGoesOn:
         branch = await hub.branch_session(session, last, bot(shop, T("")), registry=REGISTRY, by="ben")
         state = await hub.session(branch)
         assert (state.mode, set(state.active), state.grants) == ("enforce", set(REGISTRY), {})
-        assert not (await hub.started_from(branch)).imported
+        assert not (await hub.origin(branch)).imported
         # What the record says that people said is no word of theirs in the journal here.
         said = [m for m in bodies(hub, branch, MessageAdded) if m.role == "user"]
         assert said[-1].text == "ship it"

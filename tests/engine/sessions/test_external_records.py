@@ -17,6 +17,7 @@ from interlock.engine.history.decisions.index import decisions_of
 from interlock.engine.history.fold.event_text import changes, headline
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.history.model.state import Origin
 from interlock.engine.hub.hub import Hub, OutsideAgent, ResumeError
 from interlock.rules import compile_rules
 
@@ -127,7 +128,7 @@ class TestRecord:
     async def test_an_agent_here_cannot_take_it_over(self, journal: Path) -> None:
         """What was started elsewhere says so to whoever would go on with it from the history."""
         hub = Hub.open(journal)
-        assert await hub.started_from("robin-1") == ("robin-1", None, False)
+        assert await hub.origin("robin-1") == Origin(session="robin-1", source=None, imported=False)
         with pytest.raises(ValueError, match="external agent"):
             await hub.resume_session("robin-1", Agent(ScriptedModel([]), name="bot"), registry={})
         await hub.close()

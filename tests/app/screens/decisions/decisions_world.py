@@ -14,7 +14,7 @@ from textual.widgets import Input
 
 from interlock.app.console.history_app import HistoryConsole
 from interlock.app.screens.decisions.screen import DecisionsScreen
-from interlock.app.sources.api import RecordedFile
+from interlock.app.sources.recorded_file import RecordedFile
 from interlock.app.widgets.lists.decision_table import DecisionTable
 from tests.support.decisions import NOW
 

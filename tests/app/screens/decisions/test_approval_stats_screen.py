@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from interlock.app.console.history_app import HistoryConsole
 from interlock.app.format.approval_stats import percent, saved_lines, seconds
 from interlock.app.screens.decisions.approval_stats import FatigueScreen
-from interlock.app.sources.api import RecordedFile
+from interlock.app.sources.recorded_file import RecordedFile
 from interlock.engine.backtest.savings import Saved
 from interlock.engine.history.decisions.approval_stats import RuleFatigue, Tally
 from interlock.engine.history.model.records import RuleRecord

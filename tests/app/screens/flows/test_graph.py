@@ -12,7 +12,7 @@ from interlock.app.console.history_app import HistoryConsole
 from interlock.app.format.calls import call_timeline
 from interlock.app.screens.replay.flow_panel import FlowPanel
 from interlock.app.screens.replay.screen import ReplayScreen
-from interlock.app.sources.api import RecordedFile
+from interlock.app.sources.recorded_file import RecordedFile
 from interlock.app.viewmodels.stream import LiveStream
 from interlock.app.widgets.base.blocks import BlockList
 from interlock.app.widgets.lists.transcript import column_of, entry_block

@@ -13,8 +13,8 @@ from textual.widgets import Input, Static
 from interlock.app.console.history_app import HistoryConsole
 from interlock.app.screens.history.screen import HistoryScreen, matches
 from interlock.app.screens.replay.screen import ReplayScreen
-from interlock.app.sources.api import RecordedFile
 from interlock.app.sources.messages import HubMoved
+from interlock.app.sources.recorded_file import RecordedFile
 from interlock.app.widgets.base.bars import KeyBar
 from interlock.app.widgets.base.blocks import BlockList
 from interlock.engine.history.errors import JournalError, SessionNotFound

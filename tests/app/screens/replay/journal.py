@@ -13,7 +13,7 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from interlock.app.console.history_app import HistoryConsole
-from interlock.app.sources.api import RecordedFile
+from interlock.app.sources.recorded_file import RecordedFile
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import SessionStatus

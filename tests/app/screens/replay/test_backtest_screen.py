@@ -13,7 +13,7 @@ from interlock.app.console.history_app import HistoryConsole
 from interlock.app.screens.history.backtest import BacktestScreen
 from interlock.app.screens.history.screen import HistoryScreen
 from interlock.app.screens.replay.screen import ReplayScreen
-from interlock.app.sources.api import RecordedFile
+from interlock.app.sources.recorded_file import RecordedFile
 from interlock.app.viewmodels.backtest_job import rules_files
 from interlock.app.widgets.base.blocks import BlockList
 from interlock.app.widgets.inputs.choice import Choice

@@ -16,8 +16,8 @@ from interlock.app.console.history_app import HistoryConsole
 from interlock.app.screens.common.detail import Detail
 from interlock.app.screens.decisions.detail import DecisionDetail
 from interlock.app.screens.replay.screen import ReplayScreen
-from interlock.app.sources.api import RecordedFile
 from interlock.app.sources.messages import ReplayChosen
+from interlock.app.sources.recorded_file import RecordedFile
 from interlock.app.viewmodels.marks import marks_of
 from interlock.app.viewmodels.playback import open_recorded
 from interlock.app.widgets.base.blocks import BlockList

@@ -6,7 +6,7 @@ from pydantic import JsonValue
 
 Example = dict[str, JsonValue]
 
-_WANTED: Example = {}
+_CRITERIA: Example = {}
 _MARK: JsonValue = [1767225600000, 7]
 EXAMPLES: dict[str, tuple[Example, ...]] = {
     "session.open": (
@@ -35,10 +35,10 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
         {"session": "bot-1", "call": "c1", "output": "done", "is_error": False, "seconds": 0.5},
     ),
     "tool.explain": ({"session": "bot-1", "tool": "bash", "input": {}},),
-    "hub.listed": ({},),
-    "hub.queue": ({}, {"most": 3}),
-    "hub.session": ({"session": "bot-1"},),
-    "hub.subscribe": ({"after": 0}, {}),
+    "sessions.list": ({},),
+    "approvals.list": ({}, {"most": 3}),
+    "session.state": ({"session": "bot-1"},),
+    "events.subscribe": ({"after": 0}, {}),
     "approval.decide": (
         {"approval_id": "a1", "approved": False, "digest": "d", "reason": "no", "stop": True},
         {
@@ -54,7 +54,7 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
     "approval.extend": ({"approval_id": "a1", "seconds": 60.0}, {"approval_id": "a1", "seconds": None}),
     "grant.revoke": ({"session": "bot-1", "key": "g1"},),
     "net.toggle": ({"session": "bot-1", "net": "block-rm", "active": False},),
-    "session.mode": ({"session": "bot-1", "mode": "shadow"},),
+    "session.set_mode": ({"session": "bot-1", "mode": "shadow"},),
     "change.confirm": ({"session": "bot-1", "change": "ch1"},),
     "change.drop": ({"session": "bot-1", "change": "ch1"},),
     "session.raise_limit": ({"session": "bot-1", "max_cost": 5.0},),
@@ -63,21 +63,21 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
     "session.compact": ({"session": "bot-1", "keep_last": 4, "instructions": "short"},),
     "session.end": ({"session": "bot-1"},),
     "session.start": ({"spec": {"model": "m", "task": "t"}},),
-    "session.go_on": ({"session": "bot-1", "at": 3, "nets": "changed", "task": "t", "max_cost": 1.0},),
+    "history.resume": ({"session": "bot-1", "at": 3, "nets": "changed", "task": "t", "max_cost": 1.0},),
     "call.explain": ({"session": "bot-1", "call": "c1"},),
     "history.sessions": ({"limit": 10},),
     "history.events": ({"session": "bot-1", "after": 10},),
-    "history.started_from": ({"session": "bot-1"},),
-    "decisions.scan": ({"wanted": _WANTED},),
-    "decisions.read": ({"wanted": _WANTED, "part": {"top": _MARK, "bottom": None, "count": 1}},),
+    "history.origin": ({"session": "bot-1"},),
+    "decisions.scan": ({"criteria": _CRITERIA},),
+    "decisions.read": ({"criteria": _CRITERIA, "part": {"top": _MARK, "bottom": None, "count": 1}},),
     "decisions.event": ({"session": "bot-1", "seq": 3},),
-    "decisions.count": ({"wanted": _WANTED, "by": None, "steps": 10},),
-    "decisions.shadow": ({"wanted": _WANTED},),
-    "judging.backtest": ({"rules": {"a.rules": "block rm"}, "session": "bot-1"},),
-    "judging.what_if": (
+    "decisions.count": ({"criteria": _CRITERIA, "by": None, "steps": 10},),
+    "decisions.shadow": ({"criteria": _CRITERIA},),
+    "backtest.run": ({"rules": {"a.rules": "block rm"}, "session": "bot-1"},),
+    "backtest.what_if": (
         {"session": "bot-1", "at": 1, "until": 5, "active": ["a"], "rules": {"a.rules": "block rm"}},
     ),
-    "judging.approvals": ({"since": "2026-01-01T00:00:00Z"},),
-    "judging.next": ({"job": 1},),
-    "judging.end": ({"job": 1},),
+    "approvals.statistics": ({"since": "2026-01-01T00:00:00Z"},),
+    "job.next": ({"job": 1},),
+    "job.end": ({"job": 1},),
 }

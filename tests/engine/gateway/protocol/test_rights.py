@@ -11,13 +11,13 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
+from interlock.engine.core.rights import KINDS, Rights, may
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.gateway import RequestFailedError
 from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.gateway.protocol.agent_methods import HELLO
 from interlock.engine.gateway.protocol.console_methods import CONSOLE_METHODS
 from interlock.engine.gateway.protocol.framing import Code
-from interlock.engine.gateway.protocol.rights import KINDS, Rights, may
 from interlock.engine.gateway.protocol.schema import METHODS
 from interlock.engine.gateway.protocol.tokens import TokenError, TokenFile
 
@@ -37,8 +37,8 @@ CHANGES: dict[str, Rights] = {
     "change.drop": "administer",
     "grant.revoke": "administer",
     "net.toggle": "administer",
-    "session.go_on": "administer",
-    "session.mode": "administer",
+    "history.resume": "administer",
+    "session.set_mode": "administer",
     "session.raise_limit": "administer",
     "session.start": "administer",
 }
@@ -167,14 +167,18 @@ class TestAnOpenConnection:
             client.session("bot") as gate,
         ):
             async with raw(server, server.ada, "/console") as socket:
-                assert code(await ask(socket, "session.mode", session=gate.id, mode="enforce")) is None
+                assert (
+                    code(await ask(socket, "session.set_mode", session=gate.id, mode="enforce")) is None
+                )
                 edited(server, "ada", rights="look")
                 with pytest.raises(ConnectionClosed, match="come back"):
-                    await ask(socket, "session.mode", session=gate.id, mode="shadow", reason="mine")
+                    await ask(socket, "session.set_mode", session=gate.id, mode="shadow", reason="mine")
                 assert socket.close_code == 1012
             assert (await server.hub.session(gate.id)).mode == "enforce"
             async with raw(server, server.ada, "/console") as socket:
-                again = await ask(socket, "session.mode", session=gate.id, mode="shadow", reason="mine")
+                again = await ask(
+                    socket, "session.set_mode", session=gate.id, mode="shadow", reason="mine"
+                )
                 assert code(again) == Code.NOT_ALLOWED
 
     async def test_comes_back_with_what_it_may(self, tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ class TestBrokenHandshakes:
             async with stranger(gate) as peer:
                 await let_in(gate, peer)
                 assert await peer.closed_with() == 1008
-            for first in (b'{"jsonrpc":"2.0","id":1,"method":"hub.listed"}', b"{}", b"\xff" * 4):
+            for first in (b'{"jsonrpc":"2.0","id":1,"method":"sessions.list"}', b"{}", b"\xff" * 4):
                 async with stranger(gate) as peer:
                     await let_in(gate, peer)
                     await peer.send(framed(first))

@@ -277,7 +277,7 @@ class TestSlowReaders:
             peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
             await peer.send(
                 framed(GREETING)
-                + framed(b'{"jsonrpc":"2.0","id":1,"method":"hub.subscribe","params":{"after":0}}')
+                + framed(b'{"jsonrpc":"2.0","id":1,"method":"events.subscribe","params":{"after":0}}')
             )
             subscriptions = gate_server.hub._subscriptions  # type: ignore[reportPrivateUsage]
             await until(lambda: asyncio.sleep(0, len(subscriptions) > 1))
@@ -551,10 +551,10 @@ class TestRevokedTokens:
     async def test_the_very_next_message(self, tmp_path: Path) -> None:
         """What comes after the revocation is not answered, however soon it comes."""
         async with served(tmp_path) as server, raw(server, server.ada, "/console") as socket:
-            assert code(await ask(socket, "hub.listed")) is None
+            assert code(await ask(socket, "sessions.list")) is None
             server.tokens.revoke("ada")
             with pytest.raises(ConnectionClosed) as closed:
-                await ask(socket, "hub.listed")
+                await ask(socket, "sessions.list")
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == 1008
 
@@ -565,7 +565,7 @@ class TestRevokedTokens:
         async with served(tmp_path) as server, raw(server, server.ada, "/console") as socket:
             server.tokens.path.chmod(0o666)
             with caplog.at_level(logging.ERROR), pytest.raises(ConnectionClosed):
-                await ask(socket, "hub.listed")
+                await ask(socket, "sessions.list")
             assert "chmod 600" in caplog.text
 
     async def test_rotated_with_an_overlap(self, tmp_path: Path) -> None:

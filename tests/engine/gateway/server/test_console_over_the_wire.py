@@ -13,8 +13,7 @@ from interlock.engine.gateway import RequestFailedError
 from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.gateway.client.session_mirror import Mirror
 from interlock.engine.gateway.protocol.agent_methods import OfSession
-from interlock.engine.gateway.server import console_handler as console_desk
-from interlock.engine.gateway.server import server
+from interlock.engine.gateway.server import console_handlers, server
 from interlock.engine.history.decisions.filter import DecisionFilter
 from interlock.engine.history.decisions.reader import Decision
 from interlock.engine.history.fold.fold import fold
@@ -35,7 +34,7 @@ class TestErrors:
         ):
             await client.open("bot", session="abc-1")
             await client.open("bot", session="abc-2")
-            for ask in (server.hub.recorded, console.recorded, console.started_from):
+            for ask in (server.hub.recorded, console.recorded, console.origin):
                 with pytest.raises(SessionNotFound, match="abc-1") as ambiguous:
                     await ask("abc")
                 assert set(ambiguous.value.candidates) == {"abc-1", "abc-2"}
@@ -129,7 +128,7 @@ class TestLargeSessions:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It is put together from its events, and is what the hub has."""
-        monkeypatch.setattr(console_desk, "MOST_STATE", 10_000)
+        monkeypatch.setattr(console_handlers, "MOST_STATE", 10_000)
         async with served(tmp_path) as server, server.agent_client() as client:
             gate = await client.open("bot")
             await asyncio.gather(*(gate.said("assistant", "x" * 1000) for _ in range(200)))
@@ -188,15 +187,15 @@ class TestALongQueue:
         """It has what has come, waits for none of the rest, and then has all, in the hub's order."""
         room = asyncio.Event()
         asked: list[str] = []
-        usual = console_desk.ConsoleDesk._session  # pyright: ignore[reportPrivateUsage]
+        usual = console_handlers.ConsoleHandlers._session  # pyright: ignore[reportPrivateUsage]
 
-        async def slow(desk: console_desk.ConsoleDesk, wanted: OfSession) -> SessionState:
+        async def slow(handlers: console_handlers.ConsoleHandlers, wanted: OfSession) -> SessionState:
             asked.append(wanted.session)
             if len(asked) > 1:
                 await room.wait()
-            return await usual(desk, wanted)
+            return await usual(handlers, wanted)
 
-        monkeypatch.setattr(console_desk.ConsoleDesk, "_session", slow)
+        monkeypatch.setattr(console_handlers.ConsoleHandlers, "_session", slow)
         rules = "require human-approval before deploy"
         async with served(tmp_path, rules=rules) as server, server.agent_client() as client:
             gates = [await client.open("bot") for _ in range(3)]

@@ -14,8 +14,8 @@ from interlock.engine.gateway.client import console as console_client
 from interlock.engine.gateway.client.agent import AgentSession
 from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.gateway.protocol.agent_methods import OfSession
-from interlock.engine.gateway.protocol.console_methods import QUEUE, First
-from interlock.engine.gateway.server import console_handler as console_desk
+from interlock.engine.gateway.protocol.console_methods import QUEUE, QueueLimit
+from interlock.engine.gateway.server import console_handlers
 from interlock.engine.gateway.server.connection import Handler
 from interlock.engine.history.model.events import ApprovalRequested, JournalEvent
 from interlock.engine.history.model.state import SessionState
@@ -61,13 +61,13 @@ class TestWhileItIsRead:
     def read(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         """The sessions whose states a console has asked for."""
         asked: list[str] = []
-        usual = console_desk.ConsoleDesk._session  # pyright: ignore[reportPrivateUsage]
+        usual = console_handlers.ConsoleHandlers._session  # pyright: ignore[reportPrivateUsage]
 
-        async def noted(desk: console_desk.ConsoleDesk, wanted: OfSession) -> SessionState:
+        async def noted(handlers: console_handlers.ConsoleHandlers, wanted: OfSession) -> SessionState:
             asked.append(wanted.session)
-            return await usual(desk, wanted)
+            return await usual(handlers, wanted)
 
-        monkeypatch.setattr(console_desk.ConsoleDesk, "_session", noted)
+        monkeypatch.setattr(console_handlers.ConsoleHandlers, "_session", noted)
         monkeypatch.setattr(console_client, "FIRST_PAINT", 3600.0)
         return asked
 
@@ -137,12 +137,12 @@ class TestOnceItIsRead:
 class TestServers:
     async def test_one_of_an_older_version(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """One that does not know the method is read as before."""
-        usual = console_desk.ConsoleDesk.handler
+        usual = console_handlers.ConsoleHandlers.handler
 
-        def older(desk: console_desk.ConsoleDesk, method: str) -> Handler | None:
-            return None if method == QUEUE.name else usual(desk, method)
+        def older(handlers: console_handlers.ConsoleHandlers, method: str) -> Handler | None:
+            return None if method == QUEUE.name else usual(handlers, method)
 
-        monkeypatch.setattr(console_desk.ConsoleDesk, "handler", older)
+        monkeypatch.setattr(console_handlers.ConsoleHandlers, "handler", older)
         async with waiting(tmp_path, 5) as (server, _), server.console() as console:
 
             async def all_read() -> bool:
@@ -155,7 +155,7 @@ class TestServers:
         """Of large requests fewer come first, and the number is that of all."""
         async with waiting(tmp_path, 4, text="word " * 40_000) as (server, _):
             async with server.console() as console:
-                queue = await console.link.ask(QUEUE, First())
+                queue = await console.link.ask(QUEUE, QueueLimit())
             assert [each.id for each in queue.first] == [
                 each.id for each in in_order(await server.hub.approvals())[: len(queue.first)]
             ]

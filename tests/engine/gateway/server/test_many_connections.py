@@ -25,17 +25,17 @@ class TestManyConnections:
             ada = [await stack.enter_async_context(raw(server, server.ada, "/console")) for _ in range(3)]
             ben = await stack.enter_async_context(raw(server, server.ben, "/console"))
             for socket in (*ada[:2], ben):
-                assert code(await ask(socket, "judging.backtest", **backtest)) is None
-            refused = (await ask(ada[2], "judging.backtest", **backtest)).error
+                assert code(await ask(socket, "backtest.run", **backtest)) is None
+            refused = (await ask(ada[2], "backtest.run", **backtest)).error
             assert refused is not None
             assert (refused.code, refused.data) == (Code.LIMIT, {"limit": 2})
             assert "wait until one ends, or close the console that began it" in refused.message
-            assert code(await ask(ada[0], "judging.end", job=1)) is None
-            assert code(await ask(ada[2], "judging.backtest", **backtest)) is None
+            assert code(await ask(ada[0], "job.end", job=1)) is None
+            assert code(await ask(ada[2], "backtest.run", **backtest)) is None
             await ada[1].close()
 
             async def has_room() -> bool:
-                return code(await ask(ada[0], "judging.backtest", **backtest)) is None
+                return code(await ask(ada[0], "backtest.run", **backtest)) is None
 
             await until(has_room)
 
@@ -46,19 +46,19 @@ class TestManyConnections:
             raw(server, server.ada, "/console") as socket,
         ):
             # This server reads no rules: it fails.
-            failing = await ask(socket, "judging.backtest", rules={"a.rules": "block rm"})
-            counting = await ask(socket, "judging.approvals")
+            failing = await ask(socket, "backtest.run", rules={"a.rules": "block rm"})
+            counting = await ask(socket, "approvals.statistics")
             assert (code(failing), code(counting)) == (None, Code.LIMIT)
-            assert code(await ask(socket, "judging.next", job=1)) == Code.PARAMS
-            assert code(await ask(socket, "judging.approvals")) is None
+            assert code(await ask(socket, "job.next", job=1)) == Code.PARAMS
+            assert code(await ask(socket, "approvals.statistics")) is None
 
             async def ended() -> bool:
-                found = (await ask(socket, "judging.next", job=2)).result
+                found = (await ask(socket, "job.next", job=2)).result
                 assert isinstance(found, dict)
                 return not any(found.values())
 
             await until(ended)
-            assert code(await ask(socket, "judging.approvals")) is None
+            assert code(await ask(socket, "approvals.statistics")) is None
 
     async def test_calls(self, tmp_path: Path) -> None:
         """Calls that wait are counted together, also where many wait for the same one."""

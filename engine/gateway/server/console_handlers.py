@@ -1,0 +1,193 @@
+"""Request handlers of a console's connection. The operator is the one named by the token."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+
+from pydantic import BaseModel
+from websockets.exceptions import ConnectionClosed
+
+from ...approvals.queue import ApprovalQueue, longest_first
+from ...approvals.requests import Credential
+from ...history.model.events import JournalEvent
+from ...history.model.state import ApprovalState, SessionState
+from ...hub.api import AgentStarter
+from ...hub.hub import Hub
+from ...hub.operations import Operation, operations
+from ..protocol.agent_methods import OfSession
+from ..protocol.console_methods import (
+    END_JOB,
+    EVENTS,
+    MOST_EVENTS,
+    MOST_STATE,
+    MOST_TEXT,
+    NEXT_PART,
+    OPERATIONS,
+    QUEUE,
+    SESSION,
+    SESSIONS,
+    SUBSCRIBE,
+    EventPage,
+    Events,
+    NoParams,
+    QueueLimit,
+    QueueStart,
+    SessionList,
+    Subscribe,
+    Subscribed,
+    method_of,
+)
+from ..protocol.errors import as_wire_errors
+from ..protocol.framing import Code, Nothing, Payload, WireError
+from .connection import Connection, Handler, handler
+from .event_feed import Frames, feed
+from .jobs import Jobs
+from .limits import Limits
+
+FEW_EVENTS = 15
+"""So many events, each at most as large as a frame, always fit in one answer."""
+
+log = logging.getLogger(__name__)
+
+
+class ConsoleHandlers:
+    """Handlers of the requests of one console."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        connection: Connection,
+        limits: Limits,
+        frames: Frames,
+        starter: AgentStarter | None = None,
+    ) -> None:
+        self._hub = hub
+        self._connection = connection
+        self._limits = limits
+        self._frames = frames
+        self._starter = starter
+        self._feed: asyncio.Task[None] | None = None
+        self._jobs = Jobs(connection.usage, limits.jobs_per_token)
+        self._handlers: dict[str, Handler] = dict(
+            [
+                handler(SESSIONS, self._sessions),
+                handler(QUEUE, self._queue),
+                handler(SESSION, self._session),
+                handler(SUBSCRIBE, self._subscribe),
+                handler(EVENTS, self._events),
+                handler(NEXT_PART, self._jobs.next, waits=True),
+                handler(END_JOB, self._jobs.end),
+            ]
+        )
+
+    def handler(self, method: str) -> Handler | None:
+        """See `RequestHandlers.handler`."""
+        found = self._handlers.get(method)
+        if found is None and (operation := OPERATIONS.get(method)) is not None:
+            found = self._handlers[method] = self._dispatch(operation)
+        return found
+
+    async def close(self) -> None:
+        """Clean up after the console; its open requests stay undecided."""
+        if self._feed is not None:
+            self._feed.cancel()
+        await self._jobs.close()
+
+    # Declared operations
+
+    def _dispatch(self, operation: Operation) -> Handler:
+        """Handler of a declared operation, which calls the hub's method, or the starter's."""
+        method = method_of(operation)
+        starts = operation.name in operations(AgentStarter)
+        identity = self._connection.identity
+        # An operator is who the token says, and acts with it as long as it is in force (G-77).
+        own = {"by": identity.name, "credential": Credential(identity.token, self._connection.in_force)}
+        takes = inspect.signature(getattr(AgentStarter if starts else Hub, operation.name)).parameters
+        names = (own.keys() & takes) - method.params.model_fields.keys()
+        set_here = {name: own[name] for name in names}
+
+        async def answer(params: Payload) -> BaseModel:
+            target = self._starter if starts else self._hub
+            if target is None:
+                raise WireError(Code.REFUSED, "this server starts no agents")
+            arguments = {name: getattr(params, name) for name in method.params.model_fields}
+            if arguments.get("grant") is not None:
+                self._connection.check_rights("a grant", "administer")
+            call = getattr(target, operation.name)
+            with as_wire_errors():
+                if operation.is_job:
+                    return await self._jobs.start(call(**arguments))
+                result = await call(**arguments, **set_here)
+            if result is None:
+                return Nothing()
+            return result if isinstance(result, BaseModel) else method.result.model_validate(result)
+
+        return Handler(method.needs, method.params, answer, operation.waits)
+
+    # State and events
+
+    async def _sessions(self, _: NoParams) -> SessionList:
+        live = await self._hub.sessions()
+        return SessionList(
+            sessions=tuple((s.id, s.seq) for s in live),
+            steered=tuple(s.id for s in live if self._hub.steers(s.id)),
+            unedited=tuple(s.id for s in live if not self._hub.takes_edits(s.id)),
+        )
+
+    async def _queue(self, params: QueueLimit) -> QueueStart:
+        live = await self._hub.sessions()
+        waiting = longest_first(each for state in live for each in state.approvals.values())
+        first: list[ApprovalState] = []
+        size = 0
+        for each in ApprovalQueue(waiting).first(params.most):
+            size += len(each.model_dump_json())
+            if first and size > MOST_TEXT:
+                break
+            first.append(each)
+        return QueueStart(waiting=tuple((s.id, len(s.approvals)) for s in live), first=tuple(first))
+
+    async def _session(self, params: OfSession) -> SessionState:
+        with as_wire_errors():
+            state = await self._hub.session(params.session)
+        if state.seq > FEW_EVENTS and len(state.model_dump_json()) > MOST_STATE:
+            raise WireError(
+                Code.LIMIT,
+                f"the state of '{state.id}' is too large for one answer; put it together from its events",
+                {"limit": MOST_STATE},
+            )
+        return state
+
+    async def _subscribe(self, params: Subscribe) -> Subscribed:
+        if self._feed is not None:
+            raise WireError(Code.REFUSED, "this connection is subscribed already")
+        with as_wire_errors():
+            after = params.after if params.after is not None else await self._hub.cursor()
+        self._feed = asyncio.get_running_loop().create_task(self._send_events(after))
+        return Subscribed(after=after)
+
+    async def _send_events(self, after: int) -> None:
+        try:
+            async for event in feed(self._hub, after, self._limits.backlog):
+                frame = self._frames.of(event)
+                if frame is not None:
+                    await self._connection.tell(frame)
+        except ConnectionClosed:
+            pass
+        except Exception:
+            # An event cannot be sent, and must not be left out: the console has to reconnect.
+            log.exception("'%s' gets no more events", self._connection.identity.name)
+            self._connection.end(1011, "the journal cannot be read; see the server's log")
+
+    async def _events(self, params: EventPage) -> Events:
+        with as_wire_errors():
+            session, found = await self._hub.page(params.session, params.after, MOST_EVENTS + 1)
+        events: list[JournalEvent] = []
+        size = 0
+        for event in found[:MOST_EVENTS]:
+            size += len(event.model_dump_json())
+            if events and size > MOST_TEXT:
+                break
+            events.append(event)
+        return Events(session=session, events=tuple(events), more=len(events) < len(found))

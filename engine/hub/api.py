@@ -1,0 +1,470 @@
+"""The hub's API, as consoles use it: a hub in this process, a server, or a journal's file.
+
+Each operation is declared here once. `Hub` implements them; the gateway's server, its client and the
+protocol's documentation are made from the declarations, and a read-only console refuses by them.
+"""
+
+# Annotations are evaluated: the wire's parameters are made from them.
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema
+
+from ..agents import KEEP_LAST
+from ..approvals.queue import Unread
+from ..gate.types import GrantTerms, Mode
+from ..history.decisions.counts import Counts, GroupBy, ShadowSummary
+from ..history.decisions.filter import DecisionFilter
+from ..history.decisions.reader import Decision, Mark, Part, Scan
+from ..history.model.events import JournalEvent
+from ..history.model.state import ApprovalState, Origin, SessionState, SessionSummary
+from ..history.redaction.hidden_text import RevealedText
+from ..recording.explanation import ExplanationView
+from ..recording.resume import Nets
+from ..sessions.registry import Spawn
+from .events import Subscription
+from .operations import Api, NotSent, local, query, remote
+
+# Backtests are imported when they are first needed: a process that only hosts sessions does not wait.
+if TYPE_CHECKING:
+    from ..backtest.source import Backtested, Counted, Judged
+
+LARGEST_NUMBER = 2**53
+"""Of an event, a cursor or a job; a journal holds no larger one."""
+MOST_RULES = 900_000
+"""Bytes of rules in one request, so that it fits into a message."""
+DEFAULT_LIMIT = 200
+"""Sessions in a list of recorded ones."""
+
+
+def _check_size(rules: Mapping[str, str]) -> Mapping[str, str]:
+    size = sum(len(text.encode()) for text in rules.values())
+    if size > MOST_RULES:
+        raise ValueError(
+            f"These rules are {size:,} bytes, and a server takes {MOST_RULES:,}; name fewer files"
+        )
+    return rules
+
+
+def _check_digest(digest: str | None) -> str:
+    if digest is None:
+        raise ValueError("an answer needs what was shown")
+    return digest
+
+
+Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
+Digest: TypeAlias = Annotated[
+    Id | None,
+    AfterValidator(_check_digest),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 200}),
+]
+"""Digest of a request as it was shown; over a wire every answer has one."""
+SessionId: TypeAlias = Annotated[Id, Field(alias="session")]
+CallId: TypeAlias = Annotated[Id, Field(alias="call")]
+ChangeId: TypeAlias = Annotated[Id, Field(alias="change")]
+Number: TypeAlias = Annotated[int, Field(ge=0, le=LARGEST_NUMBER)]
+EventNumber: TypeAlias = Annotated[int, Field(ge=1, le=LARGEST_NUMBER)]
+RuleTexts: TypeAlias = Annotated[
+    Mapping[str, str], Field(min_length=1, max_length=1000), AfterValidator(_check_size)
+]
+"""Texts of rules by file name: the files are on the operator's machine, and nets hold code."""
+Operator: TypeAlias = Annotated[str, NotSent()]
+"""Name of the operator who acts. A server takes it from the token."""
+
+
+class Outcome(BaseModel):
+    """Success of an operator's action, and the message to show.
+
+    `needs_reason` says that it failed because a reason is needed and was not given.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    ok: bool
+    message: str
+    needs_reason: bool = False
+
+
+class Revealed(Outcome):
+    """Masked texts of a request that may be more than secrets, for the operator who is to approve it."""
+
+    texts: tuple[RevealedText, ...] = ()
+
+
+class HistoryApi(Api):
+    """Recorded sessions. All operations raise `JournalError` when the journal cannot be read."""
+
+    @remote("history.sessions")
+    async def history(
+        self, limit: Annotated[int, Field(ge=1, le=10_000)] = DEFAULT_LIMIT
+    ) -> list[SessionSummary]:
+        """List recorded sessions, newest first, live ones included."""
+        ...
+
+    @query
+    async def recorded(self, session_id: str) -> Sequence[JournalEvent]:
+        """Every event of a recorded session, in order; a unique beginning of the id suffices.
+
+        Raises `SessionNotFound` for an unknown or ambiguous id.
+        """
+        ...
+
+
+class DecisionApi(Api):
+    """Recorded decisions, and what they would be under other rules.
+
+    All operations raise `JournalError` when the journal cannot be read. Those that take long answer in
+    parts; closing the generator ends the work.
+    """
+
+    @remote("decisions.scan")
+    async def scan_decisions(
+        self,
+        criteria: DecisionFilter,
+        *,
+        top: Mark | None = None,
+        bottom: Mark | None = None,
+        seconds: Annotated[float, NotSent()] = 0.05,
+    ) -> Scan:
+        """Find the parts of a list of decisions, newest first, between two marks."""
+        ...
+
+    @remote("decisions.read")
+    async def read_decisions(self, criteria: DecisionFilter, part: Part) -> list[Decision]:
+        """Read the decisions of one part of a list, newest first."""
+        ...
+
+    @remote("decisions.event")
+    async def decision_event(self, session_id: SessionId, seq: EventNumber) -> JournalEvent:
+        """Read the event of a decision, with its whole input and reason."""
+        ...
+
+    @remote("decisions.count")
+    async def count_decisions(
+        self,
+        criteria: DecisionFilter,
+        *,
+        by: GroupBy | None = None,
+        steps: Annotated[int, Field(ge=1, le=1000)] = 24,
+    ) -> Counts:
+        """Count decisions, by rule or tool, and over time in so many steps."""
+        ...
+
+    @remote("decisions.shadow")
+    async def shadow_summary(self, criteria: DecisionFilter) -> ShadowSummary:
+        """Sum up the calls in shadow mode that enforce mode would have stopped."""
+        ...
+
+    @remote("backtest.run", may_repeat=False)
+    def backtest(
+        self,
+        rules: RuleTexts,
+        *,
+        session: Id | None = None,
+        since: datetime | None = None,
+    ) -> "AsyncGenerator[Backtested, None]":
+        """Decide recorded calls again by other rules: of one session, of those since a time, or all.
+
+        Raises `ValueError` for rules that do not compile and for a subagent's session, and
+        `SessionNotFound`.
+        """
+        ...
+
+    @remote("backtest.what_if", may_repeat=False)
+    def what_if(
+        self,
+        session_id: SessionId,
+        at: Number,
+        *,
+        until: Number,
+        active: Annotated[Sequence[str], Field(max_length=100_000)],
+        rules: RuleTexts | None = None,
+    ) -> "AsyncGenerator[Judged, None]":
+        """Decide the calls of a session after event `at`, up to event `until`, as if nets were others.
+
+        These are the nets of `rules`, by default its own; exactly those in `active` are on.
+
+        Raises `ValueError` for rules that do not compile, `NetError` for unknown nets, `FoldError` and
+        `SessionNotFound`.
+        """
+        ...
+
+    @remote("approvals.statistics", may_repeat=False)
+    def approval_statistics(self, since: datetime | None = None) -> "AsyncGenerator[Counted, None]":
+        """Count approvals requested since a time and their cost, then changes that would save some."""
+        ...
+
+
+class HubApi(HistoryApi, DecisionApi):
+    """The whole API. Operations on a live session raise `UnknownSessionError` for any other."""
+
+    @property
+    @query
+    def location(self) -> str:
+        """Location in a word or two: the journal's file, or the server's address."""
+        ...
+
+    @property
+    @query
+    def server(self) -> str:
+        """Address of the server on which sessions continue without this process; empty for none."""
+        ...
+
+    @local
+    def spawn_in(self, spawn: Spawn) -> None:
+        """Start the runs of agents in this process by `spawn` from now on."""
+        ...
+
+    @query
+    def subscribe(self, limit: int | None = None) -> Subscription:
+        """Subscribe to all events from now on, at most `limit` of them waiting; close it when done."""
+        ...
+
+    # State
+
+    @query
+    async def sessions(self) -> list[SessionState]:
+        """The live sessions, in the order they were opened."""
+        ...
+
+    @query
+    async def session(self, session_id: str) -> SessionState:
+        """The state of a live session."""
+        ...
+
+    @query
+    async def approvals(self) -> list[ApprovalState]:
+        """All open approval requests, oldest first; without those counted in `unread`."""
+        ...
+
+    @query
+    def unread(self) -> Unread:
+        """Count of the live sessions and requests of a server that are not loaded yet."""
+        ...
+
+    @query
+    def steers(self, session_id: str) -> bool:
+        """Tell whether messages to a live session reach its agent."""
+        ...
+
+    @query
+    def takes_edits(self, session_id: str) -> bool:
+        """Tell whether a call of a live session can run with an edited input."""
+        ...
+
+    @remote("call.explain")
+    async def explain(self, session_id: SessionId, call_id: CallId) -> ExplanationView:
+        """Explain how a live session's nets decide one of its calls now.
+
+        Raises `LookupError` for a call that the session has not made.
+        """
+        ...
+
+    @remote("history.origin")
+    async def origin(self, session_id: SessionId) -> Origin:
+        """Find what a recorded session was started from; a unique beginning of its id suffices.
+
+        Raises `SessionNotFound`.
+        """
+        ...
+
+    # Approval requests
+
+    @remote("approval.decide", "decide", done="decided")
+    async def decide(
+        self,
+        approval_id: Id,
+        *,
+        approved: bool,
+        by: Operator,
+        reason: Annotated[str, Field(max_length=10_000)] | None = None,
+        input: dict[str, JsonValue] | None = None,  # noqa: A002 - the field's name on the wire
+        digest: Digest,
+        grant: GrantTerms | None = None,
+        stop: bool = False,
+    ) -> Outcome:
+        """Answer an approval request.
+
+        The first answer counts; a later one gets it as the reply. `digest` is that of the request as it
+        was shown: an answer to another one counts for nothing. `input` replaces the call's input. An
+        approval with a `grant` also lets later calls pass, and needs a `reason`, which is recorded with
+        it, and a token of kind `administer`; a denial with `stop` also stops the agent. Where several
+        people must approve, the outcome says how many are missing.
+        """
+        ...
+
+    @remote("approval.reveal", "decide", done="shown")
+    async def reveal(self, approval_id: Id, *, by: Operator) -> Revealed:
+        """Show the masked texts of a request that may be more than secrets.
+
+        That the operator saw them is recorded. The request cannot be approved by one who has not.
+        """
+        ...
+
+    @remote("approval.extend", "decide", done="extended")
+    async def extend(self, approval_id: Id, *, seconds: float | None, by: Operator) -> Outcome:
+        """Set a request's deadline to this many seconds from now; without a number it has none."""
+        ...
+
+    # Rules of a session
+
+    @remote("grant.revoke", "administer", done="revoked")
+    async def revoke_grant(self, session_id: SessionId, key: Id, *, by: Operator) -> Outcome:
+        """End a grant: calls that it would have let pass need approval again."""
+        ...
+
+    @remote("net.toggle", "administer", done="switched")
+    async def toggle_net(
+        self,
+        session_id: SessionId,
+        net: Id,
+        active: bool,
+        *,
+        by: Operator,
+        reason: str | None = None,
+        seconds: float | None = None,
+    ) -> Outcome:
+        """Turn a net of a session on, turn it off for a `reason`, or propose that (G-67).
+
+        With `seconds` it is off for that time only. Where its rule needs approval by several people, says
+        `no grants` or has a high risk, that takes as many other people as the rule says: the first
+        proposes, the others confirm. Open requests stay open.
+        """
+        ...
+
+    @remote("session.set_mode", "administer", done="switched")
+    async def set_mode(
+        self,
+        session_id: SessionId,
+        mode: Mode,
+        *,
+        by: Operator,
+        reason: str | None = None,
+        seconds: float | None = None,
+    ) -> Outcome:
+        """Set enforce mode, or shadow mode for a `reason`, from the session's next call on.
+
+        With `seconds` it is in shadow mode for that time only. Shadow mode takes as many people as the
+        active net that takes most; the rest is as for `net.toggle`.
+        """
+        ...
+
+    @remote("change.confirm", "administer", done="confirmed")
+    async def confirm_change(
+        self, session_id: SessionId, change_id: ChangeId, *, by: Operator
+    ) -> Outcome:
+        """Confirm a proposed change, which is made with the last confirmation that it needs (G-67)."""
+        ...
+
+    @remote("change.drop", "administer", done="taken back")
+    async def drop_change(self, session_id: SessionId, change_id: ChangeId, *, by: Operator) -> Outcome:
+        """Take a proposed change back."""
+        ...
+
+    # Agents
+
+    @remote("session.raise_limit", "administer", done="raised")
+    async def raise_limit(
+        self,
+        session_id: SessionId,
+        max_cost: Annotated[float, Field(gt=0)],
+        *,
+        by: Operator,
+        reason: str | None = None,
+    ) -> Outcome:
+        """Raise the cost limit of a session, in US dollars, from its next model call on, for a `reason`.
+
+        A session that has stopped at its limit continues with the next message.
+        """
+        ...
+
+    @remote("session.compact", "decide", done="compacted", waits=True)
+    async def compact(
+        self,
+        session_id: SessionId,
+        *,
+        by: Operator,
+        keep_last: Number = KEEP_LAST,
+        instructions: str | None = None,
+    ) -> Outcome:
+        """Have the agent's model summarize the conversation up to its last messages.
+
+        The record keeps everything, the nets stay as they are. The answer comes when it is done;
+        `session.abort` stops it.
+
+        Raises `DrivenElsewhereError`.
+        """
+        ...
+
+    @remote("session.send", "decide", may_repeat=False)
+    async def send(
+        self,
+        session_id: SessionId,
+        text: str,
+        *,
+        by: Annotated[str | None, NotSent()] = None,
+        mode: Literal["steer", "queue"] = "steer",
+    ) -> None:
+        """Send a message to an agent: it starts an idle one, and steers or is queued for a working one.
+
+        The message is in the record when the answer comes, so that it is not lost when the host dies.
+
+        Raises `DrivenElsewhereError`, and as `Sending.send` when it was not accepted.
+        """
+        ...
+
+    @remote("session.abort", "decide")
+    async def abort(
+        self,
+        session_id: SessionId,
+        reason: Annotated[str, Field(max_length=2000)] = "",
+        *,
+        by: Annotated[str | None, NotSent()] = None,
+    ) -> None:
+        """Stop the current work of an agent, which is told the operator's name and the `reason`.
+
+        The session stays open. Messages that waited are withdrawn. Of an external agent the calls that
+        wait are blocked, and nothing else happens where its program takes no messages.
+
+        Raises `JournalError` when that could not be recorded.
+        """
+        ...
+
+    @remote("session.end", "decide")
+    async def close_session(self, session_id: SessionId, by: Operator) -> None:
+        """End a session: stop its agent, withdraw its requests, record who ended it. It can be resumed.
+
+        Raises `UnknownSessionError` also for a session that is being closed, and `JournalError` when its
+        end cannot be recorded: it then stays open.
+        """
+        ...
+
+
+class AgentStarter(Api):
+    """Starting of agents on a server. Operations raise `ValueError` for an invalid description."""
+
+    @remote("session.start", "administer", may_repeat=False)
+    async def start(self, spec: dict[str, JsonValue], *, by: Operator) -> str:
+        """Start a session on the server from the content of an agent file; the result is its id."""
+        ...
+
+    @remote("history.resume", "administer", may_repeat=False)
+    async def resume(
+        self,
+        session_id: SessionId,
+        *,
+        by: Operator,
+        at: EventNumber | None = None,
+        nets: Nets = "recorded",
+        task: str | None = None,
+        max_cost: Annotated[float, Field(ge=0)] | None = None,
+        reason: str | None = None,
+    ) -> str:
+        """Resume a recorded session on the server, or branch from its event `at` into a new session.
+
+        The result is the id of the live session. To resume under less than the record says needs a
+        `reason` (G-67).
+        """
+        ...
