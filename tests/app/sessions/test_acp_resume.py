@@ -59,7 +59,7 @@ class TestConsole:
     async def test_on_a_server(self, session: str) -> None:
         """A console elsewhere says where the command has to be run, and names no file of this machine."""
         async with real_console() as on:
-            there = SimpleNamespace(elsewhere="hub.example", recorded=on.app.hub.recorded)
+            there = SimpleNamespace(server="hub.example", recorded=on.app.hub.recorded)
             await tell_command(on.app, there, session)  # type: ignore[arg-type]
             await on.until("Run it on that machine, once the server at")
             assert "--db" not in on.painted()
