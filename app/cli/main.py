@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol, cast
 
 from ..config.arguments import BAD_INPUT, CommandParser, refuse
 from ..config.identity import login_name
-from .options import EPILOG, add_command
+from .options import EPILOG, HOOK_AGENTS, add_command
 
 DESCRIPTION = "Approval console for AI agents: every tool call passes nets compiled from a rules file."
 
@@ -78,13 +78,18 @@ COMMANDS = (
 )
 
 
-def parser() -> CommandParser:
-    """The command line, without any setting applied: absent options are `None`."""
+def parser(only: str | None = None) -> CommandParser:
+    """The command line, without any setting applied: absent options are `None`.
+
+    With `only` no other command has its options: enough to parse a line of that one.
+    """
     top = CommandParser(prog="interlock", description=DESCRIPTION, epilog=EPILOG)
     top.add_argument("--version", action="store_true", help="print the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     for command in COMMANDS:
-        command.load().configure(add_command(commands, command.name, command.help))
+        added = add_command(commands, command.name, command.help)
+        if only in (None, command.name):
+            command.load().configure(added)
     return top
 
 
@@ -134,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     line = sys.argv[1:] if arguments is None else list(arguments)
     if _is_hook(line):
         return _answer_hook(line, leave=arguments is None)
-    top = parser()
+    top = parser(next((word for word in line if not word.startswith("-")), ""))
     args, extra = top.parse_known_args(line)
     args.typed = frozenset(name for name, value in vars(args).items() if value is not None)
     if args.command == "run":
@@ -152,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from ..config.loader import SettingsError, apply_settings
 
     try:
-        apply_settings(top, args)
+        apply_settings(parser(), args)
         _settle_operator(args)
         _settle_appearance(args)
     except SettingsError as error:
@@ -178,11 +183,8 @@ def _own_process() -> None:
 
 def _is_hook(line: list[str]) -> bool:
     """Tell whether an agent's hook runs this, for which the parser of all commands takes too long."""
-    if line[:1] != ["hook"] or {"-h", "--help"} & set(line):
-        return False
-    from .hooks.hook import AGENTS
-
-    return line[1:2] != [] and line[1] in AGENTS
+    answers = len(line) > 1 and line[0] == "hook" and line[1] in HOOK_AGENTS
+    return answers and not {"-h", "--help"} & set(line)
 
 
 def _answer_hook(line: list[str], *, leave: bool) -> int:

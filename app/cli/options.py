@@ -29,6 +29,8 @@ AGENT = (
     "system_prompt",
 )
 """Names of an agent's options in the parsed arguments."""
+HOOK_AGENTS = ("claude-code", "codex")
+"""Agents that hooks are written for."""
 SWITCH_ON = {"", "1", "true", "yes", "on"}
 SWITCH_OFF = {"0", "false", "no", "off"}
 

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...config.arguments import refuse
-from ..options import add_command
+from ..options import HOOK_AGENTS, add_command
 
 if TYPE_CHECKING:
     from .command_line import HookLine
 
-AGENTS = ("claude-code", "codex")
 TRUST = (
     "Codex passes over hooks without a word until you have trusted them: open /hooks in it now, and\n"
     "again after every change of them."
@@ -34,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add `install`, `uninstall` and `stop`, and the commands that the hooks run."""
     parts = parser.add_subparsers(dest="part", metavar="PART", required=True)
     install = add_command(parts, "install", "write the hooks into an agent's settings")
-    install.add_argument("agent", choices=AGENTS, help="whose")
+    install.add_argument("agent", choices=HOOK_AGENTS, help="whose")
     install.add_argument(
         "--project", metavar="DIR", type=Path, help="only for the agent in DIR (default: everywhere)"
     )
@@ -44,13 +43,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="how long a call waits for an operator at most, e.g. 9m (default: 50s)",
     )
     uninstall = add_command(parts, "uninstall", "take the hooks out of an agent's settings")
-    uninstall.add_argument("agent", choices=AGENTS, help="whose")
+    uninstall.add_argument("agent", choices=HOOK_AGENTS, help="whose")
     uninstall.add_argument(
         "--project", metavar="DIR", type=Path, help="those of DIR (default: those for everywhere)"
     )
     add_command(parts, "stop", "end the servers that hooks have started, e.g. to read changed rules")
     # Their other words are parsed by `command_line` only: they are no settings that a file may have.
-    for agent in AGENTS:
+    for agent in HOOK_AGENTS:
         answer = add_command(parts, agent, f"answer an event of {agent} on stdin; the hooks call this")
         answer.add_argument(
             "--timeout", metavar="SECONDS", help="when the agent ends the command (default: 60)"
@@ -60,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the part that `args.part` names. Returns the exit code."""
-    if args.part in AGENTS:
+    if args.part in HOOK_AGENTS:
         from .main import main
 
         line = ["--timeout", args.timeout] if args.timeout else []
