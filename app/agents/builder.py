@@ -255,7 +255,7 @@ def _rules(spec: AgentSpec, made: object, texts: RuleTexts) -> RuleSet:
                 ]
             )
         raise AgentSpecError([NO_RULES])
-    rules = texts.compiled(*map(shown_path, spec.rules))
+    rules = texts.compile(*map(shown_path, spec.rules))
     unknown = [name for name in spec.active or () if name not in rules.registry]
     if unknown:
         known = ", ".join(rules.registry) or "none"

@@ -14,7 +14,7 @@ from .quantities import age
 from .tables import SettingsTable
 
 NEVER = "never"
-MOST = 9
+MAX_REASONS = 9
 """Reasons there can be: each has a digit."""
 
 
@@ -43,7 +43,7 @@ class ApprovalSettings(SettingsTable):
 
     deny_reasons: Annotated[
         tuple[Annotated[str, BeforeValidator(_line)], ...],
-        Field(max_length=MOST),
+        Field(max_length=MAX_REASONS),
         Key("up to nine texts, offered by number when a request is denied", "other texts"),
     ] = ()
     expire: Annotated[

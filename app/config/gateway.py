@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, Validat
 
 from ...engine.gateway.server.limits import Limits
 from .loader import Key
-from .paths import beside
+from .paths import resolve_in
 from .tables import BASE, SettingsTable
 
 LIMITS_PAGE = "api/engine-gateway.md#interlock.engine.gateway.server.limits.Limits"
@@ -20,7 +20,7 @@ def _resolved(files: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
     """Files of the user's own, beside it: where an agent writes, others could replace them."""
     context: Mapping[str, Path | None] = info.context or {}
     base = context.get(BASE)
-    return files if base is None else tuple(beside(base, file) for file in files)
+    return files if base is None else tuple(resolve_in(base, file) for file in files)
 
 
 def _as_list(value: object) -> object:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .loader import KEYS, SettingsError, agents_write, settings_files
+from .loader import KEYS, SettingsError, is_agent_writable, settings_files
 from .paths import is_list, is_table
 
 
@@ -41,7 +41,7 @@ def key_settings(
         for binding, value in _flat(chosen):
             where = f"{path}{_line_of(path, binding)}"
             if binding not in found:
-                project = agents_write(path, directory, environ)
+                project = is_agent_writable(path, directory, environ)
                 found[binding] = KeySetting(binding, _key_list(binding, value, where), where, project)
     return list(found.values())
 

@@ -90,7 +90,7 @@ def apply_settings(
     may not have. Its settings about rules and mode are then in `args.of_directory`, and the rules that
     were checked for that in `args.rule_texts`; see `trust`.
     """
-    environ = named_file(args, os.environ if environ is None else environ)
+    environ = with_named_file(args, os.environ if environ is None else environ)
     directory = directory or Path.cwd()
     command = top.commands[args.command]
     part = command.commands.get(getattr(args, "part", None) or "")
@@ -142,10 +142,14 @@ class _Sources:
         if fault is not None:
             where = action.option_strings[-1] if found is None else found.where
             raise SettingsError(f"{where}: {fault}")
-        if found is not None and found.file and agents_write(found.file, self.directory, self.environ):
+        if (
+            found is not None
+            and found.file
+            and is_agent_writable(found.file, self.directory, self.environ)
+        ):
             if action.dest in ("rules", "mode"):
                 args.of_directory |= {action.dest: value, "where": found.file}
-            counts = self.trusted(action, found, value)
+            counts = self.in_directory(action, found, value)
             if action.dest == "rules":
                 args.rule_texts = self.rule_texts(action, found, value)
             value = counts
@@ -170,22 +174,22 @@ class _Sources:
         value = self._convert(action, found)
         if action.dest not in ("added_rules", "rules") or found.file != self.own:
             return value
-        from .paths import beside
+        from .paths import resolve_in
 
         try:
-            return [beside(self.own.parent, each) for each in _texts(value)]
+            return [resolve_in(self.own.parent, each) for each in _texts(value)]
         except ValueError as error:
             raise SettingsError(f"{found.where}: {error}") from error
 
-    def trusted(self, action: argparse.Action, found: _Found, value: object) -> object:
+    def in_directory(self, action: argparse.Action, found: _Found, value: object) -> object:
         """Effective value where the working directory says `value`: no looser than the user's.
 
         Raises `SettingsError` for a value that is not allowed there.
         """
-        from .trust import counted
+        from .trust import effective_value
 
-        users = self._users(action)
-        counts = counted(self.command, action.dest, value, users, self.directory)
+        users = self._users_value(action)
+        counts = effective_value(self.command, action.dest, value, users, self.directory)
         if counts is None:
             option = next(each for each in action.option_strings if each.startswith("--"))
             raise SettingsError(
@@ -202,17 +206,17 @@ class _Sources:
         """
         # Imported here: most commands compile no rules.
         from ...rules import RuleError
-        from .rule_texts import RuleTexts, loosened
-        from .trust import JUDGING
+        from .rule_texts import RuleTexts, find_loosened_rule
+        from .trust import JUDGING_COMMANDS
 
-        if self.command not in JUDGING:
+        if self.command not in JUDGING_COMMANDS:
             return RuleTexts()
-        users = _texts(self._users(action))
+        users = _texts(self._users_value(action))
         files = [os.path.join(self.directory, os.path.expanduser(each)) for each in _texts(added)]
-        texts = RuleTexts().reading([*users, *files])
+        texts = RuleTexts().with_files([*users, *files])
         # Errors in these texts are reported when they are compiled.
         with suppress(RuleError):
-            if (rule := loosened(texts, users, files)) is not None:
+            if (rule := find_loosened_rule(texts, users, files)) is not None:
                 raise SettingsError(
                     f"{found.where}: what they name would be taken out of '{rule}' of {self.own}, and "
                     "agents may write in the working directory; name the tools in rules of your own, or "
@@ -236,17 +240,17 @@ class _Sources:
             return ",".join(str(item) for item in value)
         return _scalar(action, found)
 
-    def _users(self, action: argparse.Action) -> object:
+    def _users_value(self, action: argparse.Action) -> object:
         """Value of an option in the user's own file; `None` if it has none."""
         of_user = [each for each in self.files if each[0] == self.own]
         found = replace(self, environ={}, files=of_user).find(action)
         return None if found is None else self.value(action, found)
 
 
-def named_file(args: argparse.Namespace, environ: Mapping[str, str]) -> Mapping[str, str]:
+def with_named_file(args: argparse.Namespace, environ: Mapping[str, str]) -> Mapping[str, str]:
     """The environment with the file of `--config` as the one to read, if the option is on the line.
 
-    A file names no other: one that came with the directory could name a file to be trusted.
+    A file names no other: one that came with the directory could name a file to be in_directory.
     """
     on_line = getattr(args, "config", None) if "config" in getattr(args, "typed", ()) else None
     return environ if on_line is None else {**environ, CONFIG: str(on_line)}
@@ -268,7 +272,7 @@ def find_tables(
         if not is_table(values):
             raise SettingsError(f"{path}: [{name}]: expected a table of settings, found {values!r}")
         found = FoundTable(path, name, values)
-        if not agents_write(path, directory, environ):
+        if not is_agent_writable(path, directory, environ):
             return project, found
         _check_directory(found, declaration, environ)
         project = found
@@ -299,7 +303,7 @@ def _check_directory(found: FoundTable, declaration: type, environ: Mapping[str,
         )
 
 
-def agents_write(path: Path, directory: Path, environ: Mapping[str, str]) -> bool:
+def is_agent_writable(path: Path, directory: Path, environ: Mapping[str, str]) -> bool:
     """Tell whether a settings file is that of a working directory, where agents may write.
 
     A file named by the user is not: the user answers for its content.
@@ -373,11 +377,11 @@ def _text(path: Path) -> str:
 
 def _unread(path: Path, error: OSError | UnicodeDecodeError, environ: Mapping[str, str]) -> str:
     """Reason why a settings file cannot be read, with the remedy."""
-    from .paths import unusable
+    from .paths import describe_unusable_path
 
     config = environ.get("INTERLOCK_CONFIG_DIR")
     if config and path == users_file(environ):
-        fault = unusable(config)
+        fault = describe_unusable_path(config)
         if fault is None and isinstance(error, NotADirectoryError):
             fault = f"expected a directory, found '{config}'; name the one that holds {FILE_NAME}"
         if fault is not None:

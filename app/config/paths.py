@@ -22,7 +22,7 @@ def path_fault(action: argparse.Action, value: object) -> str | None:
     if action.type is not Path and action.dest not in _LISTS:
         return None
     for each in value if is_sequence(value) else [value]:
-        fault = unusable(str(each), expand=action.type is Path)
+        fault = describe_unusable_path(str(each), expand=action.type is Path)
         if fault is None and action.dest == JOURNAL:
             fault = _no_journal(str(each))
         if fault is not None:
@@ -30,29 +30,29 @@ def path_fault(action: argparse.Action, value: object) -> str | None:
     return None
 
 
-def unusable(text: str, *, expand: bool = True) -> str | None:
+def describe_unusable_path(text: str, *, expand: bool = True) -> str | None:
     """Fault of a path that cannot exist, with the remedy. `expand` if `~` stands for a home directory."""
     if "\0" in text:
-        return f"a path cannot hold a NUL character, found {_short(text)}; write it without"
+        return f"a path cannot hold a NUL character, found {_quote(text)}; write it without"
     try:
         (Path(text).expanduser() if expand else Path(text)).stat()
     except RuntimeError:
         who = Path(text).parts[0]
-        return f"expected a path, found {_short(text)}: nobody's home is {_short(who)}; write it out"
+        return f"expected a path, found {_quote(text)}: nobody's home is {_quote(who)}; write it out"
     except UnicodeEncodeError:
-        return f"a path cannot hold all the characters of {_short(text)}; choose another name"
+        return f"a path cannot hold all the characters of {_quote(text)}; choose another name"
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             return (
                 f"a path of {len(text)} characters is longer than this system allows, "
-                f"found {_short(text)}; choose a shorter one"
+                f"found {_quote(text)}; choose a shorter one"
             )
     return None
 
 
-def beside(directory: Path, text: str) -> str:
+def resolve_in(directory: Path, text: str) -> str:
     """A path of the settings file in `directory`, relative to it. Raises `ValueError`."""
-    if (fault := unusable(text)) is not None:
+    if (fault := describe_unusable_path(text)) is not None:
         raise ValueError(fault)
     return str(directory / Path(text).expanduser())
 
@@ -75,12 +75,12 @@ def is_sequence(value: object) -> TypeGuard[Sequence[object]]:
 def _no_journal(text: str) -> str | None:
     if Path(text).expanduser().is_dir():
         return (
-            f"expected the journal's file, found the directory {_short(text)}; "
+            f"expected the journal's file, found the directory {_quote(text)}; "
             "name a file in it, such as interlock.db"
         )
     return None
 
 
-def _short(text: str) -> str:
+def _quote(text: str) -> str:
     shown = text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
     return f"'{shown}'"

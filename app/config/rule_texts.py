@@ -24,16 +24,16 @@ class RuleTexts:
 
     texts: Mapping[Path, str | Problem] = field(default_factory=dict[Path, str | Problem])
 
-    def reading(self, files: Iterable[str | Path]) -> RuleTexts:
+    def with_files(self, files: Iterable[str | Path]) -> RuleTexts:
         """A copy with the present texts of `files`, except those that are here already."""
         new = {path_of(file) for file in files} - self.texts.keys()
         return RuleTexts({**self.texts, **{path: read_text(str(path)) for path in new}})
 
-    def compiled(self, *files: str | Path) -> RuleSet:
+    def compile(self, *files: str | Path) -> RuleSet:
         """The rules of `files` as one set; a missing file is read. Raises `RuleError`."""
-        texts = self.reading(files).texts
+        texts = self.with_files(files).texts
         named = {shown_file(str(file)): texts[path_of(file)] for file in files}
-        return compile_files({name: _called(text, name) for name, text in named.items()})
+        return compile_files({name: _with_name(text, name) for name, text in named.items()})
 
 
 def path_of(file: str | Path) -> Path:
@@ -41,21 +41,23 @@ def path_of(file: str | Path) -> Path:
     return Path(os.path.abspath(os.path.expanduser(file)))
 
 
-def _called(text: str | Problem, name: str) -> str | Problem:
+def _with_name(text: str | Problem, name: str) -> str | Problem:
     return replace(text, file=name) if isinstance(text, Problem) else text
 
 
-def loosened(texts: RuleTexts, users: Sequence[str | Path], added: Sequence[str | Path]) -> str | None:
+def find_loosened_rule(
+    texts: RuleTexts, users: Sequence[str | Path], added: Sequence[str | Path]
+) -> str | None:
     """Rule of `users` that applies to fewer calls once the files `added` join it; `None` if none does.
 
     Raises `RuleError`.
     """
     if not users or not added:
         return None
-    own = [*texts.compiled(*users).registry.values()]
-    together = [*texts.compiled(*users, *added).registry.values()]
-    for guarded in own:
-        if any(takes_from(net, guarded, own) for net in together):
-            written = None if guarded.rule is None else guarded.rule.source
-            return visible(guarded.name if written is None else written.text)
+    users_nets = [*texts.compile(*users).registry.values()]
+    all_nets = [*texts.compile(*users, *added).registry.values()]
+    for users_net in users_nets:
+        if any(takes_from(net, users_net, users_nets) for net in all_nets):
+            source = None if users_net.rule is None else users_net.rule.source
+            return visible(users_net.name if source is None else source.text)
     return None

@@ -11,11 +11,11 @@ from ...engine.history.redaction.shell.masking import LiteralWord
 from ...engine.net.net import SkillNet
 from ...rules import RuleError, RuleSet, compile_files, condition_of, read_rules
 
-KEPT = 4
+CACHED_SETS = 4
 """Sets of rules that are not compiled again: a dialog shows their nets before they judge."""
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_SETS)
 def _compiled(texts: tuple[tuple[str, str], ...]) -> RuleSet:
     return compile_files(dict(texts))
 

@@ -44,7 +44,7 @@ _STRICTER = {
 _MODEL_NAME = re.compile(r"(?!.*(?:://|arn:))[\w.:/@-]+", re.IGNORECASE)
 """Neither a URL nor an AWS name (`arn:…`), whose region becomes part of a host: these say where requests
 go that the user's credentials sign."""
-JUDGING = frozenset({"acp", "flow", "resume", "run", "serve", "web"})
+JUDGING_COMMANDS = frozenset({"acp", "flow", "resume", "run", "serve", "web"})
 """The commands that judge calls by rules, and run what passes."""
 _LIMITS = frozenset({"max_cost", "max_steps", "max_time", "max_turns"})
 
@@ -56,7 +56,9 @@ TABLES: Mapping[str, frozenset[str]] = {
 """The keys of tables that hold no options. Of `keys` it is what only looks: see `keymap_check`."""
 
 
-def counted(command: str, option: str, value: object, users: object, directory: Path) -> object | None:
+def effective_value(
+    command: str, option: str, value: object, users: object, directory: Path
+) -> object | None:
     """Effective value where `directory` says `value` of an option; `users` is the user's own.
 
     `None` if a working directory may not say that.
@@ -64,17 +66,17 @@ def counted(command: str, option: str, value: object, users: object, directory: 
     match option, value:
         case "rules", _ if is_list(value) and command != "hook":
             # The user's maps come first: of two that meet a command the first one counts.
-            return _joined(users, value)
+            return _join_lists(users, value)
         case "redact", str():
-            return ",".join(_joined(str(users or "").split(","), value.split(",")))
+            return ",".join(_join_lists(str(users or "").split(","), value.split(",")))
         case _ if option in _LIMITS:
             limit = _usual_limit(command, option) if users is None else users
             return value if limit is None else min(_number(value), _number(limit))
         case _:
-            return value if _may_say(command, option, value, users, directory) else None
+            return value if _is_allowed(command, option, value, users, directory) else None
 
 
-def _may_say(command: str, option: str, value: object, users: object, directory: Path) -> bool:
+def _is_allowed(command: str, option: str, value: object, users: object, directory: Path) -> bool:
     match option:
         case _ if option in _ANYTHING:
             return True
@@ -98,7 +100,7 @@ def _may_say(command: str, option: str, value: object, users: object, directory:
             return False
 
 
-def _joined(*parts: object) -> list[str]:
+def _join_lists(*parts: object) -> list[str]:
     """Join lists without repetition, the first list first; drops empty texts, and other values."""
     each = [str(text).strip() for part in parts if is_list(part) for text in part]
     return list(dict.fromkeys(filter(None, each)))

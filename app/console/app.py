@@ -42,9 +42,9 @@ from ..sources.read_only import ReadOnlyHub
 from ..terminal.appearance import Appearance
 from ..terminal.gc import PaintFirst, settle_collector
 from ..terminal.key_rights import Permission
-from .attention import Attention, Terminal, of_queue, terminal_of
+from .attention import Attention, Terminal, concerns_requests, terminal_of
 from .base import TerminalApp
-from .connection import ConnectionShown
+from .connection import ConnectionDisplay
 from .navigation import DialogManager, visit
 
 if TYPE_CHECKING:
@@ -225,22 +225,22 @@ class InterlockConsole(RecordedApp):
         self._start = start
         self._open_at = open_at or DeepLink(session=open_session)
         self.monotonic = monotonic
-        self._desk = OperatorContext(hub, operator, clock, monotonic, quiet)
+        self._operator_context = OperatorContext(hub, operator, clock, monotonic, quiet)
         self._inbox: list[HubEvent] = []
         self._outbox: list[HubEvent] = []
         self._paint_first = PaintFirst()
         self._form: StartForm | None = None
-        dialog = ApprovalScreen(self._desk, deny_reasons)
+        dialog = ApprovalScreen(self._operator_context, deny_reasons)
         # Installed, so that closing it keeps its widgets.
         self.install_screen(dialog, "approval")  # pyright: ignore[reportUnknownMemberType] - any screen
-        self._presenter = DialogManager(self, self._desk, dialog)
-        self._connection = ConnectionShown(self, hub.location)
+        self._dialogs = DialogManager(self, self._operator_context, dialog)
+        self._connection = ConnectionDisplay(self, hub.location)
 
     def get_default_screen(self) -> Screen[None]:
-        return LiveScreen(self._desk, selected=self._open_at.session)
+        return LiveScreen(self._operator_context, selected=self._open_at.session)
 
     def on_mount(self) -> None:
-        self.hub.spawn_in(self._spawn)
+        self.hub.spawn_in(self._start_agent)
         # Subscribed before anything starts, so that no event is missed.
         self.run_worker(self._pump(self.hub.subscribe()), name="hub", group="hub", exit_on_error=False)
         if self._start is not None:
@@ -256,18 +256,18 @@ class InterlockConsole(RecordedApp):
             self._attention = Attention(terminal, self._attention_settings)
             self._attention.begin()
             # Textual leaves open what an app returns.
-            self.app_resume_signal.subscribe(self, self._call_back, immediate=True)  # pyright: ignore[reportUnknownMemberType]
+            self.app_resume_signal.subscribe(self, self._resume_attention, immediate=True)  # pyright: ignore[reportUnknownMemberType]
 
-    def _call_back(self, _: object) -> None:
+    def _resume_attention(self, _: object) -> None:
         if self._attention is not None:
-            self._attention.back()
+            self._attention.resume()
 
     def on_unmount(self) -> None:
         self._paint_first.end()
         if self._attention is not None:
             self._attention.end()
 
-    def _spawn(self, coroutine: Coroutine[None, None, None], name: str) -> object:
+    def _start_agent(self, coroutine: Coroutine[None, None, None], name: str) -> object:
         """Run an agent in a worker: its crash ends its session, never the console.
 
         A session hands over a coroutine that has already begun, which a task can continue and an
@@ -310,23 +310,23 @@ class InterlockConsole(RecordedApp):
     async def route(self) -> None:
         """Hand events to every screen; a new request comes up first, the panes follow."""
         events, self._inbox = tuple(self._inbox), []
-        asleep = not self._outbox
+        was_idle = not self._outbox
         self._outbox += events
         shown = False
         for event in events:
             if isinstance(event, JournalEvent) and isinstance(event.body, ApprovalRequested):
                 self._paint_first.begin()
-                shown |= await self._presenter.present(event.body)
-        if self._attention is not None and any(map(of_queue, events)):
+                shown |= await self._dialogs.present(event.body)
+        if self._attention is not None and any(map(concerns_requests, events)):
             with suppress(Exception):  # What a hub does not answer the screens say.
                 waiting = await self.hub.approvals()
                 self._attention.follow(events, waiting, self.hub.unread().requests)
         if shown:
-            self.set_timer(PANES_AFTER, self._hand_out)
-        elif asleep:
-            self._hand_out()
+            self.set_timer(PANES_AFTER, self._pass_on)
+        elif was_idle:
+            self._pass_on()
 
-    def _hand_out(self) -> None:
+    def _pass_on(self) -> None:
         self._paint_first.end()
         events, self._outbox = tuple(self._outbox), []
         if events:
@@ -344,7 +344,7 @@ class InterlockConsole(RecordedApp):
 
     async def open_request(self, approval_id: str) -> bool:
         """Open the dialog of an open request over any screen; returns whether that was possible."""
-        return await self._presenter.open(approval_id)
+        return await self._dialogs.open(approval_id)
 
     @on(RequestChosen)
     async def request_chosen(self, event: RequestChosen) -> None:

@@ -26,7 +26,7 @@ from ...engine.history.model.state import ApprovalState
 from ...engine.hub.hub import HubEvent
 from ..config.attention import AttentionSettings
 from ..format.text import clip
-from ..terminal.editor import Lending
+from ..terminal.editor import SuspendableTerminal
 
 Kind: TypeAlias = Literal["osc9", "osc99", "osc777", "notify-send"]
 
@@ -35,7 +35,7 @@ NAME = 40
 BELL = "\a"
 SAVE_TITLE, RESTORE_TITLE = "\x1b[22;0t", "\x1b]0;\x1b\\\x1b[23;0t"
 """Terminals that keep no title for later have an empty one afterwards, which is their own."""
-GIVE_UP = 5.0
+PROGRAM_TIMEOUT = 5.0
 """Seconds that `notify-send` may take."""
 
 
@@ -72,7 +72,7 @@ class Terminal:
     later: Callable[[float, Callable[[], None]], object]
     monotonic: Callable[[], float]
     kind: Kind | None = None
-    lent: Callable[[], bool] = lambda: False
+    is_lent: Callable[[], bool] = lambda: False
 
 
 class Attention:
@@ -83,8 +83,8 @@ class Attention:
         self._settings = settings or AttentionSettings()
         self._waiting: int | None = None
         self._last: float | None = None
-        self._owed = False
-        self._missed = False
+        self._is_due = False
+        self._missed_while_lent = False
         self._on = False
 
     def begin(self) -> None:
@@ -109,16 +109,16 @@ class Attention:
         title = f"Interlock ({self._waiting} waiting)" if self._waiting else "Interlock"
         self._terminal.write(f"\x1b]0;{title}\x1b\\")
 
-    def back(self) -> None:
+    def resume(self) -> None:
         """The lent terminal is back: set the title again, and signal requests that came meanwhile.
 
         An operator in an editor had the terminal's focus and saw none of them.
         """
         if self._on:
             self._write_title()
-            missed, self._missed = self._missed, False
+            missed, self._missed_while_lent = self._missed_while_lent, False
             if missed and self._waiting:
-                self._call(_some(self._waiting))
+                self._send(_waiting_text(self._waiting))
 
     def follow(
         self, events: Sequence[HubEvent], waiting: Sequence[ApprovalState], unread: int = 0
@@ -130,41 +130,41 @@ class Attention:
             if isinstance(event, JournalEvent) and isinstance(event.body, ApprovalRequested):
                 request = open_now.get(event.body.approval_id)
                 if request is not None:
-                    self.asked(request)
+                    self.signal(request)
 
-    def asked(self, request: ApprovalState) -> None:
+    def signal(self, request: ApprovalState) -> None:
         """Signal a new request to an operator who is not looking, unless one has just been signalled."""
         if not self._on:
             return
-        if self._terminal.lent():
-            self._missed = True
+        if self._terminal.is_lent():
+            self._missed_while_lent = True
             return
         if self._terminal.focused():
             return
-        left = self._left()
+        left = self._seconds_left()
         if left <= 0:
-            self._call(summary(request))
-        elif not self._owed:
-            self._owed = True
-            self._terminal.later(left, self._again)
+            self._send(summary(request))
+        elif not self._is_due:
+            self._is_due = True
+            self._terminal.later(left, self._signal_later)
 
-    def _left(self) -> float:
+    def _seconds_left(self) -> float:
         """Seconds until there may be another."""
         if self._last is None:
             return 0.0
         return self._last + self._settings.every.total_seconds() - self._terminal.monotonic()
 
-    def _again(self) -> None:
+    def _signal_later(self) -> None:
         """Call for what came too soon after the last time, if it still waits."""
-        self._owed = False
+        self._is_due = False
         if not self._on or not self._waiting:
             return
-        if self._terminal.lent():
-            self._missed = True
+        if self._terminal.is_lent():
+            self._missed_while_lent = True
         elif not self._terminal.focused():
-            self._call(_some(self._waiting))
+            self._send(_waiting_text(self._waiting))
 
-    def _call(self, text: str) -> None:
+    def _send(self, text: str) -> None:
         self._last = self._terminal.monotonic()
         if self._settings.bell:
             self._terminal.write(BELL)
@@ -178,7 +178,7 @@ class Attention:
             self._terminal.write(_SEQUENCES[self._terminal.kind].format(text))
 
 
-def _some(waiting: int) -> str:
+def _waiting_text(waiting: int) -> str:
     return "1 request waits" if waiting == 1 else f"{waiting} requests wait"
 
 
@@ -189,7 +189,7 @@ _SEQUENCES: Mapping[Kind, str] = {
 }
 
 
-def of_queue(event: HubEvent) -> bool:
+def concerns_requests(event: HubEvent) -> bool:
     """Tell whether an event is about requests, so that their number may have changed."""
     return isinstance(event, JournalEvent) and event.body.type.startswith("approval.")
 
@@ -224,7 +224,7 @@ async def _run(words: list[str]) -> None:
         return  # There was such a program when the console began.
     waiting: Awaitable[int] = process.wait()
     try:
-        await asyncio.wait_for(waiting, GIVE_UP)
+        await asyncio.wait_for(waiting, PROGRAM_TIMEOUT)
     except TimeoutError:
         with suppress(ProcessLookupError):
             process.kill()
@@ -243,5 +243,5 @@ def terminal_of(app: App[None], programs: set[asyncio.Task[None]]) -> Terminal |
         later=app.set_timer,
         monotonic=time.monotonic,
         kind=None if app.is_web else notifier_of(os.environ),
-        lent=lambda: isinstance(driver, Lending) and driver.lent,
+        is_lent=lambda: isinstance(driver, SuspendableTerminal) and driver.is_lent,
     )

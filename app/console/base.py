@@ -27,8 +27,8 @@ from ..sources.messages import EditChosen
 from ..terminal.appearance import Appearance
 from ..terminal.ascii_filter import AsciiFilter
 from ..terminal.bindings import COMMANDS_KEY, HELP_KEY, LEAVE_KEY
-from ..terminal.charset import ascii_only, unmarked, use_ascii
-from ..terminal.editor import EditorError, Lending, edit, has_editor
+from ..terminal.charset import ascii_only, remove_marks, use_ascii
+from ..terminal.editor import EditorError, SuspendableTerminal, edit, has_editor
 from ..terminal.key_order import KeyOrder
 from ..terminal.key_rights import Permission, needed_rights
 from ..terminal.keymap import decides, display_key, is_typed
@@ -38,8 +38,8 @@ from ..widgets.inputs.safe_input import TakesText
 # The command palette: every binding that does something where the operator is, by name.
 
 
-OPENS = "command_palette"
-A_MOMENT = 0.05
+PALETTE_ACTION = "command_palette"
+AFTER_WAKING = 0.05
 """Seconds after a dialog's keys wake until what was chosen for it is done."""
 
 
@@ -60,14 +60,14 @@ def binding_commands(app: App[None], screen: Screen[object]) -> Iterable[SystemC
         if not binding.description or not active.enabled or binding.system:
             continue
         action = binding.action.removeprefix("app.")
-        if action != OPENS:
+        if action != PALETTE_ACTION:
             keys, _ = found.setdefault(action, ([], active))
             keys.append(app.get_key_display(binding))
     for keys, active in found.values():
         binding = active.binding
         title = binding.description[:1].upper() + binding.description[1:]
-        told = f"{' '.join(dict.fromkeys(keys))} · {active.tooltip or binding.tooltip}"
-        yield SystemCommand(title, escape(told), _command(app, active))
+        description = f"{' '.join(dict.fromkeys(keys))} · {active.tooltip or binding.tooltip}"
+        yield SystemCommand(title, escape(description), _command(app, active))
     yield SystemCommand("Theme", "Change the colours", app.action_change_theme)
 
 
@@ -84,7 +84,7 @@ def _decide(app: App[None], dialog: DOMNode, action: str, request: str) -> None:
         return
     left = dialog.sleeps_for()
     if left > 0:
-        app.set_timer(left + A_MOMENT, partial(_decide, app, dialog, action, request))
+        app.set_timer(left + AFTER_WAKING, partial(_decide, app, dialog, action, request))
     else:
         app.call_later(app.run_action, action, dialog)
 
@@ -134,7 +134,7 @@ class TerminalApp(App[None]):
 
     def on_mount(self) -> None:
         # Textual leaves open what an app returns.
-        self.app_resume_signal.subscribe(self, self._back, immediate=True)  # pyright: ignore[reportUnknownMemberType]
+        self.app_resume_signal.subscribe(self, self._make_keys_inert, immediate=True)  # pyright: ignore[reportUnknownMemberType]
 
     @property
     def was_painted(self) -> bool:
@@ -163,16 +163,16 @@ class TerminalApp(App[None]):
             self.screen.set_focus(line)
         await super().on_event(event)
 
-    def _back(self, _: object) -> None:
+    def _make_keys_inert(self, _: object) -> None:
         """Make deciding keys inert: the operator has not seen what came while the terminal was lent."""
         for screen in self.screen_stack:
             if isinstance(screen, FallsAsleep):
                 screen.fall_asleep()
 
     @property
-    def lends(self) -> bool:
+    def can_edit_files(self) -> bool:
         """Tell whether the operator has an editor, and a terminal for it."""
-        return isinstance(self._driver, Lending) and not self.is_web and has_editor()
+        return isinstance(self._driver, SuspendableTerminal) and not self.is_web and has_editor()
 
     @on(EditChosen)
     def edit_chosen(self, event: EditChosen) -> None:
@@ -181,7 +181,7 @@ class TerminalApp(App[None]):
 
     async def _edit(self, path: str) -> None:
         driver = self._driver
-        if not isinstance(driver, Lending):
+        if not isinstance(driver, SuspendableTerminal):
             return
         try:
             await edit(path, self.suspend, driver)
@@ -238,7 +238,7 @@ class TerminalApp(App[None]):
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy what was written, not what was painted for it."""
-        super().copy_to_clipboard(unmarked(text))
+        super().copy_to_clipboard(remove_marks(text))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every binding that does something here, by name."""

@@ -7,10 +7,10 @@ from textual.timer import Timer
 
 from ..widgets.base.connection_line import ConnectionLine
 
-LOOKS_PER_SECOND = 5
+CHECKS_PER_SECOND = 5
 
 
-class ConnectionShown:
+class ConnectionDisplay:
     """Keeps that line on the screens of `app`, those included that are opened meanwhile."""
 
     def __init__(self, app: App[None], place: str) -> None:
@@ -34,7 +34,7 @@ class ConnectionShown:
             self._timer = None
         if trouble is not None:
             await self._look()
-            self._timer = self._app.set_interval(1 / LOOKS_PER_SECOND, self._look)
+            self._timer = self._app.set_interval(1 / CHECKS_PER_SECOND, self._look)
 
     async def _look(self) -> None:
         """Every screen that has no line gets one."""

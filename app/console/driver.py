@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 HUNG_UP = 128 + signal.SIGHUP
 """The exit code of a console without a terminal, also where no signal said so."""
-PULSE = 0.25
+CHECK_INTERVAL = 0.25
 """Seconds between looks whether the terminal is still there."""
 
 
@@ -34,13 +34,13 @@ def on_signals(end: Callable[[int], None]) -> Generator[None]:
     One that is ignored, as under `nohup`, stays so. To be used inside a running event loop.
     """
     loop = asyncio.get_running_loop()
-    heard = [s for s in (signal.SIGHUP, signal.SIGTERM) if signal.getsignal(s) is not signal.SIG_IGN]
-    for each in heard:
+    signals = [s for s in (signal.SIGHUP, signal.SIGTERM) if signal.getsignal(s) is not signal.SIG_IGN]
+    for each in signals:
         loop.add_signal_handler(each, end, 128 + each)
     try:
         yield
     finally:
-        for each in heard:
+        for each in signals:
             loop.remove_signal_handler(each)
 
 
@@ -69,12 +69,12 @@ class HangupDriver(LinuxDriver):
         self._pulse: asyncio.TimerHandle | None = None
         self._gone = False
         self._lent = False
-        self._file = _Painted(self._file, self._lost)
+        self._file = _SafeOutput(self._file, self._end_console)
 
     def start_application_mode(self) -> None:
         super().start_application_mode()
         if self.input_tty and self._pulse is None:
-            self._look()
+            self._check_terminal()
 
     def close(self) -> None:
         if self._pulse is not None:
@@ -83,7 +83,7 @@ class HangupDriver(LinuxDriver):
         super().close()
 
     @property
-    def lent(self) -> bool:
+    def is_lent(self) -> bool:
         """Tell whether another program has the terminal."""
         return self._lent
 
@@ -102,7 +102,7 @@ class HangupDriver(LinuxDriver):
         super().resume_application_mode()
 
     @contextmanager
-    def as_before(self) -> Generator[int]:
+    def restored_afterwards(self) -> Generator[int]:
         """Give the terminal's descriptor; afterwards restore its settings and drop what was typed.
 
         For the time of its suspension, in which another program may change them.
@@ -120,24 +120,24 @@ class HangupDriver(LinuxDriver):
         try:
             super().run_input_thread()
         except OSError:
-            self._lost()
+            self._end_console()
 
-    def _look(self) -> None:
+    def _check_terminal(self) -> None:
         """Check by its settings that the terminal is open: reading from a closed one gives nothing."""
         try:
             termios.tcgetattr(self.fileno)
         except termios.error:
-            self._lost()
+            self._end_console()
         else:
-            self._pulse = self._loop.call_later(PULSE, self._look)
+            self._pulse = self._loop.call_later(CHECK_INTERVAL, self._check_terminal)
 
-    def _lost(self) -> None:
+    def _end_console(self) -> None:
         """From any thread."""
         if self._gone:
             return
         self._gone = True
         self.exit_event.set()  # The thread that reads would read nothing as fast as it can.
-        _write_nowhere()
+        _discard_output()
         with suppress(RuntimeError):  # The loop has ended, and the app before it.
             self._loop.call_soon_threadsafe(self._console.end, HUNG_UP)
 
@@ -150,33 +150,33 @@ class _Output(Protocol):
     def fileno(self) -> int: ...
 
 
-class _Painted:
+class _SafeOutput:
     """Output of the driver. It never fails, so that the writing thread keeps taking text."""
 
-    def __init__(self, file: _Output, lost: Callable[[], None]) -> None:
+    def __init__(self, file: _Output, on_failure: Callable[[], None]) -> None:
         self._file = file
-        self._lost = lost
+        self._on_failure = on_failure
 
     def write(self, text: str) -> None:
         try:
             self._file.write(text)
         except OSError:
-            self._lost()
+            self._on_failure()
 
     def flush(self) -> None:
         try:
             self._file.flush()
         except OSError:
-            self._lost()
+            self._on_failure()
 
     def fileno(self) -> int:
         return self._file.fileno()
 
 
-def _write_nowhere() -> None:
+def _discard_output() -> None:
     """Discard what is still in buffers: else the interpreter fails at its end to write it."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    devnull = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.__stdout__, sys.__stderr__):
         if stream is not None:
-            os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+            os.dup2(devnull, stream.fileno())
+    os.close(devnull)

@@ -25,16 +25,16 @@ from ..widgets.inputs.safe_input import TakesText
 class DialogManager:
     """Shows requests in the `dialog` of an app, one after the other."""
 
-    def __init__(self, app: App[None], desk: OperatorContext, dialog: ApprovalScreen) -> None:
+    def __init__(self, app: App[None], context: OperatorContext, dialog: ApprovalScreen) -> None:
         self._app = app
-        self._hub = desk.hub
+        self._hub = context.hub
         self._dialog = dialog
-        self._next: list[str] = []
-        self._monotonic = desk.monotonic
-        self._news = 0
-        self._told_at = float("-inf")
+        self._next_requests: list[str] = []
+        self._monotonic = context.monotonic
+        self._new_requests = 0
+        self._announced_at = float("-inf")
         self._latest = ""
-        self._due = False
+        self._notice_is_due = False
 
     async def present(self, body: ApprovalRequested) -> bool:
         """Show a new request, unless something is being typed or read in a dialog. Whether it is shown.
@@ -44,35 +44,35 @@ class DialogManager:
         if isinstance(self._app.screen, ApprovalScreen):
             # The dialog counts what waits behind it; a notice would cover it.
             if self._app.screen.deciding:
-                self._next.append(body.approval_id)
+                self._next_requests.append(body.approval_id)
             return False
         if self._busy():
-            self._tell(body)
+            self._announce(body)
             return False
         return await self.open(body.approval_id)
 
-    def _tell(self, body: ApprovalRequested) -> None:
+    def _announce(self, body: ApprovalRequested) -> None:
         """Count a new request in the notice: one for all that come while one is shown.
 
         It is shown after the next paint: of several that come before that, the first would stay, too.
         """
         now = self._monotonic()
-        several = now - self._told_at < self._app.NOTIFICATION_TIMEOUT
-        self._news = self._news + 1 if several else 1
-        self._told_at = now
+        within_notice = now - self._announced_at < self._app.NOTIFICATION_TIMEOUT
+        self._new_requests = self._new_requests + 1 if within_notice else 1
+        self._announced_at = now
         self._latest = name_shown(body.tool)
-        if not self._due:
-            self._due = self._app.call_after_refresh(self._show_notice)
+        if not self._notice_is_due:
+            self._notice_is_due = self._app.call_after_refresh(self._show_notice)
 
     def _show_notice(self) -> None:
-        self._due = False
-        if self._news > 1:
+        self._notice_is_due = False
+        if self._new_requests > 1:
             self._app.clear_notifications()
         self._app.notify(
             f"{self._latest} needs approval."
-            if self._news == 1
-            else f"{self._news} have come; the latest: {self._latest}.",
-            title="New request" if self._news == 1 else "New requests",
+            if self._new_requests == 1
+            else f"{self._new_requests} have come; the latest: {self._latest}.",
+            title="New request" if self._new_requests == 1 else "New requests",
             severity="warning",
             markup=False,
         )
@@ -103,7 +103,7 @@ class DialogManager:
             return False
         app.clear_notifications()
         self._dialog.present(request, known.get(request.session), known.get(request.via or ""))
-        app.push_screen(self._dialog, self._told)
+        app.push_screen(self._dialog, self._after_dialog)
         return True
 
     async def _known(self, request: ApprovalState) -> dict[str, SessionState]:
@@ -115,13 +115,13 @@ class DialogManager:
                     known[session] = await self._hub.session(session)
         return known
 
-    async def _told(self, outcome: Outcome | None) -> None:
+    async def _after_dialog(self, outcome: Outcome | None) -> None:
         """After a dialog: say what was decided, and show the request that came meanwhile."""
         if outcome is not None:
             self._app.notify(shown(outcome.message), markup=False)
         # The dialog may have gone over to one of them by itself.
-        following = [each for each in self._next if each != self._dialog.request.id]
-        self._next = []
+        following = [each for each in self._next_requests if each != self._dialog.request.id]
+        self._next_requests = []
         if following:
             await self.open(following[0])
 

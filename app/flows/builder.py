@@ -123,7 +123,7 @@ def prepare_flow(
                 problems += error.problems
     try:
         if spec.rules:
-            rules = (texts or RuleTexts()).compiled(*map(_as_shown, spec.rules))
+            rules = (texts or RuleTexts()).compile(*map(_as_shown, spec.rules))
         elif graph is not None and _calls_tools(graph):
             problems.append(f"{spec.flow}: {NO_RULES}")
     except (RuleError, NetError) as error:

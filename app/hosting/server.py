@@ -40,7 +40,7 @@ from ..agents.spec import AgentSpec
 from ..config.gateway import GatewaySettings
 from ..config.loader import SettingsError
 from ..config.notify import notify_settings
-from ..config.rule_texts import RuleTexts, loosened
+from ..config.rule_texts import RuleTexts, find_loosened_rule
 from ..config.rules_compiler import LANGUAGE
 from ..sessions.server_rules import ServerRules
 from ..sessions.start import asked_for, go_on, start
@@ -86,11 +86,13 @@ def rule_sets(
     user's next to it.
     """
     named, added = settings.rules, settings.added
-    read = (texts or RuleTexts()).reading([*files, *(file for each in named.values() for file in each)])
+    read = (texts or RuleTexts()).with_files(
+        [*files, *(file for each in named.values() for file in each)]
+    )
 
     def compiled(names: tuple[str, ...]) -> Mapping[str, SkillNet]:
         chosen = [*files, *(file for name in names for file in named[name])]
-        return read.compiled(*chosen).registry if chosen else {}
+        return read.compile(*chosen).registry if chosen else {}
 
     for name in named:
         compiled((name,))
@@ -98,7 +100,7 @@ def rule_sets(
     users = [each[: len(each) - len(added.get(name, ()))] for name, each in named.items()]
     for name, of_directory in added.items():
         for beside in ((), *users):
-            if (rule := loosened(read, (*files, *beside), of_directory)) is not None:
+            if (rule := find_loosened_rule(read, (*files, *beside), of_directory)) is not None:
                 raise SettingsError(
                     f"[gateway]: rules: {name}: what this set of the working directory names would be "
                     f"taken out of '{rule}'; name the tools in rules of your own"
@@ -136,7 +138,7 @@ async def running(serving: Serving) -> AsyncGenerator[Address, None]:
 @asynccontextmanager
 async def _gateway(serving: Serving) -> AsyncGenerator[tuple[Gateway, Address], None]:
     hook = notify_settings()
-    texts = await asyncio.to_thread(serving.texts.reading, serving.rules)
+    texts = await asyncio.to_thread(serving.texts.with_files, serving.rules)
     rules = await asyncio.to_thread(rule_sets, serving.rules, serving.settings, texts)
     hub = Hub.open(
         serving.database, redaction=serving.redaction, policy=serving.policy, language=LANGUAGE

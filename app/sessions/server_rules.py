@@ -33,13 +33,13 @@ class ServerRules:
     ) -> None:
         self._files = tuple(path_of(name) for name in files)
         self._mode: Mode = mode
-        self._texts = (texts or RuleTexts()).reading(self._files)
+        self._texts = (texts or RuleTexts()).with_files(self._files)
 
     @cached_property
     def nets(self) -> Mapping[str, SkillNet]:
         """The nets of the files alone. Raises `RuleError` and `NetError`."""
         files = [shown_path(file) for file in self._files]
-        return self._texts.compiled(*files).registry if files else {}
+        return self._texts.compile(*files).registry if files else {}
 
     def required(self) -> tuple[str, ...]:
         """The nets that are on in a session resumed here, unless operators switched them off in it."""

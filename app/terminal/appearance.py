@@ -57,6 +57,6 @@ def _theme(name: str | None) -> str | None:
 def _keys(settings: list[KeySetting]) -> Mapping[str, str]:
     if not settings:
         return {}
-    from .keymap_check import checked
+    from .keymap_check import check_keymap
 
-    return checked(settings)
+    return check_keymap(settings)

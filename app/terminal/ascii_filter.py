@@ -9,17 +9,17 @@ from textual.color import Color
 from textual.filter import LineFilter
 from textual.widget import Widget
 
-from .charset import painted
+from .charset import as_ascii
 
 
 class AsciiFilter(LineFilter):
     """Puts stand-ins for our symbols into painted lines."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        return [Segment(painted(text), style, control) for text, style, control in segments]
+        return [Segment(as_ascii(text), style, control) for text, style, control in segments]
 
 
-class AsWritten(Widget):
+class UnfilteredWidget(Widget):
     """A widget whose characters are not ours, or painted already: none is replaced."""
 
     def get_line_filters(self) -> Sequence[LineFilter]:

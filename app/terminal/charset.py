@@ -28,7 +28,7 @@ from ...engine.core.sanitize import visible as _visible
 _UNSTEADY = re.compile("[\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
 
 
-def steady(text: str, escape: Callable[[str], str] = spelt) -> str:
+def with_certain_width(text: str, escape: Callable[[str], str] = spelt) -> str:
     """`text` with escapes for what takes no certain number of cells, and for marks that are too many.
 
     To be called before `visible`.
@@ -130,8 +130,8 @@ def visible(text: str, *, keep_newlines: bool = False) -> str:
     if text.isascii():
         return _visible(text, keep_newlines=keep_newlines)
     if not _Terminal.ascii_only:
-        return _visible(steady(text), keep_newlines=keep_newlines)
-    theirs = steady(text.translate(_TO_UNICODE))
+        return _visible(with_certain_width(text), keep_newlines=keep_newlines)
+    theirs = with_certain_width(text.translate(_TO_UNICODE))
     return _visible(theirs, keep_newlines=keep_newlines).translate(_MARKED)
 
 
@@ -156,12 +156,12 @@ def pointer() -> str:
     return ">" if _Terminal.ascii_only else "▸"
 
 
-def painted(text: str) -> str:
+def as_ascii(text: str) -> str:
     """A piece of a painted line as an ASCII terminal gets it: others' characters stay as they were."""
     return text if text.isascii() else text.translate(_TO_ASCII)
 
 
-def unmarked(text: str) -> str:
+def remove_marks(text: str) -> str:
     """Painted text for the clipboard, as its author wrote it."""
     return text.translate(_TO_UNICODE)
 

@@ -19,11 +19,11 @@ from shutil import which
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 VARIABLES = ("VISUAL", "EDITOR")
-LOOKS = 0.05
+CHECK_INTERVAL = 0.05
 """Seconds between looks whether the editor has ended."""
 
 
-Bring: TypeAlias = Callable[[int], None]
+BringToFront: TypeAlias = Callable[[int], None]
 """Puts a process group in front of a terminal."""
 
 
@@ -32,15 +32,15 @@ class EditorError(RuntimeError):
 
 
 @runtime_checkable
-class Lending(Protocol):
+class SuspendableTerminal(Protocol):
     """A driver whose terminal another program can have while it is suspended."""
 
-    def as_before(self) -> AbstractContextManager[int]:
+    def restored_afterwards(self) -> AbstractContextManager[int]:
         """Leave the terminal, whose descriptor this gives, as it is now."""
         ...
 
     @property
-    def lent(self) -> bool:
+    def is_lent(self) -> bool:
         """Tell whether another program has it now, so that nothing is painted."""
         ...
 
@@ -67,12 +67,12 @@ def command(path: str, environ: Mapping[str, str] = os.environ) -> list[str]:
 
 
 async def edit(
-    path: str, suspended: Callable[[], AbstractContextManager[None]], terminal: Lending
+    path: str, suspended: Callable[[], AbstractContextManager[None]], terminal: SuspendableTerminal
 ) -> None:
     """Have the file at `path` edited while the console is `suspended`. Raises `EditorError`."""
     words = command(path)
     problem: EditorError | None = None
-    with suspended(), terminal.as_before() as descriptor:
+    with suspended(), terminal.restored_afterwards() as descriptor:
         try:
             await run_in_front(words, descriptor)
         except EditorError as error:
@@ -86,11 +86,16 @@ async def run_in_front(words: Sequence[str], terminal: int) -> None:
 
     Raises `EditorError` when it cannot be started, or did not end with 0.
     """
-    with _unstopped(terminal), _uninterrupted(), _nothing_printed(), _front_of(terminal) as bring:
-        process = _started(words)
+    with (
+        _without_suspend_key(terminal),
+        _without_interrupts(),
+        _discarded_output(),
+        _foreground(terminal) as bring,
+    ):
+        process = _start(words)
         try:
             bring(process.pid)
-            process.returncode = await _ended(process.pid, bring)
+            process.returncode = await _wait_for_end(process.pid, bring)
         except asyncio.CancelledError:
             for each in (signal.SIGHUP, signal.SIGCONT):
                 with suppress(ProcessLookupError):
@@ -102,26 +107,26 @@ async def run_in_front(words: Sequence[str], terminal: int) -> None:
         raise EditorError(f"'{words[0]}' was ended by {signal.Signals(-process.returncode).name}")
 
 
-def _started(words: Sequence[str]) -> subprocess.Popen[bytes]:
+def _start(words: Sequence[str]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(words, process_group=0)
     except OSError as error:
         raise EditorError(f"'{words[0]}' cannot be started: {error.strerror}") from error
 
 
-async def _ended(process: int, bring: Bring) -> int:
+async def _wait_for_end(process: int, bring: BringToFront) -> int:
     """Its exit code, or the number of the signal that ended it, below 0."""
     while True:
-        found = _found(process)
+        found = _poll(process)
         if found == "stopped":
             bring(process)
             os.killpg(process, signal.SIGCONT)
         elif found is not None:
             return found
-        await asyncio.sleep(LOOKS)
+        await asyncio.sleep(CHECK_INTERVAL)
 
 
-def _found(process: int) -> int | Literal["stopped"] | None:
+def _poll(process: int) -> int | Literal["stopped"] | None:
     """Exit code of a process, `"stopped"` if it is, or `None` while it runs."""
     try:
         found, status = os.waitpid(process, os.WNOHANG | os.WUNTRACED)
@@ -133,7 +138,7 @@ def _found(process: int) -> int | Literal["stopped"] | None:
 
 
 @contextmanager
-def _front_of(terminal: int) -> Generator[Bring]:
+def _foreground(terminal: int) -> Generator[BringToFront]:
     """Function that brings a process group to the front of `terminal`, until the former one returns."""
     try:
         before = os.tcgetpgrp(terminal)
@@ -157,7 +162,7 @@ def _front_of(terminal: int) -> Generator[Bring]:
 
 
 @contextmanager
-def _unstopped(terminal: int) -> Generator[None]:
+def _without_suspend_key(terminal: int) -> Generator[None]:
     """No key of `terminal` stops a program: one amid starting another would not be seen to stop."""
     try:
         before = termios.tcgetattr(terminal)
@@ -175,7 +180,7 @@ def _unstopped(terminal: int) -> Generator[None]:
 
 
 @contextmanager
-def _uninterrupted() -> Generator[None]:
+def _without_interrupts() -> Generator[None]:
     """A key that interrupts or stops must not reach the console before the editor is in front, or after.
 
     It is not ignored: what is ignored stays so in programs that are started.
@@ -190,7 +195,7 @@ def _uninterrupted() -> Generator[None]:
 
 
 @contextmanager
-def _nothing_printed() -> Generator[None]:
+def _discarded_output() -> Generator[None]:
     """Discard what a program's tools print while another program has the terminal."""
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         yield

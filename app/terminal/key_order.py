@@ -24,11 +24,11 @@ PATIENCE = 0.25
 TEXT_PATIENCE = 5.0
 """Seconds after which text is, which may be meant for a line that the key before is to open."""
 
-Typed = events.Key | events.Paste
+KeyEvent = events.Key | events.Paste
 
 
 @runtime_checkable
-class OrdersKeys(Protocol):
+class HasKeyOrder(Protocol):
     """An app that has its keys handled in their order."""
 
     keys: KeyOrder
@@ -40,10 +40,10 @@ class KeyOrder:
     `arrived` counts those that came, `handled` those that `take` was given.
     """
 
-    def __init__(self, app: App[None], take: Callable[[Typed], Awaitable[None]]) -> None:
+    def __init__(self, app: App[None], take: Callable[[KeyEvent], Awaitable[None]]) -> None:
         self._app = app
         self._take = take
-        self._waiting: deque[Typed] = deque()
+        self._waiting: deque[KeyEvent] = deque()
         self._under_way = 0
         self._count = 0
         self.arrived = self.handled = 0
@@ -55,7 +55,7 @@ class KeyOrder:
         """Tell whether keys are still to be handled, or the effects of one to come, in a running app."""
         return self._app.is_running and bool(self._under_way or self._waiting)
 
-    async def add(self, event: Typed) -> None:
+    async def add(self, event: KeyEvent) -> None:
         """Handle `event` now, or as soon as those before it have had their effects."""
         self.arrived += 1
         next_one = self._overdue and not self._waiting and not _is_text(event)
@@ -64,7 +64,7 @@ class KeyOrder:
         else:
             await self._handle(event)
 
-    async def _handle(self, event: Typed) -> None:
+    async def _handle(self, event: KeyEvent) -> None:
         self.handled += 1
         stays = self._stays_in_line(event)
         await self._take(event)
@@ -78,7 +78,7 @@ class KeyOrder:
             )
             self._pass(self._count, ROUNDS)
 
-    def _stays_in_line(self, event: Typed) -> bool:
+    def _stays_in_line(self, event: KeyEvent) -> bool:
         """Tell whether a key only adds to the text that has the focus; many may come at once."""
         return _is_text(event) and isinstance(self._app.focused, Input | TextArea)
 
@@ -122,5 +122,5 @@ class KeyOrder:
             await self._handle(self._waiting.popleft())
 
 
-def _is_text(event: Typed) -> bool:
+def _is_text(event: KeyEvent) -> bool:
     return isinstance(event, events.Paste) or event.is_printable

@@ -38,7 +38,7 @@ ACCIDENTAL = ("enter", "space", "escape", "ctrl+j")
 MODIFIERS = frozenset({"ctrl", "shift", "alt", "super", "meta", "hyper"})
 
 
-def checked(settings: Sequence[KeySetting]) -> Mapping[str, str]:
+def check_keymap(settings: Sequence[KeySetting]) -> Mapping[str, str]:
     """The keymap that `settings` ask for. Raises `SettingsError` with everything that is wrong."""
     classes = list(classes_with_keys())
     known = {b.id for owner in classes for b in bindings_of(owner) if b.id}
@@ -49,7 +49,7 @@ def checked(settings: Sequence[KeySetting]) -> Mapping[str, str]:
         found = list(_problems(setting, known))
         problems += [f"{setting.where}: {problem}" for problem in found]
         if not found:
-            keymap[setting.binding] = ",".join(map(normal, setting.keys))
+            keymap[setting.binding] = ",".join(map(normalize_key, setting.keys))
             where[setting.binding] = setting.where
     # What an action that was refused would have given up or taken is not known.
     refused = {setting.binding for setting in settings} - set(keymap)
@@ -59,7 +59,7 @@ def checked(settings: Sequence[KeySetting]) -> Mapping[str, str]:
     return keymap
 
 
-def normal(key: str) -> str:
+def normalize_key(key: str) -> str:
     """A key as Textual names it: `?` is `question_mark`, `ctrl+m` is `enter`, `shift+y` is `Y`."""
     *modifiers, name = _parts(key)
     if len(name) == 1:
@@ -130,7 +130,7 @@ def _problems(setting: KeySetting, known: Iterable[str]) -> Iterator[str]:
                 f"[keys] '{binding}' {does}, so its key may stand in the user's own file only: agents "
                 "may write in the working directory; move the line there"
             )
-        elif decides(binding) and normal(key) in ACCIDENTAL:
+        elif decides(binding) and normalize_key(key) in ACCIDENTAL:
             yield (
                 f"[keys] '{binding}' decides, which must be deliberate; '{key}' is pressed too easily. "
                 "Choose a letter"
@@ -156,7 +156,7 @@ def _clashes(
     usual: dict[str, set[str]] = {}
     for binding in (b for owner in classes for b in bindings_of(owner)):
         usual.setdefault(binding.id or "", set()).add(binding.key)
-    for place in _places(classes):
+    for place in _locations(classes):
         holders: dict[str, dict[str, Binding]] = {}
         for binding in (b for b in place.bindings if b.id not in refused):
             chosen = keymap.get(binding.id or "")
@@ -177,9 +177,9 @@ def _clashes(
                     )
 
 
-def _places(classes: Sequence[type[DOMNode]]) -> Iterator[_Location]:
-    apps, screens, dialogs = (_of(classes, kind) for kind in (App, Screen, ModalScreen))
-    widgets = [c for c in _of(classes, Widget) if c not in screens]
+def _locations(classes: Sequence[type[DOMNode]]) -> Iterator[_Location]:
+    apps, screens, dialogs = (_of_kind(classes, kind) for kind in (App, Screen, ModalScreen))
+    widgets = [c for c in _of_kind(classes, Widget) if c not in screens]
     for screen in screens:
         parts = [w for w in widgets if _shows(screen, w)]
         above = [] if screen in dialogs else apps
@@ -187,7 +187,7 @@ def _places(classes: Sequence[type[DOMNode]]) -> Iterator[_Location]:
         yield _Location(screen.__name__, tuple(named))
 
 
-def _of(classes: Sequence[type[DOMNode]], kind: type[DOMNode]) -> list[type[DOMNode]]:
+def _of_kind(classes: Sequence[type[DOMNode]], kind: type[DOMNode]) -> list[type[DOMNode]]:
     return [each for each in classes if issubclass(each, kind)]
 
 

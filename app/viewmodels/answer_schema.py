@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from ...engine.core.sanitize import visible
 from ...engine.history.model.state import ApprovalState
 from ..format.text import as_json
-from ..terminal.charset import steady
+from ..terminal.charset import with_certain_width
 from .input_draft import ALL, MOST, FieldError, field_of, read_json, safe_json, type_name
 
 Kind: TypeAlias = Literal["text", "escaped", "number", "integer", "choice", "json"]
@@ -300,7 +300,7 @@ def _first_text(kind: Kind, value: JsonValue) -> str:
 def _typed(kind: Kind, value: JsonValue) -> str:
     """A suggestion as if it had been pasted."""
     text = _first_text(kind, value)
-    return visible(steady(text), keep_newlines=True) if kind == "text" else text
+    return visible(with_certain_width(text), keep_newlines=True) if kind == "text" else text
 
 
 def _escaped(kind: Kind, path: tuple[str, ...], default: JsonValue) -> Kind:

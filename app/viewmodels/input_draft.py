@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from ...engine.core.json_equality import same_json
 from ...engine.core.sanitize import json_spelt, visible, visible_json
-from ..terminal.charset import ascii_only, steady
+from ..terminal.charset import ascii_only, with_certain_width
 
 Kind = Literal["text", "escaped", "number", "boolean", "json", "kept"]
 
@@ -123,14 +123,16 @@ def _plain(text: str) -> bool:
     """Tell whether a text can be edited unescaped: every character is shown as it is."""
     if ascii_only() and not text.isascii():
         return False
-    return visible(text, keep_newlines=True) == text == steady(text)
+    return visible(text, keep_newlines=True) == text == with_certain_width(text)
 
 
 def safe_json(value: JsonValue, indent: int | None = None) -> str:
     """A value as JSON, with escapes for what a terminal would obey or hide."""
     if ascii_only():
         return json.dumps(value, indent=indent)
-    return visible_json(steady(json.dumps(value, ensure_ascii=False, indent=indent), json_spelt))
+    return visible_json(
+        with_certain_width(json.dumps(value, ensure_ascii=False, indent=indent), json_spelt)
+    )
 
 
 def read_json(text: str) -> JsonValue:

@@ -35,7 +35,7 @@ class TabDriver(WebDriver):
         self._started.wait()
         super().run_input_thread()
         if not self.exit_event.is_set():
-            self._lost()
+            self._end_console()
 
     def on_meta(self, packet_type: str, payload: dict[str, object]) -> None:
         """As Textual does, in the order of what its own start still has in its queue."""
@@ -49,13 +49,13 @@ class TabDriver(WebDriver):
         try:
             super().write(data)
         except OSError:
-            self._lost()
+            self._end_console()
 
-    def _lost(self) -> None:
+    def _end_console(self) -> None:
         """End the console as its server is gone. Called from any thread."""
         self.exit_event.set()
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, self.fileno)
-        os.close(nowhere)
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, self.fileno)
+        os.close(devnull)
         with suppress(RuntimeError):  # The loop has ended, and the app before it.
             self._loop.call_soon_threadsafe(self._console.end, GONE)

@@ -9,7 +9,7 @@ from ...engine.gateway.protocol.address import CA, TOKEN
 from ...engine.gateway.protocol.token_paths import config_directory
 
 DRIVER = "interlock.app.web.driver:TabDriver"
-_KEPT = frozenset(
+_PASSED_ON = frozenset(
     {"HOME", "INTERLOCK_CONFIG", "LANG", "LANGUAGE", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE", "TZ", CA}
 )
 """Among them who vouches for a server that the console connects to."""
@@ -21,7 +21,7 @@ def tab_environment(token: str, environ: Mapping[str, str] = os.environ) -> dict
     kept = {
         name: value
         for name, value in environ.items()
-        if name in _KEPT or name.startswith("LC_") or name.startswith("TEXTUAL_")
+        if name in _PASSED_ON or name.startswith("LC_") or name.startswith("TEXTUAL_")
     }
     return {
         **kept,

@@ -14,11 +14,11 @@ from dataclasses import replace
 
 from .login_file import Login, LoginFile
 
-LINK_LASTS = 600.0
+LINK_LIFETIME = 600.0
 """Seconds in which a link has to be used."""
-LOGIN_LASTS = 12 * 3600.0
+LOGIN_LIFETIME = 12 * 3600.0
 """Seconds after which a browser logs in again."""
-MOST = 32
+MAX_LOGINS = 32
 """Logins at a time; one more ends the oldest."""
 
 
@@ -33,7 +33,7 @@ class Logins:
         self._file = file
         self._link: tuple[str, float] | None = None
         # None lasts longer because the clock was set back meanwhile.
-        latest = clock() + LOGIN_LASTS
+        latest = clock() + LOGIN_LIFETIME
         self._logins: dict[str, Login] = {
             digest: replace(login, ends=min(login.ends, latest))
             for digest, login in (file.read() if file is not None else {}).items()
@@ -42,48 +42,48 @@ class Logins:
     def link(self) -> str:
         """A new secret for a link."""
         secret = secrets.token_urlsafe(32)
-        self._link = (_digest(secret), self._clock() + LINK_LASTS)
+        self._link = (_digest(secret), self._clock() + LINK_LIFETIME)
         return secret
 
-    def redeem(self, offered: str, key: str) -> str | None:
+    def redeem(self, secret: str, key: str) -> str | None:
         """A cookie for the secret of the link in force, which is of no use afterwards.
 
         `key` is the public one that the browser made; see `browser_key`.
         """
-        if self._link is None or self._link[0] != _digest(offered):
+        if self._link is None or self._link[0] != _digest(secret):
             return None
         _, ends = self._link
         self._link = None
         if ends <= self._clock():
             return None
         cookie = secrets.token_urlsafe(32)
-        self._forget()
-        while len(self._logins) >= MOST:
+        self._drop_expired()
+        while len(self._logins) >= MAX_LOGINS:
             del self._logins[next(iter(self._logins))]
-        self._logins[_digest(cookie)] = Login(secrets.token_hex(8), self._clock() + LOGIN_LASTS, key)
-        self._keep()
+        self._logins[_digest(cookie)] = Login(secrets.token_hex(8), self._clock() + LOGIN_LIFETIME, key)
+        self._save()
         return cookie
 
     def find(self, cookie: str) -> Login | None:
         """The login of a cookie, if there is one."""
-        self._forget()
+        self._drop_expired()
         return self._logins.get(_digest(cookie))
 
     def holds(self, login: Login) -> bool:
         """Tell whether a login has neither been ended nor expired."""
-        self._forget()
+        self._drop_expired()
         return login in self._logins.values()
 
     def end(self, cookie: str) -> None:
         """Log out."""
         if self._logins.pop(_digest(cookie), None) is not None:
-            self._keep()
+            self._save()
 
-    def _keep(self) -> None:
+    def _save(self) -> None:
         if self._file is not None:
             self._file.write(self._logins)
 
-    def _forget(self) -> None:
+    def _drop_expired(self) -> None:
         now = self._clock()
         for digest, login in list(self._logins.items()):
             if login.ends <= now:

@@ -27,12 +27,12 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-_EVERYWHERE = ("0.0.0.0", "::")
-_HERE = ("localhost", "127.0.0.1", "::1")
+_ANY_ADDRESS = ("0.0.0.0", "::")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class ServerNames:
     """Names, with port, by which browsers reach a server, the first for links; `secure` by TLS.
 
     With `any_address` also each address of the machine: no DNS record can make one of those point here.
@@ -45,22 +45,22 @@ class Reached:
     @classmethod
     def at(
         cls, host: str, port: int, *, secure: bool = False, certified: Collection[str] = ()
-    ) -> Reached:
+    ) -> ServerNames:
         """A server that listens on `host`, whose certificate is for the names `certified`."""
-        everywhere = host in _EVERYWHERE
-        own = socket.gethostname() if everywhere else host
+        any_address = host in _ANY_ADDRESS
+        own_name = socket.gethostname() if any_address else host
         # A browser warns of every other name. One of this machine only leads to this machine.
         is_here = Address(host).is_local
-        names = (own, *certified) if is_here or own in certified else (*certified, own)
+        names = (own_name, *certified) if is_here or own_name in certified else (*certified, own_name)
         # Without a certificate a browser may reach somebody else by another name of this machine, and
         # show who that is the key of a login that was made under that name.
-        here = _HERE if secure else ()
+        here = _LOOPBACK if secure else ()
         default = 443 if secure else 80
-        written = [f"[{name}]" if ":" in name else name.lower() for name in (*names, *here)]
+        hosts = [f"[{name}]" if ":" in name else name.lower() for name in (*names, *here)]
         return cls(
-            tuple(dict.fromkeys(each if port == default else f"{each}:{port}" for each in written)),
+            tuple(dict.fromkeys(each if port == default else f"{each}:{port}" for each in hosts)),
             secure,
-            any_address=everywhere,
+            any_address=any_address,
         )
 
     @property
@@ -81,14 +81,16 @@ class Reached:
         return host in self.hosts or (self.any_address and is_bare(host))
 
 
-def refused(headers: CIMultiDictProxy[str], reached: Reached, *, same_origin: bool) -> HTTPStatus | None:
+def find_refusal(
+    headers: CIMultiDictProxy[str], names: ServerNames, *, same_origin: bool
+) -> HTTPStatus | None:
     """Status that refuses a request, or `None`. With `same_origin` it has to come from our own page."""
     given = headers.getall("Host", [])
-    if len(given) != 1 or not reached.includes(given[0]):
+    if len(given) != 1 or not names.includes(given[0]):
         return HTTPStatus.MISDIRECTED_REQUEST
     if not same_origin:
         return None
-    if headers.getall("Origin", []) != [reached.page(given[0])]:
+    if headers.getall("Origin", []) != [names.page(given[0])]:
         return HTTPStatus.FORBIDDEN
     return None if headers.get("Sec-Fetch-Site", "same-origin") == "same-origin" else HTTPStatus.FORBIDDEN
 

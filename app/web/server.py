@@ -27,33 +27,33 @@ from ...engine.gateway.server.limits import Bucket, Failures
 from ..sources.deep_link import DeepLink
 from .browser_key import check_key, is_signed, new_challenge
 from .login_file import Login
-from .logins import LOGIN_LASTS, Logins
-from .policy import Reached, answer_headers, refused
+from .logins import LOGIN_LIFETIME, Logins
+from .policy import ServerNames, answer_headers, find_refusal
 from .tabs import Console, Tab, size_of
 
-MOST_TABS = 16
+MAX_TABS = 16
 """Tabs at a time, of all browsers: each is a process."""
-STARTS = 4.0
+STARTS_PER_SECOND = 4.0
 """Consoles started a second."""
-WORST = 64 * 1024
+MAX_BODY_BYTES = 64 * 1024
 """Bytes of a login that are read; what is longer is none."""
-PASTE = 1 << 20
+MAX_MESSAGE_BYTES = 1 << 20
 """Bytes of one message of a tab."""
-LOOK_AGAIN = 1.0
+LOGIN_CHECK_INTERVAL = 1.0
 """Seconds after which a tab whose login has ended is closed at the latest."""
 HEARTBEAT = 15.0
 """Seconds after which a browser is asked for a sign of life; half as many later its tab is closed."""
-STRANGERS = 64
+MAX_STRANGERS = 64
 """Connections that have not shown a login; for one more the oldest has to go."""
-VISITORS = 256
+MAX_VISITORS = 256
 """Connections that have shown a login's cookie and not its key; for one more the oldest has to go."""
-WRONG_LINKS = 20
+MAX_WRONG_LINKS = 20
 """Wrong links and keys a minute, before one is only told to wait."""
-PROOF_WITHIN = 10.0
+PROOF_TIMEOUT = 10.0
 """Seconds in which a tab has to show the key of its login."""
 PROOF_LENGTH = 256
 """Bytes of the message that shows it."""
-GREETING = 10.0
+TLS_TIMEOUT = 10.0
 """Seconds in which a browser has to agree on TLS."""
 
 _HERE = Path(__file__).parent
@@ -80,7 +80,7 @@ class _Offer(BaseModel):
     key: str
 
 
-class Front:
+class ConsoleServer:
     """Server of consoles in browser tabs. `start`, then `close`; `console` gives a tab's process."""
 
     def __init__(
@@ -88,29 +88,29 @@ class Front:
         console: Callable[[DeepLink], Console],
         *,
         logins: Logins | None = None,
-        most_tabs: int = MOST_TABS,
+        most_tabs: int = MAX_TABS,
     ) -> None:
         self.logins = logins or Logins()
         self._console = console
         self._most_tabs = most_tabs
-        self._failures = Failures(WRONG_LINKS)
-        self._starts = Bucket(STARTS)
+        self._failures = Failures(MAX_WRONG_LINKS)
+        self._starts = Bucket(STARTS_PER_SECOND)
         self._tabs: dict[web.WebSocketResponse, Login] = {}
         self._empty = asyncio.Event()
         self._empty.set()
         self._strangers: _Connections = {}
         self._visitors: _Connections = {}
-        self._reached = Reached(())
-        self._listens = ("", 0)
+        self._names = ServerNames(())
+        self._listens_at = ("", 0)
         self._cookie = ""
         self._runner: web.AppRunner | None = None
-        self._listening: asyncio.Server | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._listener: asyncio.Server | None = None
+        self._login_check: asyncio.Task[None] | None = None
 
     @property
     def url(self) -> str:
         """Address at which the server is reached."""
-        return self._reached.url
+        return self._names.url
 
     async def start(
         self, host: str, port: int, tls: ssl.SSLContext | None = None, certified: Collection[str] = ()
@@ -130,54 +130,54 @@ class Front:
         await self._runner.setup()
         server = self._count_strangers(self._runner)
         try:
-            self._listening = await asyncio.get_running_loop().create_server(
+            self._listener = await asyncio.get_running_loop().create_server(
                 server,
                 host,
                 port,
                 ssl=tls,
-                ssl_handshake_timeout=None if tls is None else GREETING,
+                ssl_handshake_timeout=None if tls is None else TLS_TIMEOUT,
             )
         except OSError:
             await self._runner.cleanup()
             raise
-        port = self._listening.sockets[0].getsockname()[1]
-        self._listens = (host, port)
-        self._reached = Reached.at(host, port, secure=tls is not None, certified=certified)
+        port = self._listener.sockets[0].getsockname()[1]
+        self._listens_at = (host, port)
+        self._names = ServerNames.at(host, port, secure=tls is not None, certified=certified)
         # Browsers send cookies to every port of a host: each server has one of its own. With this prefix
         # no page without TLS can set it.
         self._cookie = f"__Host-interlock-{port}" if tls is not None else f"interlock-{port}"
-        self._looking = asyncio.get_running_loop().create_task(self._look_after())
+        self._login_check = asyncio.get_running_loop().create_task(self._check_logins())
         return self.url
 
     def certify(self, names: Collection[str]) -> None:
         """Be reached by the names of the certificate that is shown from now on."""
-        self._reached = Reached.at(*self._listens, secure=True, certified=names)
+        self._names = ServerNames.at(*self._listens_at, secure=True, certified=names)
 
     def _count_strangers(self, runner: web.AppRunner) -> web.Server:
-        """Track connections that have not logged in, at most `STRANGERS`: a new one closes the oldest."""
+        """Track connections without a login, at most `MAX_STRANGERS`: a new one closes the oldest."""
         server = runner.server
         assert server is not None
-        made, lost = server.connection_made, server.connection_lost
+        on_made, on_lost = server.connection_made, server.connection_lost
 
-        def came(handler: RequestHandler, transport: asyncio.Transport) -> None:
-            made(handler, transport)
-            _add(handler, self._strangers, STRANGERS)
+        def connected(handler: RequestHandler, transport: asyncio.Transport) -> None:
+            on_made(handler, transport)
+            _count_connection(handler, self._strangers, MAX_STRANGERS)
 
-        def left(handler: RequestHandler, exc: BaseException | None = None) -> None:
+        def disconnected(handler: RequestHandler, exc: BaseException | None = None) -> None:
             self._strangers.pop(handler, None)
             self._visitors.pop(handler, None)
-            lost(handler, exc)
+            on_lost(handler, exc)
 
-        server.connection_made = came
-        server.connection_lost = left
+        server.connection_made = connected
+        server.connection_lost = disconnected
         return server
 
     async def close(self) -> None:
         """End every tab and its process, and listen no more."""
-        if self._looking is not None:
-            self._looking.cancel()
-        if self._listening is not None:
-            self._listening.close()
+        if self._login_check is not None:
+            self._login_check.cancel()
+        if self._listener is not None:
+            self._listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -191,7 +191,7 @@ class Front:
         return len(self._tabs)
 
     def _application(self) -> web.Application:
-        app = web.Application(middlewares=[self._guard], client_max_size=WORST)
+        app = web.Application(middlewares=[self._guard], client_max_size=MAX_BODY_BYTES)
         aiohttp_jinja2.setup(app, loader=jinja2.FileSystemLoader(_HERE / "templates"))
         app.add_routes(
             [
@@ -219,7 +219,7 @@ class Front:
         """Look at every request before anything is done for it."""
         name = request.match_info.route.name or ""
         acts = request.method not in ("GET", "HEAD") or name in _SOCKETS
-        status = refused(request.headers, self._reached, same_origin=acts)
+        status = find_refusal(request.headers, self._names, same_origin=acts)
         if status is not None:
             return web.Response(status=status, text=f"{status.phrase}: open {self.url}\n")
         login = self.logins.find(request.cookies.get(self._cookie, ""))
@@ -227,28 +227,28 @@ class Front:
             request[_LOGIN] = login
             if name not in _SOCKETS:  # One of these shows its key first.
                 self._strangers.pop(request.protocol, None)
-                _add(request.protocol, self._visitors, VISITORS)
+                _count_connection(request.protocol, self._visitors, MAX_VISITORS)
         elif name not in _PUBLIC:
             return self._not_in(request, name)
         return await handler(request)
 
     def _not_in(self, request: web.Request, name: str) -> web.StreamResponse:
         if name in ("queue", "deep"):
-            return self._ask(request, HTTPStatus.UNAUTHORIZED)
+            return self._login_form(request, HTTPStatus.UNAUTHORIZED)
         return web.Response(status=HTTPStatus.UNAUTHORIZED, text="Log in first\n")
 
     async def _seal(self, request: web.Request, response: web.StreamResponse) -> None:
         host = request.headers.get("Host", "")
-        sockets = self._reached.socket(host if self._reached.includes(host) else "localhost")
+        sockets = self._names.socket(host if self._names.includes(host) else "localhost")
         response.headers.update(answer_headers(sockets, request.get(_NONCE)))
 
     # Logging in and out
 
-    def _ask(self, request: web.Request, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
+    def _login_form(self, request: web.Request, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
         return aiohttp_jinja2.render_template("login.html", request, {}, status=status)
 
     async def _login_page(self, request: web.Request) -> web.StreamResponse:
-        return self._ask(request)
+        return self._login_form(request)
 
     async def _redeem(self, request: web.Request) -> web.StreamResponse:
         """A cookie for the secret of a link."""
@@ -277,8 +277,8 @@ class Front:
             self._cookie,
             cookie,
             path="/",
-            max_age=int(LOGIN_LASTS),
-            secure=self._reached.secure,
+            max_age=int(LOGIN_LIFETIME),
+            secure=self._names.secure,
             httponly=True,
             samesite="Strict",
         )
@@ -295,9 +295,9 @@ class Front:
         self.logins.end(request.cookies.get(self._cookie, ""))
         response = web.Response(status=HTTPStatus.NO_CONTENT)
         response.del_cookie(
-            self._cookie, path="/", secure=self._reached.secure, httponly=True, samesite="Strict"
+            self._cookie, path="/", secure=self._names.secure, httponly=True, samesite="Strict"
         )
-        await self._end_strangers()
+        await self._close_logged_out_tabs()
         return response
 
     # The console
@@ -306,16 +306,16 @@ class Front:
         """The page with the terminal. Anything after a ? would be options of the terminal's script."""
         if request.query_string:
             raise web.HTTPSeeOther(request.path)
-        _place(request)
+        _deep_link(request)
         nonce = request[_NONCE] = secrets.token_urlsafe(16)
-        socket = f"{self._reached.socket(request.headers['Host'])}/ws{request.path}"
+        socket = f"{self._names.socket(request.headers['Host'])}/ws{request.path}"
         return aiohttp_jinja2.render_template("console.html", request, {"socket": socket, "nonce": nonce})
 
     async def _terminal(self, request: web.Request) -> web.StreamResponse:
         """One tab, until it is closed, its console ends, or its login does."""
-        place = _place(request)
+        link = _deep_link(request)
         size = size_of(request.query.get("width", ""), request.query.get("height", ""))
-        socket = web.WebSocketResponse(heartbeat=HEARTBEAT, max_msg_size=PASTE)
+        socket = web.WebSocketResponse(heartbeat=HEARTBEAT, max_msg_size=MAX_MESSAGE_BYTES)
         await socket.prepare(request)
         refusal = await self._refusal(request, socket)
         if refusal is not None:
@@ -333,7 +333,7 @@ class Front:
         self._empty.clear()
         try:
             await asyncio.sleep(self._starts.take())
-            await self._run(Tab(self._console(place), socket), size)
+            await self._run(Tab(self._console(link), socket), size)
         finally:
             del self._tabs[socket]
             if not self._tabs:
@@ -347,7 +347,7 @@ class Front:
         """
         challenge = new_challenge()
         try:
-            async with asyncio.timeout(PROOF_WITHIN):
+            async with asyncio.timeout(PROOF_TIMEOUT):
                 await socket.send_json(["challenge", challenge])
                 message = await socket.receive()
         except (TimeoutError, ConnectionError):
@@ -370,17 +370,17 @@ class Front:
     async def _run(self, tab: Tab, size: tuple[int, int]) -> None:
         try:
             await tab.start(*size)
-            await tab.hear()
+            await tab.receive()
         finally:
             # Whatever ends this handler, the process ends too.
             await asyncio.shield(asyncio.ensure_future(tab.stop()))
 
-    async def _look_after(self) -> None:
+    async def _check_logins(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_AGAIN)
-            await self._end_strangers()
+            await asyncio.sleep(LOGIN_CHECK_INTERVAL)
+            await self._close_logged_out_tabs()
 
-    async def _end_strangers(self) -> None:
+    async def _close_logged_out_tabs(self) -> None:
         """Close the tabs whose login has ended."""
         over = [socket for socket, login in self._tabs.items() if not self.logins.holds(login)]
         await asyncio.gather(*(socket.close(code=WSCloseCode.POLICY_VIOLATION) for socket in over))
@@ -390,7 +390,7 @@ class Front:
         await self._empty.wait()
 
 
-def _add(handler: RequestHandler, to: _Connections, most: int) -> None:
+def _count_connection(handler: RequestHandler, to: _Connections, most: int) -> None:
     """Count a connection as the latest of its kind; the oldest of too many is cut."""
     to.pop(handler, None)
     to[handler] = None
@@ -411,7 +411,7 @@ def _signature(text: str) -> str | None:
         return None
 
 
-def _place(request: web.Request) -> DeepLink:
+def _deep_link(request: web.Request) -> DeepLink:
     """Deep link of a request's path. Raises `HTTPNotFound`."""
     kind, name = request.match_info.get("kind"), request.match_info.get("name")
     if kind is None or name is None:

@@ -29,7 +29,7 @@ from ..sources.deep_link import DeepLink
 from .environment import tab_environment
 from .login_file import LoginFile, login_file
 from .logins import Logins
-from .server import Front
+from .server import ConsoleServer
 from .tabs import Console
 
 PORT = 8738
@@ -66,7 +66,9 @@ async def _serve(args: argparse.Namespace, page: _Page, server: Running, token: 
     listen, certificate = page.listen, page.certificate
     async with asynccontextmanager(server)() as url:
         environment = tab_environment(token)
-        front = Front(lambda place: Console(_line(args, url, place), environment), logins=page.logins)
+        front = ConsoleServer(
+            lambda place: Console(_line(args, url, place), environment), logins=page.logins
+        )
         try:
             if certificate is None:
                 await front.start(listen.host, listen.port)
@@ -104,7 +106,7 @@ def _logins(args: argparse.Namespace, listen: Address, token: str) -> Logins:
     return Logins(file=LoginFile(login_file(listen), digest_of(f"{token} {shown}")))
 
 
-def _renew(front: Front, certificate: Certificate | None) -> None:
+def _renew(front: ConsoleServer, certificate: Certificate | None) -> None:
     said = renewed(certificate)
     if certificate is not None:
         front.certify(certificate.names)

@@ -24,9 +24,9 @@ PRELUDE = b"__GANGLION__\n"
 """What Textual's driver says first; from then on it sends packets."""
 GRACE = 5.0
 """Seconds that a console has to end in order."""
-RATE = 500.0
+MESSAGES_PER_SECOND = 500.0
 """Messages a second that a tab may send; the rest waits in its socket."""
-KEPT = 8192
+KEPT_BYTES = 8192
 """Bytes kept of what a console says as it fails."""
 
 log = logging.getLogger(__name__)
@@ -90,14 +90,16 @@ class Tab(AppService):
         assert process is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        said = asyncio.create_task(_last_words(process.stderr))
+        last_words = asyncio.create_task(_read_last_words(process.stderr))
         try:
             await self._pass_on(process.stdout)
             code = await process.wait()
             if code and not self._ended:
-                await self._say((await said).decode("utf-8", "replace") or f"It ended with code {code}.")
+                await self._paint_text(
+                    (await last_words).decode("utf-8", "replace") or f"It ended with code {code}."
+                )
         finally:
-            said.cancel()
+            last_words.cancel()
             with suppress(ConnectionError):
                 await self._socket.close()
 
@@ -122,27 +124,27 @@ class Tab(AppService):
             if self._task is not None:
                 await self._task
 
-    async def hear(self) -> None:
+    async def receive(self) -> None:
         """Pass on what the browser sends, until it closes the tab or sends what makes no sense."""
-        bucket = Bucket(RATE)
+        bucket = Bucket(MESSAGES_PER_SECOND)
         async for message in self._socket:
             if message.type is not WSMsgType.TEXT:
                 break
             await asyncio.sleep(bucket.take(weight(message.data)))
             try:
-                await self._take(message.data)
+                await self._handle(message.data)
             except (ValueError, RecursionError):
                 log.warning("a tab sent what makes no sense")
                 break
 
-    async def _take(self, text: str) -> None:
+    async def _handle(self, text: str) -> None:
         """One message of textual-serve's script. Raises `ValueError`."""
         match _MESSAGE.validate_python(json.loads(text)):
             case ["stdin", str(typed)]:
                 await self.send_bytes(typed.encode())
             case ["resize", size]:
-                wanted = _Size.model_validate(size)
-                await self.set_terminal_size(wanted.width, wanted.height)
+                new_size = _Size.model_validate(size)
+                await self.set_terminal_size(new_size.width, new_size.height)
             case ["ping", str(data)]:
                 await self._socket.send_json(["pong", data])
             case ["focus"]:
@@ -163,7 +165,7 @@ class Tab(AppService):
                     with suppress(ConnectionError):
                         await self._socket.send_bytes(payload)
 
-    async def _say(self, text: str) -> None:
+    async def _paint_text(self, text: str) -> None:
         """Paint a plain text where the console would be."""
         plain = visible(text.strip(), keep_newlines=True)
         log.warning("a tab's console failed: %s", plain)
@@ -184,9 +186,9 @@ def size_of(width: str, height: str) -> tuple[int, int]:
     return size.width, size.height
 
 
-async def _last_words(stream: asyncio.StreamReader) -> bytes:
+async def _read_last_words(stream: asyncio.StreamReader) -> bytes:
     """The end of what is said: where a program fails, it says last why."""
     kept = b""
     while data := await stream.read(4096):
-        kept = (kept + data)[-KEPT:]
+        kept = (kept + data)[-KEPT_BYTES:]
     return kept

@@ -29,7 +29,7 @@ from interlock.app.config.keys import key_settings
 from interlock.app.config.loader import apply_settings
 from interlock.app.config.notify import notify_settings
 from interlock.app.demo import release_flow
-from interlock.app.terminal.keymap_check import checked
+from interlock.app.terminal.keymap_check import check_keymap
 from interlock.engine import LitellmModel, ScriptedModel, agents, flows
 from interlock.rules import load_rules
 
@@ -268,7 +268,7 @@ class TestFiles:
         for read in (approval_settings, attention_settings, gateway_settings, notify_settings):
             read(environ=environ, directory=elsewhere)
         hook_settings(environ=environ)
-        checked(key_settings(environ=environ, directory=elsewhere))
+        check_keymap(key_settings(environ=environ, directory=elsewhere))
 
     @pytest.mark.parametrize("block", named(b for b in blocks("toml") if b.title != "interlock.toml"))
     def test_agent_files_load(self, block: Block, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     # what runs without having been asked about.
     typed = {name: getattr(args, name) if name in args.typed else None for name in ("log", "unasked")}
     try:
-        rules = rule_texts(args).compiled(*args.rules)
+        rules = rule_texts(args).compile(*args.rules)
         report_directory(args, "acp")
         with ExitStack() as files:
             path = typed["log"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ...config.loader import FILE_NAME, SettingsError, settings_files, users_file
-from ...config.paths import beside, is_list, is_table
+from ...config.paths import is_list, is_table, resolve_in
 
 
 def users_rules(environ: Mapping[str, str]) -> tuple[str, ...] | None:
@@ -59,6 +59,6 @@ def _named_in(directory: Path, file: Path, environ: Mapping[str, str]) -> tuple[
     if not is_list(names) or not all(isinstance(each, str) for each in names):
         raise SettingsError(f"{file}: rules: expected a list of files, found {rules!r}")
     try:
-        return tuple(beside(directory, str(each)) for each in names)
+        return tuple(resolve_in(directory, str(each)) for each in names)
     except ValueError as error:
         raise SettingsError(f"{file}: rules: {error}") from error

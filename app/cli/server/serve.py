@@ -65,14 +65,14 @@ def run(args: argparse.Namespace) -> int:
     from ....rules import RuleError
     from ...config.approvals import approval_settings
     from ...config.gateway import gateway_settings
-    from ...config.loader import SettingsError, named_file
+    from ...config.loader import SettingsError, with_named_file
     from ...config.trust import rule_texts
     from ...hosting import server
     from ...hosting.certificate import server_certificate
 
     try:
         address = Address.parse(args.listen) if args.listen else Address()
-        environ = named_file(args, os.environ)
+        environ = with_named_file(args, os.environ)
         tokens = TokenFile(token_file())
         agent, console = server.own_tokens(tokens, args.operator)
         rules, added_rules = tuple(args.rules or ()), tuple(args.added_rules or ())
@@ -123,10 +123,10 @@ def run(args: argparse.Namespace) -> int:
 def _checked(texts: RuleTexts, rules: Sequence[str], added_rules: Sequence[str]) -> RuleTexts:
     """Read and check all rules files. Raises `RuleError`, and `SettingsError` if added ones loosen."""
     from ...config.loader import SettingsError
-    from ...config.rule_texts import loosened
+    from ...config.rule_texts import find_loosened_rule
 
-    texts = texts.reading([*rules, *added_rules])
-    if (rule := loosened(texts, rules, added_rules)) is not None:
+    texts = texts.with_files([*rules, *added_rules])
+    if (rule := find_loosened_rule(texts, rules, added_rules)) is not None:
         raise SettingsError(
             f"--added-rules: what {', '.join(added_rules)} names would be taken out of '{rule}', and "
             "agents may write there; name the tools in rules of your own"

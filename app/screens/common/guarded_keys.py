@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.timer import Timer
 from textual.widget import Widget
 
-from ...terminal.key_order import OrdersKeys
+from ...terminal.key_order import HasKeyOrder
 from .panel import Panel
 
 ASLEEP = 0.4
@@ -131,7 +131,7 @@ class GuardedKeys(Panel[Answer]):
         if self.quiet <= 0:
             decide()
             return
-        keys = self.app.keys if isinstance(self.app, OrdersKeys) else None
+        keys = self.app.keys if isinstance(self.app, HasKeyOrder) else None
         handled = 0 if keys is None else keys.handled
 
         def alone() -> None:

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.visual import Visual
 
-from ...terminal.ascii_filter import AsWritten
+from ...terminal.ascii_filter import UnfilteredWidget
 from ...terminal.bindings import COPY_KEY, FOCUS_KEYS, HELP_KEY, LEAVE_KEY
 from ...widgets.base.backdrop import Behind
 from .deferred_paint import SettledScreen
@@ -17,7 +17,7 @@ from .deferred_paint import SettledScreen
 Answer = TypeVar("Answer")
 
 
-class Panel(AsWritten, SettledScreen[Answer], ModalScreen[Answer], inherit_bindings=False):
+class Panel(UnfilteredWidget, SettledScreen[Answer], ModalScreen[Answer], inherit_bindings=False):
     """A modal with a frame; `escape` closes it with nothing decided."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

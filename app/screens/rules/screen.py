@@ -271,7 +271,7 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
     def _can_edit(self) -> bool:
         """Tell whether there is an editor, and a file that is the operator's own."""
         file = self.query_one(RuleList).file
-        return file is not None and not file.library and getattr(self.app, "lends", False)
+        return file is not None and not file.library and getattr(self.app, "can_edit_files", False)
 
     def action_finding(self, direction: int) -> None:
         """Go to a line with an error or a warning."""

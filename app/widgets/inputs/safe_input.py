@@ -13,7 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from ....engine.core.sanitize import visible
-from ...terminal.charset import steady
+from ...terminal.charset import with_certain_width
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -64,7 +64,7 @@ class TypedLine(_Pasting, Input):
     def _insert(self, text: str) -> None:
         lines = text.splitlines()
         if lines:
-            self.replace(visible(steady(lines[0])), *sorted(self.selection))
+            self.replace(visible(with_certain_width(lines[0])), *sorted(self.selection))
 
 
 class TypedText(_Pasting, TextArea):
@@ -84,5 +84,5 @@ class TypedText(_Pasting, TextArea):
 
     def _insert(self, text: str) -> None:
         lines = text.replace("\r\n", "\n").replace("\r", "\n")
-        result = self.replace(visible(steady(lines), keep_newlines=True), *self.selection)
+        result = self.replace(visible(with_certain_width(lines), keep_newlines=True), *self.selection)
         self.move_cursor(result.end_location)

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import ClientSession, CookieJar
 
 from interlock.app.web import server as front_module
-from interlock.app.web.server import Front
+from interlock.app.web.server import ConsoleServer
 
 from ..web.fronts import offer, secret_of, small_app
 
@@ -21,7 +21,7 @@ async def closed(reader: asyncio.StreamReader) -> bool:
         return True
 
 
-async def logged_in(front: Front) -> bytes:
+async def logged_in(front: ConsoleServer) -> bytes:
     """The request of a browser that has logged in, with its cookie."""
     # Cookies of addresses are kept, as browsers do.
     async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as browser:
@@ -34,8 +34,8 @@ async def logged_in(front: Front) -> bytes:
 class TestStrangers:
     async def test_are_few(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """One more than there may be cuts the one that has been there longest; nobody else."""
-        monkeypatch.setattr(front_module, "STRANGERS", 3)
-        front = Front(small_app)
+        monkeypatch.setattr(front_module, "MAX_STRANGERS", 3)
+        front = ConsoleServer(small_app)
         await front.start("127.0.0.1", 0)
         port = int(front.url.rpartition(":")[2])
         try:
@@ -52,8 +52,8 @@ class TestStrangers:
 
     async def test_never_cost_a_login(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A browser that has logged in keeps its connection, whoever else comes."""
-        monkeypatch.setattr(front_module, "STRANGERS", 2)
-        front = Front(small_app)
+        monkeypatch.setattr(front_module, "MAX_STRANGERS", 2)
+        front = ConsoleServer(small_app)
         await front.start("127.0.0.1", 0)
         port = int(front.url.rpartition(":")[2])
         try:
@@ -72,8 +72,8 @@ class TestStrangers:
 
     async def test_with_a_cookie_are_not_without_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Whoever has the cookie alone does not take every file that the server may have open."""
-        monkeypatch.setattr(front_module, "VISITORS", 2)
-        front = Front(small_app)
+        monkeypatch.setattr(front_module, "MAX_VISITORS", 2)
+        front = ConsoleServer(small_app)
         await front.start("127.0.0.1", 0)
         port = int(front.url.rpartition(":")[2])
         try:
@@ -94,8 +94,8 @@ class TestStrangers:
 
     async def test_that_leave_make_room(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Who has left counts no more."""
-        monkeypatch.setattr(front_module, "STRANGERS", 2)
-        front = Front(small_app)
+        monkeypatch.setattr(front_module, "MAX_STRANGERS", 2)
+        front = ConsoleServer(small_app)
         await front.start("127.0.0.1", 0)
         port = int(front.url.rpartition(":")[2])
         try:

@@ -86,7 +86,7 @@ class TestTitle:
         attention = begun(on)
         attention.end()
         attention.count(3)
-        attention.asked(deploy_request())
+        attention.signal(deploy_request())
         assert on.written[-1] == RESTORE_TITLE
 
 
@@ -95,10 +95,10 @@ class TestCalls:
         """Who looks at the console is not called."""
         on = Recorder(focused=True)
         attention = begun(on)
-        attention.asked(deploy_request())
+        attention.signal(deploy_request())
         assert (on.calls, on.started, on.due) == ([], [], [])
         on.focused = False
-        attention.asked(deploy_request())
+        attention.signal(deploy_request())
         assert on.calls == [BELL, "\x1b]9;Interlock: deploy of release-bot needs approval\x1b\\"]
 
     def test_says_no_more_than_names(self) -> None:
@@ -120,10 +120,10 @@ class TestCalls:
         """After one there is no other for a while; what came meanwhile is called for together."""
         on = Recorder()
         attention = begun(on)
-        attention.asked(deploy_request())
+        attention.signal(deploy_request())
         on.seconds = 10.0
         for _ in range(3):
-            attention.asked(deploy_request())
+            attention.signal(deploy_request())
         attention.count(4)
         assert len(on.calls) == 2
         [(seconds, again)] = on.due
@@ -137,8 +137,8 @@ class TestCalls:
         """Nobody is called for what is decided, or who looks again by then."""
         on = Recorder()
         attention = begun(on)
-        attention.asked(deploy_request())
-        attention.asked(deploy_request())
+        attention.signal(deploy_request())
+        attention.signal(deploy_request())
         on.focused, on.seconds = focused, 31.0
         attention.count(waiting)
         on.due[0][1]()
@@ -148,13 +148,13 @@ class TestCalls:
         """Bell and notification can be switched off, and come as seldom as wanted."""
         on = Recorder()
         attention = begun(on, AttentionSettings(bell=False, every=timedelta(minutes=5)))
-        attention.asked(deploy_request())
+        attention.signal(deploy_request())
         on.seconds = 299.0
-        attention.asked(deploy_request())
+        attention.signal(deploy_request())
         assert len(on.calls) == 1
         assert on.due[0][0] == 1.0
         silent = Recorder()
-        begun(silent, AttentionSettings(bell=False, notify=False)).asked(deploy_request())
+        begun(silent, AttentionSettings(bell=False, notify=False)).signal(deploy_request())
         assert silent.calls == []
 
     @pytest.mark.parametrize(
@@ -168,14 +168,14 @@ class TestCalls:
     def test_sequences(self, kind: str, sequence: str) -> None:
         """Each terminal gets the sequence it knows, closed at its end."""
         on = Recorder()
-        begun(on, kind=kind).asked(deploy_request())
+        begun(on, kind=kind).signal(deploy_request())
         assert on.calls[1].startswith(sequence)
         assert on.calls[1].endswith("approval\x1b\\")
 
     def test_notify_send(self) -> None:
         """A desktop's program gets words of its own, never a line for a shell; markup is escaped."""
         on = Recorder()
-        begun(on, kind="notify-send").asked(deploy_request(tool="<b>$(rm)", agent="-x"))
+        begun(on, kind="notify-send").signal(deploy_request(tool="<b>$(rm)", agent="-x"))
         assert on.started == [
             [
                 "notify-send",

@@ -21,10 +21,10 @@ class Lent(Recorder):
 
     def __init__(self) -> None:
         super().__init__(focused=True)
-        self.lent = False
+        self.is_lent = False
 
     def attention(self) -> Attention:
-        attention = Attention(replace(self.terminal(), lent=lambda: self.lent), QUIET)
+        attention = Attention(replace(self.terminal(), is_lent=lambda: self.is_lent), QUIET)
         attention.begin()
         return attention
 
@@ -36,31 +36,31 @@ class TestLent:
         """Attention: what came while an editor had the terminal is called for afterwards."""
         on = Lent()
         attention = on.attention()
-        on.lent = True
+        on.is_lent = True
         for number in (1, 2):
             attention.count(number)
-            attention.asked(deploy_request(id=f"q{number}"))
+            attention.signal(deploy_request(id=f"q{number}"))
         assert on.calls == []
-        on.lent = False
-        attention.back()
+        on.is_lent = False
+        attention.resume()
         assert on.written[-3:] == [
             "\x1b]0;Interlock (2 waiting)\x1b\\",
             BELL,
             "\x1b]9;Interlock: 2 requests wait\x1b\\",
         ]
-        attention.back()
+        attention.resume()
         assert on.calls.count(BELL) == 1
 
     def test_not_for_what_is_over(self) -> None:
         """Attention: what was decided elsewhere meanwhile calls nobody, and the title is right."""
         on = Lent()
         attention = on.attention()
-        on.lent = True
+        on.is_lent = True
         attention.count(1)
-        attention.asked(deploy_request())
+        attention.signal(deploy_request())
         attention.count(0)
-        on.lent = False
-        attention.back()
+        on.is_lent = False
+        attention.resume()
         assert on.calls == []
         assert on.written[-1] == "\x1b]0;Interlock\x1b\\"
 
@@ -71,13 +71,13 @@ class TestLent:
         attention = on.attention()
         for number in (1, 2):
             attention.count(number)
-            attention.asked(deploy_request(id=f"q{number}"))
+            attention.signal(deploy_request(id=f"q{number}"))
         assert on.calls.count(BELL) == 1
-        on.lent = True
+        on.is_lent = True
         on.due[0][1]()
         assert on.calls.count(BELL) == 1
-        on.lent, on.focused = False, True
-        attention.back()
+        on.is_lent, on.focused = False, True
+        attention.resume()
         assert on.calls.count(BELL) == 2
 
     async def test_the_console_says_when(self) -> None:
@@ -85,7 +85,7 @@ class TestLent:
         on = Lent()
         hub = FakeHub(now=NOW)
         app = InterlockConsole(hub, operator="maria", clock=lambda: NOW)
-        app._terminal = replace(on.terminal(), lent=lambda: on.lent)
+        app._terminal = replace(on.terminal(), is_lent=lambda: on.is_lent)
         async with app.run_test() as pilot:
             await pilot.pause()
             before = len(on.written)

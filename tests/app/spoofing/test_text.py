@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len, get_character_cell_size
 
 from interlock.app.format.text import clip, pad, shown, shown_lines, wrap, wrap_all
-from interlock.app.terminal.charset import steady, use_ascii, visible
+from interlock.app.terminal.charset import use_ascii, visible, with_certain_width
 
 from .attacks import ATTACKS
 from .harmless import MOST_MARKS, cells, crowded, strange
@@ -79,7 +79,9 @@ class TestVisible:
         codes = (code for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF)
         free = [chr(code) for code in codes if get_character_cell_size(chr(code)) == 0]
         assert len(free) > 2000
-        assert [character for character in free if visible(steady(character)) == character] == []
+        assert [
+            character for character in free if visible(with_certain_width(character)) == character
+        ] == []
 
     def test_a_mark_on_nothing_is_told(self) -> None:
         """Spoofing: a mark at the start of a text would stand on what is ours."""

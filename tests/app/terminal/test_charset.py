@@ -13,14 +13,14 @@ from rich.cells import cell_len
 from interlock.app.terminal.appearance import Appearance
 from interlock.app.terminal.charset import (
     STAND_INS,
+    as_ascii,
     as_drawn,
     needs_ascii,
     ours,
-    painted,
-    steady,
-    unmarked,
+    remove_marks,
     use_ascii,
     visible,
+    with_certain_width,
 )
 from interlock.app.terminal.symbols import CALL, SESSION
 from interlock.engine.core.sanitize import visible as escaped
@@ -58,52 +58,52 @@ class TestStandIns:
     def test_states_stay_apart(self, looks: dict[str, object]) -> None:
         """Two states that differ by their symbol do so in ASCII."""
         symbols = {look.symbol for look in looks.values()}  # type: ignore[attr-defined]
-        assert len({painted(symbol) for symbol in symbols}) == len(symbols)
+        assert len({as_ascii(symbol) for symbol in symbols}) == len(symbols)
 
     def test_levels_stay_apart(self) -> None:
         """A sparkline has eight levels and a mark for none."""
-        assert len(set(painted("·▁▂▃▄▅▆▇█"))) == 9
+        assert len(set(as_ascii("·▁▂▃▄▅▆▇█"))) == 9
 
     def test_a_progress_bar_keeps_its_end(self) -> None:
         """What is done and what is left look different."""
-        assert painted("━━──") == "==--"
+        assert as_ascii("━━──") == "==--"
 
     def test_frames(self) -> None:
         """Corners, edges and junctions of every border."""
-        assert painted("╭─╮ │ ╰─╯ ├ ┤ ┼ ┏━┓ ┃") == "+-+ | +-+ + + + +=+ |"
+        assert as_ascii("╭─╮ │ ╰─╯ ├ ┤ ┼ ┏━┓ ┃") == "+-+ | +-+ + + + +=+ |"
 
 
 @pytest.mark.usefixtures("ascii_only")
 class TestOthersText:
     def test_it_is_painted_as_written(self) -> None:
         """Characters of an agent that look like ours stay what they are."""
-        assert painted(visible(THEIRS)) == THEIRS
+        assert as_ascii(visible(THEIRS)) == THEIRS
 
     def test_once_or_twice(self) -> None:
         """What was made visible may be so again."""
-        assert painted(visible(visible(THEIRS))) == THEIRS
+        assert as_ascii(visible(visible(THEIRS))) == THEIRS
 
     def test_it_is_copied_as_written(self) -> None:
         """The clipboard gets what the agent wrote."""
-        assert unmarked(visible(THEIRS)) == THEIRS
+        assert remove_marks(visible(THEIRS)) == THEIRS
 
     @given(text=st.text())
     def test_any_text_is_only_escaped(self, text: str) -> None:
         """What is painted of a text is what is painted of it on any other terminal."""
-        assert painted(visible(text)) == escaped(steady(text))
+        assert as_ascii(visible(text)) == escaped(with_certain_width(text))
 
     def test_private_characters_are_escaped(self) -> None:
         """Whoever writes characters for private use does not get a symbol for one, but for chance."""
-        shown = "".join(painted(visible(chr(code))) for code in range(0xF0000, 0xFFFF0, 7))
+        shown = "".join(as_ascii(visible(chr(code))) for code in range(0xF0000, 0xFFFF0, 7))
         assert shown.count("\\U000f") > 9_000
 
     def test_ours_in_it(self) -> None:
         """A symbol of ours that goes through the same door is a stand-in at once."""
-        assert painted(visible(f"{ours('■')} blocked: a → b")) == "X blocked: a → b"
+        assert as_ascii(visible(f"{ours('■')} blocked: a → b")) == "X blocked: a → b"
 
     def test_the_engine_s_arrows(self) -> None:
         """What the engine tells of a change has arrows of ours."""
-        assert painted(as_drawn("status idle → running")) == "status idle > running"
+        assert as_ascii(as_drawn("status idle → running")) == "status idle > running"
 
 
 class TestOff:
@@ -144,7 +144,7 @@ class TestScreens:
         async with showing(BY_NAME["live-nets"], tmp_path, (80, 24)) as on:
             usual = on.painted()
         async with showing(BY_NAME["live-nets"], tmp_path, (80, 24), ASCII) as on:
-            assert on.painted() == painted(usual)
+            assert on.painted() == as_ascii(usual)
 
     async def test_an_agent_s_input_is_shown_as_it_is(self) -> None:
         """In the dialog, and dimmed behind another panel."""

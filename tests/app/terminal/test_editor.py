@@ -171,7 +171,7 @@ class TestOffered:
         self, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Editing: files are offered where there is a terminal; the library's are to be copied."""
-        monkeypatch.setattr(TerminalApp, "lends", True)
+        monkeypatch.setattr(TerminalApp, "can_edit_files", True)
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
             assert self.offered(on)

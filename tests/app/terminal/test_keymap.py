@@ -18,7 +18,7 @@ from interlock.app.screens.approval.screen import ApprovalScreen
 from interlock.app.terminal import keymap
 from interlock.app.terminal.appearance import Appearance, appearance_of
 from interlock.app.terminal.keymap import bindings_of, decides, display_key
-from interlock.app.terminal.keymap_check import checked, classes_with_keys, is_key, normal
+from interlock.app.terminal.keymap_check import check_keymap, classes_with_keys, is_key, normalize_key
 
 from ..screens.history.sessions import SESSIONS, Source
 from ..support.views import BY_NAME, Shown, showing
@@ -101,7 +101,7 @@ class TestFile:
         """Started in the config directory its file is the user's own, and no project's."""
         (tmp_path / "interlock.toml").write_text('[keys]\n"approval.deny" = "f9"')
         found = key_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path)}, directory=tmp_path)
-        assert dict(checked(found)) == {"approval.deny": "f9"}
+        assert dict(check_keymap(found)) == {"approval.deny": "f9"}
 
     def test_no_keys(self, tmp_path: Path) -> None:
         """Without the table nothing is changed, and nothing looked up."""
@@ -222,7 +222,7 @@ class TestRefused:
     def test_names_of_keys(self, key: str, name: str) -> None:
         """Keys are known by sign, by name and with modifiers."""
         assert is_key(key)
-        assert normal(key) == name
+        assert normalize_key(key) == name
 
     def test_the_usual_keys_pass(self) -> None:
         """Writing down what is there anyway is refused for no action, lists' on other screens aside."""
@@ -261,7 +261,7 @@ class TestBindings:
 
 OTHER = Appearance(
     keys=dict(
-        checked(
+        check_keymap(
             [
                 KeySetting(name, (key,), "interlock.toml:1")
                 for name, key in (
@@ -316,7 +316,7 @@ class TestTyping:
     @pytest.mark.parametrize(("key", "character"), [("y", "y"), ("minus", "-"), ("at", "@")])
     async def test_a_key_that_works_everywhere_is_text_in_a_line(self, key: str, character: str) -> None:
         """One that an operator gave to the palette opens it, but not while it is typed into a filter."""
-        keys = dict(checked([KeySetting("app.commands", (key,), "interlock.toml:1")]))
+        keys = dict(check_keymap([KeySetting("app.commands", (key,), "interlock.toml:1")]))
         source, appearance = Source(SESSIONS), Appearance(keys=keys)
         async with HistoryConsole(source, zone=UTC, appearance=appearance).run_test() as pilot:
             await pilot.app.workers.wait_for_complete()

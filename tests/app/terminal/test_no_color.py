@@ -10,7 +10,7 @@ from rich.style import Style
 from textual.color import Color
 from textual.widgets import Input
 
-from interlock.app.terminal.charset import painted
+from interlock.app.terminal.charset import as_ascii
 from interlock.app.terminal.symbols import CALL, SESSION
 from interlock.app.widgets.base.blocks import BlockList
 from interlock.app.widgets.lists.decision_table import DecisionTable
@@ -61,7 +61,7 @@ async def check_focus(on: Shown) -> None:
     if isinstance(focused, LISTS) and getattr(focused, "current", None) is not None:
         region = focused.content_region
         rows = [strip.text for strip in on.strips()[region.y : region.bottom]]
-        assert any(row[region.x] == painted("▌") for row in rows), rows
+        assert any(row[region.x] == as_ascii("▌") for row in rows), rows
     elif isinstance(focused, Input):
         focused.cursor_blink = False
         await on.pilot.pause(0.05)

@@ -26,7 +26,7 @@ from interlock.app.sources.deep_link import DeepLink
 from interlock.app.web.browser_key import signed_text
 from interlock.app.web.environment import tab_environment
 from interlock.app.web.logins import Logins
-from interlock.app.web.server import Front
+from interlock.app.web.server import ConsoleServer
 from interlock.app.web.tabs import Console
 
 CHROMIUM = shutil.which("chromium")
@@ -77,8 +77,8 @@ async def fronted(
     most_tabs: int = 16,
     tls: ssl.SSLContext | None = None,
     port: int = 0,
-) -> AsyncGenerator[Front, None]:
-    front = Front(console, logins=logins, most_tabs=most_tabs)
+) -> AsyncGenerator[ConsoleServer, None]:
+    front = ConsoleServer(console, logins=logins, most_tabs=most_tabs)
     await front.start("127.0.0.1", port, tls)
     try:
         yield front
@@ -88,7 +88,7 @@ async def fronted(
 
 @asynccontextmanager
 async def client(
-    front: Front, *, logged_in: bool = True, trusts: Path | None = None
+    front: ConsoleServer, *, logged_in: bool = True, trusts: Path | None = None
 ) -> AsyncGenerator[ClientSession, None]:
     """A program with a cookie jar; it trusts the certificate in that file."""
     connector = None if trusts is None else TCPConnector(ssl=ssl.create_default_context(cafile=trusts))
@@ -121,7 +121,7 @@ def signature(key: ec.EllipticCurvePrivateKey, origin: str, challenge: str) -> s
     ).decode()
 
 
-async def offer(session: ClientSession, front: Front, secret: str) -> ClientResponse:
+async def offer(session: ClientSession, front: ConsoleServer, secret: str) -> ClientResponse:
     """Log in as the login page does."""
     return await offered(session, front.url, secret)
 
@@ -135,7 +135,7 @@ async def offered(session: ClientSession, url: str, secret: str) -> ClientRespon
 
 @asynccontextmanager
 async def tab(
-    session: ClientSession, front: Front, path: str = "/ws/", **headers: str
+    session: ClientSession, front: ConsoleServer, path: str = "/ws/", **headers: str
 ) -> AsyncGenerator[ClientWebSocketResponse, None]:
     """A tab that has shown its key."""
     async with opened(session, front.url, path, **headers) as socket:

@@ -9,7 +9,7 @@ import pytest_asyncio
 from aiohttp import web
 from playwright.async_api import Browser, Page
 
-from interlock.app.web.server import Front
+from interlock.app.web.server import ConsoleServer
 
 from .fronts import NEEDS_CHROMIUM, Seen, click_cell, connected, fronted, line_of, log_in, pages, until
 
@@ -17,7 +17,7 @@ pytestmark = [NEEDS_CHROMIUM, pytest.mark.asyncio(loop_scope="session")]
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def front() -> AsyncGenerator[Front, None]:
+async def front() -> AsyncGenerator[ConsoleServer, None]:
     async with fronted() as running:
         yield running
 
@@ -29,7 +29,7 @@ async def page(browser: Browser) -> AsyncGenerator[Page, None]:
 
 
 class TestLogin:
-    async def test_the_link_leaves_no_secret_behind(self, front: Front, page: Page) -> None:
+    async def test_the_link_leaves_no_secret_behind(self, front: ConsoleServer, page: Page) -> None:
         """The link leads to the console; its secret is in no request and not in the address any more."""
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
@@ -41,7 +41,7 @@ class TestLogin:
         await page.go_back()
         assert secret not in page.url
 
-    async def test_a_used_link_says_so(self, front: Front, browser: Browser, page: Page) -> None:
+    async def test_a_used_link_says_so(self, front: ConsoleServer, browser: Browser, page: Page) -> None:
         """Whoever opens a link that was used reads what to do."""
         link = front.link()
         await log_in(page, link)
@@ -50,7 +50,9 @@ class TestLogin:
             await stranger.wait_for_selector("#said:not(:empty)")
             assert "was used before" in await stranger.inner_text("#said")
 
-    async def test_a_link_can_be_pasted_where_one_was_going(self, front: Front, page: Page) -> None:
+    async def test_a_link_can_be_pasted_where_one_was_going(
+        self, front: ConsoleServer, page: Page
+    ) -> None:
         """Logged in from the page of a deep link, one is there."""
         seen = Seen(page)
         await page.goto(front.url + "/s/abc")
@@ -60,7 +62,7 @@ class TestLogin:
         assert page.url == front.url + "/s/abc"
         await seen.until("options: --session=abc")
 
-    async def test_a_link_from_elsewhere_finds_the_login(self, front: Front, page: Page) -> None:
+    async def test_a_link_from_elsewhere_finds_the_login(self, front: ConsoleServer, page: Page) -> None:
         """A link in somebody else's page leads on, although browsers leave out the cookie there."""
         await log_in(page, front.link())
         app = web.Application()
@@ -84,7 +86,7 @@ class TestLogin:
         finally:
             await runner.cleanup()
 
-    async def test_logging_out_closes_the_tab(self, front: Front, page: Page) -> None:
+    async def test_logging_out_closes_the_tab(self, front: ConsoleServer, page: Page) -> None:
         """The page behind `/logout` ends the console in another tab."""
         await log_in(page, front.link())
         other = await page.context.new_page()
@@ -96,7 +98,7 @@ class TestLogin:
 
 
 class TestPage:
-    async def test_nothing_comes_from_elsewhere(self, front: Front, page: Page) -> None:
+    async def test_nothing_comes_from_elsewhere(self, front: ConsoleServer, page: Page) -> None:
         """Every request goes to this server, the page's own policy stops none, and nothing fails."""
         asked: list[str] = []
         said: list[str] = []
@@ -113,7 +115,7 @@ class TestPage:
         assert [url for url in asked if not url.startswith(front.url + "/")] == []
         assert [text for text in said if not text.startswith("ping=")] == []
 
-    async def test_keys_need_no_click(self, front: Front, page: Page) -> None:
+    async def test_keys_need_no_click(self, front: ConsoleServer, page: Page) -> None:
         """The terminal has the focus as the page comes up, and again after a visit elsewhere."""
         seen = Seen(page)
         await log_in(page, front.link())
@@ -126,7 +128,7 @@ class TestPage:
         await page.keyboard.type("!")
         await seen.until("typed hello!")
 
-    async def test_the_browser_leaves_keys_to_the_console(self, front: Front, page: Page) -> None:
+    async def test_the_browser_leaves_keys_to_the_console(self, front: ConsoleServer, page: Page) -> None:
         """Keys that a browser has a use for of its own do what the console says."""
         seen = Seen(page)
         await log_in(page, front.link())
@@ -136,7 +138,7 @@ class TestPage:
             await seen.until(said)
             assert front.tabs == 1
 
-    async def test_help_says_which_keys_are_the_browsers(self, front: Front, page: Page) -> None:
+    async def test_help_says_which_keys_are_the_browsers(self, front: ConsoleServer, page: Page) -> None:
         """Help names the keys that do not reach the console, beside those that do."""
         seen = Seen(page)
         await log_in(page, front.link())
@@ -146,7 +148,7 @@ class TestPage:
         await page.keyboard.press("End")
         await seen.until("are the browser's")
 
-    async def test_the_console_follows_the_windows_size(self, front: Front, page: Page) -> None:
+    async def test_the_console_follows_the_windows_size(self, front: ConsoleServer, page: Page) -> None:
         """A window that changes its size shows the whole console."""
         seen = Seen(page)
         await log_in(page, front.link())
@@ -154,7 +156,7 @@ class TestPage:
         await page.set_viewport_size({"width": 540, "height": 400})
         await seen.until("size 60 by")
 
-    async def test_a_click_reaches_its_button(self, front: Front, page: Page) -> None:
+    async def test_a_click_reaches_its_button(self, front: ConsoleServer, page: Page) -> None:
         """The mouse works."""
         seen = Seen(page)
         await log_in(page, front.link())
@@ -162,14 +164,14 @@ class TestPage:
         await click_cell(page, line_of(shown, "press me"), seen.size)
         await seen.until("clicked")
 
-    async def test_a_closed_tab_ends_its_process(self, front: Front, page: Page) -> None:
+    async def test_a_closed_tab_ends_its_process(self, front: ConsoleServer, page: Page) -> None:
         """Closing the tab ends what ran behind it."""
         await log_in(page, front.link())
         assert front.tabs == 1
         await page.close()
         await until(lambda: front.tabs == 0, "the tab's end")
 
-    async def test_an_ended_console_can_be_opened_again(self, front: Front, page: Page) -> None:
+    async def test_an_ended_console_can_be_opened_again(self, front: ConsoleServer, page: Page) -> None:
         """Whoever quits has one key to come back."""
         seen = Seen(page)
         await log_in(page, front.link())

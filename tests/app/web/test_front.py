@@ -8,7 +8,7 @@ import socket
 import pytest
 from aiohttp import WSMsgType, WSServerHandshakeError
 
-from interlock.app.web.server import WRONG_LINKS, Front
+from interlock.app.web.server import MAX_WRONG_LINKS, ConsoleServer
 
 from .fronts import OBEYS, client, fronted, offer, program, secret_of, small_app, tab, until
 
@@ -24,7 +24,7 @@ EVERYWHERE = (
 )
 
 
-async def raw(front: Front, request: str) -> str:
+async def raw(front: ConsoleServer, request: str) -> str:
     """The answer to a request whose every byte is ours."""
     port = int(front.url.rpartition(":")[2])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -91,9 +91,9 @@ class TestWithoutLogin:
         async with fronted() as front, client(front, logged_in=False) as session:
             secret = secret_of(front.link())
             statuses = [
-                (await offer(session, front, f"guess {n}")).status for n in range(WRONG_LINKS + 3)
+                (await offer(session, front, f"guess {n}")).status for n in range(MAX_WRONG_LINKS + 3)
             ]
-            assert statuses == [403] * WRONG_LINKS + [429] * 3
+            assert statuses == [403] * MAX_WRONG_LINKS + [429] * 3
             assert (await offer(session, front, secret)).status == 204
 
     async def test_a_login_is_no_long_text(self) -> None:
@@ -132,7 +132,7 @@ class TestOtherNames:
 
     async def test_on_localhost_it_is_an_address(self) -> None:
         """A server on `localhost` has the address that its links lead to, and no other."""
-        front = Front(small_app)
+        front = ConsoleServer(small_app)
         try:
             assert (await front.start("localhost", 0)).startswith("http://127.0.0.1:")
         finally:
@@ -286,6 +286,6 @@ class TestManyTabs:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
-            front = Front(program(OBEYS))
+            front = ConsoleServer(program(OBEYS))
             with pytest.raises(OSError, match="address already in use"):
                 await front.start("127.0.0.1", taken.getsockname()[1])

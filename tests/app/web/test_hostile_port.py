@@ -15,7 +15,7 @@ from playwright.async_api import Browser
 from interlock.app.sources.deep_link import DeepLink
 from interlock.app.web import server as front_module
 from interlock.app.web.browser_key import new_challenge
-from interlock.app.web.server import PROOF_LENGTH, Front
+from interlock.app.web.server import PROOF_LENGTH, ConsoleServer
 from interlock.app.web.tabs import Console
 
 from .fronts import (
@@ -83,7 +83,9 @@ class Starts:
         return small_app(place)
 
 
-async def opens(session: ClientSession, front: Front, *messages: str | bytes) -> tuple[bool, int | None]:
+async def opens(
+    session: ClientSession, front: ConsoleServer, *messages: str | bytes
+) -> tuple[bool, int | None]:
     """Send a tab's first messages. Whether more was answered than a challenge, and how it closed."""
     async with session.ws_connect(front.url + "/ws/", headers={"Origin": front.url}) as socket:
         kind, _ = await socket.receive_json()
@@ -95,7 +97,7 @@ async def opens(session: ClientSession, front: Front, *messages: str | bytes) ->
         return False, socket.close_code
 
 
-def forged(front: Front) -> list[str | bytes]:
+def forged(front: ConsoleServer) -> list[str | bytes]:
     """First messages of somebody who has the cookie only."""
     mine = signature(KEY, front.url, new_challenge())
     return [
@@ -160,7 +162,7 @@ class TestAnotherPort:
 class TestTheSamePort:
     async def test_what_a_tab_sends_there_opens_nothing(self, browser: Browser) -> None:
         """Who listens in place of the server gets a signature that is of no use when that is back."""
-        front = Front(small_app)
+        front = ConsoleServer(small_app)
         await front.start("127.0.0.1", 0)
         port = int(front.url.rpartition(":")[2])
         async with pages(browser, 1) as [page]:
@@ -183,7 +185,7 @@ class TestTheSamePort:
 class TestFirstMessage:
     async def test_has_to_come_soon(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Who says nothing is let go."""
-        monkeypatch.setattr(front_module, "PROOF_WITHIN", 0.05)
+        monkeypatch.setattr(front_module, "PROOF_TIMEOUT", 0.05)
         starts = Starts()
         async with fronted(starts) as front, client(front) as session:
             assert await opens(session, front) == (False, LATER)
@@ -216,7 +218,7 @@ class TestFirstMessage:
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         """They are said so many times a minute, as wrong links are; the right key still opens a tab."""
-        monkeypatch.setattr(front_module, "WRONG_LINKS", 3)
+        monkeypatch.setattr(front_module, "MAX_WRONG_LINKS", 3)
         async with fronted(program(OBEYS)) as front, client(front) as session:
             for _ in range(5):
                 assert await opens(session, front, "[]") == (False, REFUSED)
@@ -240,7 +242,7 @@ class TestFirstMessage:
 
     async def test_those_who_keep_it_back_are_few(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Connections that have a cookie and show no key give way to newer ones."""
-        monkeypatch.setattr(front_module, "STRANGERS", 2)
+        monkeypatch.setattr(front_module, "MAX_STRANGERS", 2)
         async with fronted(program(OBEYS)) as front, client(front) as session:
             headers = {"Origin": front.url}
             first = await session.ws_connect(front.url + "/ws/", headers=headers)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from interlock.app.web.login_file import LoginFile
-from interlock.app.web.logins import LOGIN_LASTS, Logins
+from interlock.app.web.logins import LOGIN_LIFETIME, Logins
 
 from .fronts import KEY as PRIVATE
 from .fronts import shown
@@ -34,7 +34,7 @@ class TestRestart:
         cookie = log_in(before)
         after = Logins(lambda: now[0], LoginFile(path, "this"))
         assert after.find(cookie) == before.find(cookie)
-        now[0] += LOGIN_LASTS
+        now[0] += LOGIN_LIFETIME
         assert after.find(cookie) is None
         assert Logins(lambda: now[0], LoginFile(path, "this")).find(cookie) is None
 
@@ -58,7 +58,7 @@ class TestRestart:
         now = [1000.0]
         after = Logins(lambda: now[0], LoginFile(path, "this"))
         assert after.find(cookie) is not None
-        now[0] += LOGIN_LASTS
+        now[0] += LOGIN_LIFETIME
         assert after.find(cookie) is None
 
     def test_another_server_begins_without(self, path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.app.web.logins import LINK_LASTS, LOGIN_LASTS, MOST, Logins
+from interlock.app.web.logins import LINK_LIFETIME, LOGIN_LIFETIME, MAX_LOGINS, Logins
 
 from .fronts import KEY as PRIVATE
 from .fronts import shown
@@ -49,10 +49,10 @@ class TestLinks:
         clock = Clock()
         logins = Logins(clock)
         early, late = logins.link(), None
-        clock.now += LINK_LASTS - 1
+        clock.now += LINK_LIFETIME - 1
         assert logins.redeem(early, KEY) is not None
         late = logins.link()
-        clock.now += LINK_LASTS
+        clock.now += LINK_LIFETIME
         assert logins.redeem(late, KEY) is None
 
 
@@ -65,7 +65,7 @@ class TestLogins:
         assert cookie is not None
         login = logins.find(cookie)
         assert login is not None
-        clock.now += LOGIN_LASTS - 1
+        clock.now += LOGIN_LIFETIME - 1
         assert logins.holds(login)
         clock.now += 1
         assert logins.find(cookie) is None
@@ -94,6 +94,6 @@ class TestLogins:
     def test_there_are_only_so_many(self) -> None:
         """One login more ends the oldest."""
         logins = Logins()
-        cookies = [logins.redeem(logins.link(), KEY) or "" for _ in range(MOST + 1)]
+        cookies = [logins.redeem(logins.link(), KEY) or "" for _ in range(MAX_LOGINS + 1)]
         assert logins.find(cookies[0]) is None
         assert all(logins.find(cookie) for cookie in cookies[1:])

@@ -11,7 +11,7 @@ from aiohttp import ClientWebSocketResponse, WSMsgType
 
 from interlock.app.web import tabs
 from interlock.app.web.environment import tab_environment
-from interlock.app.web.logins import LOGIN_LASTS, Logins
+from interlock.app.web.logins import LOGIN_LIFETIME, Logins
 
 from .fronts import OBEYS, SMALL_APP, UNTIL_QUIT, client, fronted, is_running, program, tab, until
 
@@ -157,7 +157,7 @@ class TestEnds:
             tab(session, front) as socket,
         ):
             pid = await pid_of(socket)
-            now[0] = LOGIN_LASTS
+            now[0] = LOGIN_LIFETIME
             await until(lambda: not is_running(pid), "its end")
 
 
@@ -218,7 +218,7 @@ class TestWhatBrowsersSend:
 
     async def test_a_flood_waits_in_its_socket(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A tab that sends without end is read at its rate, not kept, and another tab works meanwhile."""
-        monkeypatch.setattr(tabs, "RATE", 20.0)
+        monkeypatch.setattr(tabs, "MESSAGES_PER_SECOND", 20.0)
         code = (
             "data = b''\n"
             "while b'quit' not in data:\n"

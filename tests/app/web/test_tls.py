@@ -15,8 +15,8 @@ from playwright.async_api import Browser
 
 from interlock.app.cli.main import main
 from interlock.app.hosting.certificate import Certificate
-from interlock.app.web.policy import Reached
-from interlock.app.web.server import Front
+from interlock.app.web.policy import ServerNames
+from interlock.app.web.server import ConsoleServer
 
 from ...support.certificates import certified
 from ..cli.server.test_serve import serving, surroundings
@@ -34,13 +34,13 @@ def tls_of(certificate: Path) -> ssl.SSLContext:
 
 
 @pytest_asyncio.fixture
-async def front(certificate: Path) -> AsyncGenerator[Front, None]:
+async def front(certificate: Path) -> AsyncGenerator[ConsoleServer, None]:
     async with fronted(program(OBEYS), tls=tls_of(certificate)) as running:
         yield running
 
 
 class TestPage:
-    async def test_all_of_it_is_private(self, front: Front, certificate: Path) -> None:
+    async def test_all_of_it_is_private(self, front: ConsoleServer, certificate: Path) -> None:
         """Link, page, its WebSocket and what it may connect to are TLS's, and a tab opens."""
         assert front.link().startswith("https://127.0.0.1:")
         async with client(front, trusts=certificate) as session:
@@ -52,7 +52,7 @@ class TestPage:
             async with tab(session, front) as opened:
                 assert (await opened.receive_bytes()).isdigit()
 
-    async def test_the_cookie_goes_over_tls_only(self, front: Front, certificate: Path) -> None:
+    async def test_the_cookie_goes_over_tls_only(self, front: ConsoleServer, certificate: Path) -> None:
         """Browsers send it nowhere else, and take none of its name from a page without TLS."""
         async with client(front, logged_in=False, trusts=certificate) as session:
             said = (await offer(session, front, secret_of(front.link()))).headers["Set-Cookie"]
@@ -63,7 +63,7 @@ class TestPage:
             async with session.post(f"{front.url}/logout", headers=origin) as answer:
                 assert "Secure" in answer.headers["Set-Cookie"]
 
-    async def test_a_page_without_tls_is_another(self, front: Front, certificate: Path) -> None:
+    async def test_a_page_without_tls_is_another(self, front: ConsoleServer, certificate: Path) -> None:
         """The same name without TLS could be anybody's: it logs nobody in and gets no terminal."""
         clear = front.url.replace("https:", "http:")
         async with client(front, trusts=certificate) as session:
@@ -78,7 +78,7 @@ class TestPage:
 
     async def test_nothing_listens_in_clear_elsewhere(self) -> None:
         """Whoever starts it: others do not reach it without TLS."""
-        front = Front(program(OBEYS))
+        front = ConsoleServer(program(OBEYS))
         with pytest.raises(ValueError, match="expected TLS"):
             await front.start("0.0.0.0", 0)
 
@@ -86,7 +86,7 @@ class TestPage:
         self, certificate: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A connection that never agrees on TLS does not stay."""
-        monkeypatch.setattr("interlock.app.web.server.GREETING", 0.05)
+        monkeypatch.setattr("interlock.app.web.server.TLS_TIMEOUT", 0.05)
         async with fronted(program(OBEYS), tls=tls_of(certificate)) as front:
             port = int(front.url.rpartition(":")[2])
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -119,7 +119,7 @@ class TestNames:
         """A browser warns of any other: links have the first, and it is answered under all."""
         names = Certificate(*certified(tmp_path, "hub.example", "*.example", "Board.example")).names
         assert names == ("hub.example", "board.example", "127.0.0.1")
-        reached = Reached.at("0.0.0.0", 8738, secure=True, certified=names)
+        reached = ServerNames.at("0.0.0.0", 8738, secure=True, certified=names)
         assert reached.url == "https://hub.example:8738"
         for host in ("hub.example:8738", "board.example:8738", "localhost:8738", "192.0.2.7:8738"):
             assert reached.includes(host)
@@ -143,11 +143,11 @@ class TestNames:
     )
     def test_where_links_lead(self, listen: str, names: tuple[str, ...], url: str) -> None:
         """To where one listens if the certificate is for that or it is this machine's only."""
-        assert Reached.at(listen, 8738, secure=True, certified=names).url == url
+        assert ServerNames.at(listen, 8738, secure=True, certified=names).url == url
 
     def test_an_address_counts_where_all_are_listened_on(self) -> None:
         """Elsewhere an address that is not listened on is somebody's mistake, or worse."""
-        assert not Reached.at("127.0.0.1", 8738).includes("192.0.2.7:8738")
+        assert not ServerNames.at("127.0.0.1", 8738).includes("192.0.2.7:8738")
 
 
 class TestCommand:

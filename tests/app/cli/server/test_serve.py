@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.config.loader import named_file
+from interlock.app.config.loader import with_named_file
 from interlock.app.hosting.server import own_token, own_tokens
 from interlock.engine.gateway import AgentClient, GatewayError
 from interlock.engine.gateway.client.console import ConsoleClient
@@ -184,9 +184,9 @@ class TestServeRefuses:
             assert ran.returncode == 2
             assert "agents may write in the working directory" in " ".join(ran.stderr.split())
         from_a_file = argparse.Namespace(config=Path("loose.toml"), typed=frozenset({"rules"}))
-        assert named_file(from_a_file, {}) == {}
+        assert with_named_file(from_a_file, {}) == {}
         on_the_line = argparse.Namespace(config=Path("mine.toml"), typed=frozenset({"config"}))
-        assert named_file(on_the_line, {}) == {"INTERLOCK_CONFIG": "mine.toml"}
+        assert with_named_file(on_the_line, {}) == {"INTERLOCK_CONFIG": "mine.toml"}
 
     def test_tokens_that_others_may_read(self, tmp_path: Path) -> None:
         """A server does not start with tokens that are not secret any more."""
