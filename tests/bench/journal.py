@@ -10,25 +10,27 @@ import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
 from statistics import median
 from typing import Any, TypeAlias
 
 from interlock.engine.history.audit.hash_chain import ChainPosition, link
 from interlock.engine.history.audit.verify import verify_journal
-from interlock.engine.history.decisions.index import INSERT_DECISION, decisions_of, input_head
+from interlock.engine.history.database.compiled import (
+    INSERT_DECISION,
+    INSERT_EVENT,
+    SELECT_LAST_HASH,
+    SELECT_SESSION,
+    UPSERT_SESSION,
+    LinkedRow,
+    SessionRow,
+)
+from interlock.engine.history.decisions.index import decisions_of, input_head
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.fold.replay import Replay
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.reader import open_reader
-from interlock.engine.history.journal.rows import (
-    INSERT_EVENT,
-    LAST_HASH,
-    LINKED_COLUMNS,
-    SELECT_SESSION,
-    SESSION_COLUMNS,
-    UPSERT_SESSION,
-)
 from interlock.engine.history.journal.writer import connect_writing
 from interlock.engine.history.model.events import (
     CallDecided,
@@ -49,9 +51,10 @@ ALONE = 400
 CALLS = 20_000
 JUMPS = 40
 
-CURSOR, AT = (LINKED_COLUMNS.split(", ").index(name) for name in ("cursor", "at"))
+SESSION_COLUMNS = [each.name for each in fields(SessionRow)]
+CURSOR, AT = (LinkedRow._fields.index(name) for name in ("cursor", "at"))
 AGENT, UPDATED, EVENTS, DECISIONS = (
-    SESSION_COLUMNS.split(", ").index(name) for name in ("agent", "updated", "events", "calls")
+    SESSION_COLUMNS.index(name) for name in ("agent", "updated", "events", "calls")
 )
 
 _Rows: TypeAlias = tuple[Sequence[Any], Sequence[Any], Sequence[Any]]
@@ -304,11 +307,11 @@ def _opened(path: Path) -> Journal:
 
 
 def _line_of(connection: sqlite3.Connection, number: int) -> list[Any]:
-    return list(connection.execute(f"{SELECT_SESSION} WHERE id = ?", (f"s{number}",)).fetchone())
+    return list(connection.execute(SELECT_SESSION, (f"s{number}",)).fetchone())
 
 
 def _head_of(connection: sqlite3.Connection, number: int) -> bytes:
-    return bytes(connection.execute(LAST_HASH, (f"s{number}",)).fetchone()[0])
+    return bytes(connection.execute(SELECT_LAST_HASH, (f"s{number}",)).fetchone()[0])
 
 
 def _ratio(ours: list[float], theirs: list[float]) -> float:

@@ -11,6 +11,8 @@ from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
+from alembic import op
+
 from interlock.engine.agents import Message, ProposedCall
 from interlock.engine.agents.messages import open_calls
 from interlock.engine.agents.models.scripted import ScriptedCall, ScriptedModel
@@ -18,7 +20,7 @@ from interlock.engine.approvals import requests as questions
 from interlock.engine.core.clock import utc_now
 from interlock.engine.gate.types import GateDecision, ResultRecord, ToolResult
 from interlock.engine.history.fold import fold
-from interlock.engine.history.journal import schema, writer
+from interlock.engine.history.journal import writer
 from interlock.engine.history.model.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -181,14 +183,14 @@ def branches_begin_now() -> None:
 
 def upgraded_in_pieces() -> None:
     """An upgrade changes the tables in one transaction, and what is in them in the next."""
-    link = schema.link_unlinked
+    execute = op.execute
 
-    def link_later(connection: sqlite3.Connection) -> None:
-        connection.execute("COMMIT")
-        connection.execute("BEGIN IMMEDIATE")
-        link(connection)
+    def execute_later(statement: str) -> None:
+        op.get_bind().exec_driver_sql("COMMIT")
+        op.get_bind().exec_driver_sql("BEGIN IMMEDIATE")
+        execute(statement)
 
-    schema.link_unlinked = link_later
+    op.execute = execute_later
 
 
 def steps_recorded_late() -> None:

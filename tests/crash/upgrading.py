@@ -8,55 +8,70 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import NullPool, create_engine
-
+from interlock.engine.history.audit.hash_chain import ChainPosition, link
 from interlock.engine.history.audit.verify import check_file, verify_journal
 from interlock.engine.history.errors import FoldError
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.reader import open_reader
-from interlock.engine.history.journal.schema import CURRENT, MIGRATIONS, UNLINKED, link_unlinked
+from interlock.engine.history.journal.schema import CURRENT, MIGRATIONS, Schema
 from interlock.engine.history.journal.session_index import project
 
 from . import disk, planted
 from .busy import database_in
 
-DUMP = Path(__file__).parents[1] / "data" / "journal_0001.sql"
+DUMP = Path(__file__).parents[1] / "data" / "journal_0006.sql"
 COPIES = 4
 """How often its sessions are there, so that an upgrade takes more than a few writes."""
 
-OLDER = CURRENT.known[:-1]
+OLDER = ("before",)
+"""Revisions that an upgrade starts from: made up, until there is a second one."""
+
+BEFORE = "revision = 'before'\ndown_revision = None\n\n\ndef upgrade():\n    pass\n"
+NEWEST = f"""
+import sqlalchemy as sa
+from alembic import op
+
+revision = {CURRENT.newest!r}
+down_revision = "before"
 
 
-def older(path: Path, revision: str, *, emptied: bool) -> None:
-    """Make a journal of an older revision at `path`, whose host was killed.
+def upgrade():
+    op.add_column("decision", sa.Column("off", sa.String()))
+    op.execute("UPDATE decision SET off = tool")
+    op.execute("UPDATE decision SET off = NULL")
+    op.execute("CREATE INDEX ix_decision_off ON decision (off, at) WHERE \\"off\\" IS NOT NULL")
+"""
+
+
+def schema_in(folder: Path) -> Schema:
+    """A schema with a revision before the newest, whose scripts are in a folder."""
+    return Schema(known=(*OLDER, CURRENT.newest), scripts=folder / "scripts")
+
+
+def older(path: Path, *, emptied: bool) -> None:
+    """Make a journal of an older revision at `path`, whose host was killed, and scripts beside it.
 
     What the host wrote last is in the file if it had `emptied` its log, else in the log.
     """
+    scripts = schema_in(path.parent).scripts / "versions"
+    shutil.copytree(MIGRATIONS, scripts.parent, ignore=lambda *_: ["versions"])
+    scripts.mkdir()
+    (scripts / "before.py").write_text(BEFORE)
+    (scripts / "newest.py").write_text(NEWEST)
     made = path.with_name("made.db")
     with closing(sqlite3.connect(made, isolation_level=None)) as connection:
         connection.executescript(DUMP.read_text())
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
-    if revision != OLDER[0]:
-        _bring_to(made, revision)
+        connection.execute("DROP INDEX ix_decision_off")
+        connection.execute("ALTER TABLE decision DROP COLUMN off")
+        connection.execute("UPDATE alembic_version SET version_num = 'before'")
     with closing(sqlite3.connect(made, isolation_level=None)) as connection:
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         connection.execute("BEGIN")
-        for table in ("session", "event"):
-            columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
-            owner = "id" if table == "session" else "session"
-            rows = connection.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall()
-            marks = ", ".join("?" * len(columns))
-            for n in range(COPIES):
-                copies = (dict(zip(columns, row, strict=True)) for row in rows)
-                named = ({**copy, owner: f"{copy[owner]}-{n}", "cursor": None} for copy in copies)
-                given = [[copy[column] for column in columns] for copy in named]
-                connection.executemany(f"INSERT INTO {table} VALUES ({marks})", given)
+        for n in range(COPIES):
+            copy_sessions(connection, f"-{n}")
         connection.execute("COMMIT")
-        if revision not in UNLINKED:
-            link_unlinked(connection)
         if emptied:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         for ending in ("", "-wal"):
@@ -64,14 +79,18 @@ def older(path: Path, revision: str, *, emptied: bool) -> None:
     made.unlink()
 
 
-def _bring_to(path: Path, revision: str) -> None:
-    engine = create_engine(f"sqlite:///{path}", poolclass=NullPool)
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, revision)
-    engine.dispose()
+def copy_sessions(connection: sqlite3.Connection, ending: str) -> None:
+    """Add the sessions of the dump under other names, with chains of their own."""
+    for row in connection.execute("SELECT * FROM session WHERE id NOT LIKE '%-_-_'").fetchall():
+        session, *line = row
+        marks = ", ".join("?" * len(row))
+        connection.execute(f"INSERT INTO session VALUES ({marks})", (session + ending, *line))
+        events = connection.execute("SELECT * FROM event WHERE session = ? ORDER BY seq", (session,))
+        previous = None
+        for _, _, seq, at, kind, body, salt, content, _ in events.fetchall():
+            previous = link(ChainPosition(session + ending, seq, at), body, salt, previous)
+            values = None, session + ending, seq, at, kind, body, salt, content, previous
+            connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,5 +162,5 @@ def upgrade(
     planted.plant(plant)
     database = database_in(Path(folder))
     disk.arm(database, death)
-    Journal.open(database).close()
+    Journal.open(database, schema=schema_in(Path(folder))).close()
     return {"operations": disk.operations()}

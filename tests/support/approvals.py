@@ -8,8 +8,8 @@ from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
+from interlock.engine.history.database.compiled import INSERT_EVENT
 from interlock.engine.history.journal.journal import Journal
-from interlock.engine.history.journal.rows import INSERT_EVENT
 from interlock.engine.history.model.events import (
     ApprovalDecided,
     ApprovalExpired,

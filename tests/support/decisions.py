@@ -9,7 +9,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from interlock.engine.history.decisions.index import INSERT_DECISION, DecisionLine
+from interlock.engine.history.database.compiled import INSERT_DECISION, DecisionLine
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import (
     ApprovalDecided,
@@ -201,14 +201,3 @@ def _lines(rows: int, sessions: int, chance: random.Random) -> Iterator[Decision
             via=None,
             result=None if verdict in ("block", "denied") else chance.choice(("done",) * 9 + ("failed",)),
         )
-
-
-def before_changes(connection: sqlite3.Connection) -> None:
-    """Bring a journal's list to schema 0005, which had no changes of settings in it."""
-    connection.execute("DELETE FROM decision WHERE kind <> 'call'")
-    for name in ("kind", "by", "off"):
-        connection.execute(f"DROP INDEX ix_decision_{name}")
-    for column in ("kind", '"off"'):
-        connection.execute(f"ALTER TABLE decision DROP COLUMN {column}")
-    connection.execute("UPDATE alembic_version SET version_num = '0005'")
-    connection.commit()

@@ -10,9 +10,10 @@ import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..database.compiled import SELECT_HASHES, SELECT_STUB
 from ..journal.schema import reading
 from .importing import Export
-from .verify import Fault, require_chain
+from .verify import Fault, require_journal
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +35,11 @@ def compare(path: Path, export: Export) -> Comparison:
 
     An event's hash is over all events before it, so that those are the same when it is.
     """
-    require_chain(path)
+    require_journal(path)
     events, head = export.check.events, export.check.head
     with reading(path) as connection:
         connection.execute("BEGIN")
-        found = dict(
-            connection.execute("SELECT seq, hash FROM event WHERE session = ?", (export.session,))
-        )
+        found = dict(connection.execute(SELECT_HASHES, (export.session,)))
         if not found:
             return _with_stub(connection, export)
     if found.get(events) == head:
@@ -57,9 +56,7 @@ def compare(path: Path, export: Export) -> Comparison:
 def _with_stub(connection: sqlite3.Connection, export: Export) -> Comparison:
     """The same for a session that is gone: whether a stub says so, of no fewer events."""
     events, head = export.check.events, export.check.head
-    stub = connection.execute(
-        "SELECT events, head FROM pruned WHERE session = ?", (export.session,)
-    ).fetchone()
+    stub = connection.execute(SELECT_STUB, (export.session,)).fetchone()
     if stub is None:
         fault = Fault(1, "removed", "the session is not in the journal, and no stub of it")
     elif stub[0] == events and stub[1] != head:

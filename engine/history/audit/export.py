@@ -14,14 +14,15 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from ..decisions.index import LISTED, DecisionLine, opened_calls
-from ..journal.rows import SELECT_LINKED, LinkedRow, in_pages
+from ..database.compiled import SELECT_LINKED, DecisionLine, LinkedRow
+from ..decisions.index import LISTED, opened_calls
+from ..journal.rows import in_pages
 from ..journal.schema import reading
 from ..model.events import EventBody, JournalEvent, SessionOpened, event_body
 from ..model.times import from_ms
 from .canonical_json import canonical
 from .hash_chain import CONTENT, content_hash, time_text
-from .verify import LinkedEvent, linked, require_chain
+from .verify import LinkedEvent, linked, require_journal
 
 FORMAT = "interlock-session"
 FORMAT_VERSION = 1
@@ -61,7 +62,7 @@ Of a call that a person edited `asked_input` is what the agent had asked for, `i
 
 def linked_events(path: Path, session: str) -> Iterator[LinkedEvent]:
     """A session's events with their links, page by page. Raises `JournalError`."""
-    require_chain(path)
+    require_journal(path)
 
     def page(after: float, size: int) -> list[LinkedRow]:
         with reading(path) as connection:

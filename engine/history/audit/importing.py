@@ -14,11 +14,12 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from ...core.sanitize import visible
+from ..database import compiled as sql
+from ..database.compiled import LinkedRow
 from ..decisions.index import rebuild_decisions
 from ..errors import FoldError, JournalError
 from ..fold.fold import fold
 from ..journal.maintenance import changing
-from ..journal.rows import INSERT_EVENT, LAST_CURSOR, UPSERT_SESSION, LinkedRow
 from ..journal.schema import MAGIC, name_of
 from ..journal.session_index import Projection
 from ..model.events import JournalEvent, event_body
@@ -217,17 +218,17 @@ def import_session(export: Export, database: Path, key: Path) -> None:
         ) from error
     signer = Signer.open(key)
     with changing(database, create=True) as connection:
-        known = connection.execute("SELECT 1 FROM session WHERE id = ?", (export.session,)).fetchone()
-        gone = connection.execute("SELECT 1 FROM pruned WHERE session = ?", (export.session,)).fetchone()
+        known = connection.execute(sql.SELECT_SESSION, (export.session,)).fetchone()
+        gone = connection.execute(sql.SELECT_STUB, (export.session,)).fetchone()
         if known or gone:
             had = "is in" if known else "was pruned from"
             raise JournalError(
                 f"Session '{visible(export.session)}' {had} journal '{name_of(database)}' already; "
                 "import it into another: --db FILE"
             )
-        cursor = int(connection.execute(LAST_CURSOR).fetchone()[0])
-        connection.execute(UPSERT_SESSION, _projected(events).row())
-        connection.executemany(INSERT_EVENT, _rows(export.events, cursor, signer))
+        cursor = int(connection.execute(sql.SELECT_LAST_CURSOR).fetchone()[0])
+        connection.execute(sql.UPSERT_SESSION, _projected(events).row())
+        connection.executemany(sql.INSERT_EVENT, _rows(export.events, cursor, signer))
         rebuild_decisions(connection, export.session)
 
 
@@ -259,7 +260,7 @@ def _rows(events: Iterable[LinkedEvent], cursor: int, signer: Signer) -> Iterato
             content = content_hash(event.body, event.salt)
         if content is not None:
             content = vouched(content, event.hash, event.body, signer)
-        yield (
+        yield LinkedRow(
             cursor + place.seq,
             place.session,
             place.seq,

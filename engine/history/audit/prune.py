@@ -13,17 +13,17 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from ..database import compiled as sql
 from ..errors import JournalError
 from ..journal.maintenance import changing
-from ..journal.rows import SELECT_EVENTS, SELECT_SESSION, event_of
-from ..journal.schema import UNLINKED, inspect, name_of, reading
+from ..journal.rows import event_of
+from ..journal.schema import inspect, name_of, reading
 from ..journal.session_index import Projection
 from ..model.times import from_ms
 from .canonical_json import canonical
 from .signing import Signer, signed
-from .verify import ChainCheck, Fault, check_session, require_chain
+from .verify import ChainCheck, Fault, check_session, require_journal
 
-_COLUMNS = "session, agent, opened, updated, events, head, at, by, key, signature"
 _VERSION = 1
 
 
@@ -77,7 +77,7 @@ def prune(path: Path, *, before: int, by: str, at: int, key: Path, dry: bool = F
     milliseconds. With `dry` the file is only read, also while it is written. Raises `JournalError`.
     """
     if dry:
-        require_chain(path)
+        require_journal(path)
         with reading(path) as connection:
             connection.execute("BEGIN")
             return _chosen(connection, path, before, by, at)
@@ -86,16 +86,15 @@ def prune(path: Path, *, before: int, by: str, at: int, key: Path, dry: bool = F
         if chosen.pruned:
             signer = Signer.open(key)
             connection.executemany(
-                f"INSERT INTO pruned ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                sql.INSERT_STUB,
                 [
                     (*asdict(stub).values(), signer.public, signer.sign(stub.message()))
                     for stub in chosen.pruned
                 ],
             )
             gone = [(stub.session,) for stub in chosen.pruned]
-            for table in ("decision", "event"):
-                connection.executemany(f"DELETE FROM {table} WHERE session = ?", gone)
-            connection.executemany("DELETE FROM session WHERE id = ?", gone)
+            for statement in (sql.DELETE_DECISIONS_OF_SESSION, sql.DELETE_EVENTS, sql.DELETE_SESSION):
+                connection.executemany(statement, gone)
     return replace(chosen, lingers=bool(chosen.pruned) and _unfinished(path))
 
 
@@ -108,9 +107,7 @@ def _unfinished(path: Path) -> bool:
 
 def _chosen(connection: sqlite3.Connection, path: Path, before: int, by: str, at: int) -> Pruning:
     """The sessions to remove, and those that are old but have to stay."""
-    rows = connection.execute(
-        f"{SELECT_SESSION} WHERE updated < ? ORDER BY updated, rowid", (before,)
-    ).fetchall()
+    rows = connection.execute(sql.SELECT_SESSIONS_UNCHANGED_SINCE, (before,)).fetchall()
     chosen: list[Stub] = []
     kept: list[ChainCheck] = []
     questions: dict[str, int] = {}
@@ -132,9 +129,9 @@ def _chosen(connection: sqlite3.Connection, path: Path, before: int, by: str, at
 
 def _unfit(connection: sqlite3.Connection, path: Path, line: Projection) -> str | None:
     """The reason to keep a session with a whole chain: its line, which gives age and stub, is wrong."""
-    if connection.execute("SELECT 1 FROM pruned WHERE session = ?", (line.id,)).fetchone():
+    if connection.execute(sql.SELECT_STUB, (line.id,)).fetchone():
         return "a session of this id was pruned before"
-    rows = connection.execute(SELECT_EVENTS, (line.id, 0, -1))
+    rows = connection.execute(sql.SELECT_EVENTS, (line.id, 0, -1))
     try:
         made = Projection.of(event_of(row, path) for row in rows)
     except (ValueError, JournalError):
@@ -146,11 +143,10 @@ def _unfit(connection: sqlite3.Connection, path: Path, line: Projection) -> str 
 
 def stubs(path: Path) -> Iterator[StubCheck]:
     """The stubs of the pruned sessions, each checked, oldest first. Raises `JournalError`."""
-    age, found = inspect(path)
-    if age == "fresh" or found in UNLINKED:
+    if inspect(path)[0] == "fresh":
         raise JournalError(f"Journal '{name_of(path)}' has never been pruned.")
     with reading(path) as connection:
-        rows = connection.execute(f"SELECT {_COLUMNS} FROM pruned ORDER BY at, rowid").fetchall()
+        rows = connection.execute(sql.SELECT_STUBS).fetchall()
     yield from map(_checked, rows)
 
 

@@ -19,24 +19,15 @@ from typing import Literal, TypeAlias
 import orjson
 from pydantic import JsonValue
 
+from ..database import compiled as sql
+from ..database.compiled import LinkedRow
 from ..errors import JournalError
-from ..journal.rows import SELECT_LINKED, LinkedRow, in_pages
-from ..journal.schema import UNLINKED, inspect, name_of, reading
+from ..journal.rows import in_pages
+from ..journal.schema import inspect, name_of, reading
 from .attestation import Vouch, is_vouched, vouch_in
 from .hash_chain import ChainPosition, event_hash, link
 
 _BEFORE_ALL = -math.inf
-_LINES = "SELECT id, events, imported FROM session"
-_MISPLACED = (
-    "SELECT seq FROM (SELECT seq, cursor, lag(cursor) OVER (ORDER BY seq) AS before FROM event "
-    "WHERE session = ?) WHERE cursor <= before ORDER BY seq LIMIT 1"
-)
-_GAPS = (
-    "SELECT before + 1, cursor - 1, (SELECT session FROM event WHERE cursor = before), "
-    "(SELECT seq FROM event WHERE cursor = before) FROM (SELECT cursor, "
-    "lag(cursor, 1, 0) OVER (ORDER BY cursor) AS before FROM (SELECT cursor FROM event "
-    "UNION ALL SELECT ?)) WHERE cursor > before + 1 ORDER BY cursor LIMIT ?"
-)
 _MOST_GAPS = 10
 _WINDOW = 2000
 """Events after a fault that are looked at to say what kind of fault it is."""
@@ -126,22 +117,19 @@ def linked(row: LinkedRow) -> LinkedEvent:
 def verify_journal(path: Path) -> Iterator[ChainCheck]:
     """Check every session of the journal at `path`, in the order they were opened; memory stays flat.
 
-    Reads only, also while the file is written. Raises `JournalError` for a file that cannot be read or
-    that an older version wrote, without a chain.
+    Reads only, also while the file is written. Raises `JournalError` for a file that cannot be read.
     """
-    require_chain(path)
+    require_journal(path)
     with reading(path) as connection:
         connection.execute("BEGIN")
-        lines = connection.execute(f"{_LINES} ORDER BY opened, rowid").fetchall()
+        lines = connection.execute(sql.SELECT_LENGTHS).fetchall()
         for session, events, imported in lines:
             if isinstance(session, str):
                 yield check_session(connection, session, events, imported)
             else:
                 fault = Fault(1, "changed", "the session's line has an id that is no text")
                 yield ChainCheck(str(session), 0, None, fault=fault)
-        strays = connection.execute(
-            "SELECT DISTINCT session FROM event WHERE session NOT IN (SELECT id FROM session)"
-        ).fetchall()
+        strays = connection.execute(sql.SELECT_STRAY_EVENT_SESSIONS).fetchall()
         for (session,) in strays:
             message = "the session's own line was removed"
             yield ChainCheck(str(session), 0, None, fault=Fault(1, "removed", message))
@@ -149,23 +137,17 @@ def verify_journal(path: Path) -> Iterator[ChainCheck]:
 
 def verify_session(path: Path, session: str) -> ChainCheck:
     """Check the one session of this id, of which the journal has a line. Raises `JournalError`."""
-    require_chain(path)
+    require_journal(path)
     with reading(path) as connection:
         connection.execute("BEGIN")
-        line = connection.execute(f"{_LINES} WHERE id = ?", (session,)).fetchone()
+        line = connection.execute(sql.SELECT_LENGTH, (session,)).fetchone()
         return check_session(connection, *line)
 
 
-def require_chain(path: Path) -> None:
-    """Raises `JournalError` where there is no journal, or one of an older version without hashes."""
-    age, found = inspect(path)
-    if age == "fresh":
+def require_journal(path: Path) -> None:
+    """Raises `JournalError` where there is no journal."""
+    if inspect(path)[0] == "fresh":
         raise JournalError(f"There is no journal at '{name_of(path)}' yet. Name another: --db FILE")
-    if found in UNLINKED:
-        raise JournalError(
-            f"Journal '{name_of(path)}' has the older schema {found}, without hashes. "
-            "To add them: interlock history rebuild; a copy of it as it is stays beside it."
-        )
 
 
 def check_session(
@@ -182,7 +164,7 @@ def check_session(
         found = check_chain(session, _stored(connection, session), expected=events, own=not imported)
         connection.text_factory = str
     if found.fault is None:
-        misplaced = connection.execute(_MISPLACED, (session,)).fetchone()
+        misplaced = connection.execute(sql.SELECT_MISPLACED, (session,)).fetchone()
         if misplaced is not None:
             seq = misplaced[0]
             message = f"event {seq} was moved before event {seq - 1} in the file"
@@ -200,15 +182,11 @@ def check_file(path: Path) -> FileCheck:
     Raises `JournalError`.
     """
     with reading(path) as connection:
-        numbered, present, pruned = connection.execute(
-            "SELECT coalesce((SELECT max(CAST(seq AS INTEGER)) FROM sqlite_sequence "
-            "WHERE name = 'event'), 0), (SELECT count(*) FROM event), "
-            "(SELECT coalesce(sum(CAST(events AS INTEGER)), 0) FROM pruned)"
-        ).fetchone()
+        numbered, present, pruned = connection.execute(sql.COUNT_FILE).fetchone()
         missing = numbered - present - pruned
         gaps: list[tuple[int, int, str | None, int | None]] = []
         if missing > 0 and not pruned:
-            gaps = connection.execute(_GAPS, (numbered + 1, _MOST_GAPS)).fetchall()
+            gaps = connection.execute(sql.SELECT_GAPS, (numbered + 1, _MOST_GAPS)).fetchall()
     return FileCheck(present, missing, tuple(Gap(*gap) for gap in gaps))
 
 
@@ -255,7 +233,7 @@ def check_chain(
 
 def _stored(connection: sqlite3.Connection, session: str) -> Iterator[LinkedEvent]:
     def page(after: float, size: int) -> list[LinkedRow]:
-        return connection.execute(SELECT_LINKED, (session, after, size)).fetchall()
+        return connection.execute(sql.SELECT_LINKED, (session, after, size)).fetchall()
 
     return map(linked, in_pages(page, _BEFORE_ALL))
 

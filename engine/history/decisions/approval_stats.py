@@ -19,6 +19,7 @@ from typing import Literal, TypeAlias, cast
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from ..database.compiled import SELECT_APPROVALS, SELECT_NETS
 from ..errors import JournalError
 from ..journal.schema import name_of, reading
 from ..model.events import SessionOpened, SessionResumed, event_body
@@ -37,18 +38,6 @@ SESSIONS = 200
 _PAGE = 2_000
 _PAGE_TEXT = 4_000_000
 _CHUNK = 100
-_KINDS = (
-    "approval.requested",
-    "approval.given",
-    "approval.decided",
-    "approval.expired",
-    "approval.withdrawn",
-)
-_SELECT = (
-    "SELECT cursor, session, at, type, body FROM event WHERE cursor > ? AND at >= ? "
-    f"AND type IN ({', '.join(repr(kind) for kind in _KINDS)}) ORDER BY cursor LIMIT ?"
-)
-
 _Row: TypeAlias = tuple[int, str, int, str, str]
 _Number: TypeAlias = Literal["requests", "approved", "denied", "expired", "withdrawn", "edited"]
 
@@ -293,7 +282,7 @@ def _pages(path: Path, since: int) -> Iterator[list[_Row]]:
     more = True
     while more:
         with reading(path) as connection:
-            found = connection.execute(_SELECT, (done, since, _PAGE))
+            found = connection.execute(SELECT_APPROVALS, (done, since, _PAGE))
             rows: list[_Row] = []
             text = 0
             while text < _PAGE_TEXT and (chunk := found.fetchmany(_CHUNK)):
@@ -310,11 +299,7 @@ def nets_of(path: Path, session: str) -> dict[str, NetRecord]:
     """Every net a session had, as it was last. Raises `JournalError`."""
     nets: dict[str, NetRecord] = {}
     with reading(path) as connection:
-        rows = connection.execute(
-            "SELECT seq, body FROM event WHERE session = ? AND type IN ('session.opened', "
-            "'session.resumed') ORDER BY seq",
-            (session,),
-        ).fetchall()
+        rows = connection.execute(SELECT_NETS, (session,)).fetchall()
     for seq, text in rows:
         try:
             body = event_body.validate_json(text)

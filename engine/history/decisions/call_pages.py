@@ -6,12 +6,12 @@ a caller who takes long over a page does not hold up the writer.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TypeAlias
 
+from ..database import compiled as sql
 from ..journal.schema import reading
 from ..model.times import to_ms
 
@@ -29,28 +29,11 @@ CHUNK = 100
 
 SESSIONS = 200
 
-KINDS = (
-    "session.opened",
-    "session.resumed",
-    "call.decided",
-    "call.result",
-    "approval.requested",
-    "approval.decided",
-    "approval.expired",
-    "net.toggled",
-)
-"""Events that bear on how calls are judged. The mode of a call is in its decision."""
-
-_SELECT_ROWS = (
-    "SELECT seq, at, type, body FROM event WHERE session = ? AND seq > ? "
-    f"AND type IN ({', '.join(repr(kind) for kind in KINDS)}) ORDER BY seq LIMIT ?"
-)
-
 
 def call_pages(
     path: Path, sessions: Iterable[str], *, after: int = 0, page: int = PAGE
 ) -> Iterator[tuple[str, list[CallRow]]]:
-    """The rows of `KINDS`, session by session; of each those after its event number `after`.
+    """Events that bear on how calls are judged, session by session, after event `after` of each.
 
     A long session comes in several pages, one that has none in none. Raises `JournalError` when the file
     cannot be read.
@@ -60,7 +43,7 @@ def call_pages(
             done = after
             more = True
             while more:
-                found = connection.execute(_SELECT_ROWS, (session, done, page))
+                found = connection.execute(sql.SELECT_CALLS, (session, done, page))
                 rows: list[CallRow] = []
                 text = 0
                 while text < PAGE_TEXT and (chunk := found.fetchmany(CHUNK)):
@@ -83,9 +66,7 @@ def recorded_sessions(path: Path, since: datetime | None = None) -> Iterator[str
     while True:
         with reading(path) as connection:
             rows = connection.execute(
-                f"SELECT rowid, id FROM session WHERE {_top(connection)} AND updated >= ? "
-                "AND rowid > ? ORDER BY rowid LIMIT ?",
-                (_ms(since), last, SESSIONS),
+                sql.SELECT_TOP_LEVEL_SESSIONS, (_ms(since), last, SESSIONS)
             ).fetchall()
         yield from (str(session) for _, session in rows)
         if len(rows) < SESSIONS:
@@ -96,19 +77,7 @@ def recorded_sessions(path: Path, since: datetime | None = None) -> Iterator[str
 def count_calls(path: Path, since: datetime | None = None) -> int:
     """The number of decided calls in the `recorded_sessions`. Raises `JournalError` as they do."""
     with reading(path) as connection:
-        found = connection.execute(
-            f"SELECT coalesce(sum(calls), 0) FROM session WHERE {_top(connection)} AND updated >= ?",
-            (_ms(since),),
-        ).fetchone()
-    return int(found[0])
-
-
-def _top(connection: sqlite3.Connection) -> str:
-    """The condition for sessions that are no subagent's; the oldest journals know of none."""
-    has_kind = connection.execute(
-        "SELECT count(*) FROM pragma_table_info('session') WHERE name = 'kind'"
-    ).fetchone()
-    return "kind <> 'child'" if has_kind[0] else "TRUE"
+        return int(connection.execute(sql.COUNT_CALLS, (_ms(since),)).fetchone()[0])
 
 
 def _ms(since: datetime | None) -> int:

@@ -11,16 +11,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from ..database import compiled as sql
 from ..fold.setting_changes import STEPS
 from ..model.records import Record
 from ..model.times import from_ms, to_ms
 from .filter import EVERYTHING, DecisionFilter, Result
-from .reader import CALLS_ONLY, condition, deciding
+from .reader import condition, deciding
 
 GroupBy: TypeAlias = Literal["rule", "tool"]
 
-# With a plus the names decide nothing about the order in which lines are read: by place is fastest.
-_COLUMNS = {"rule": "+net", "tool": "+tool", None: "NULL"}
 _STOPPED = frozenset({"block", "denied", "would-block"})
 _ASKED = frozenset({"approved", "denied", "would-ask"})
 
@@ -132,7 +131,7 @@ def count_decisions(
     Raises `JournalError`, also when `stop` is set before it is done.
     """
     with deciding(path, stop) as connection:
-        first, last = connection.execute("SELECT min(at), max(at) FROM decision").fetchone()
+        first, last = connection.execute(sql.SELECT_TIME_SPAN).fetchone()
         if first is None:
             return Counts()
         start = first if wanted.since is None else max(first, to_ms(wanted.since))
@@ -140,9 +139,7 @@ def count_decisions(
         size = max(1, -(-(end - start + 1) // steps))
         where = condition(connection, wanted)
         rows = connection.execute(
-            f"SELECT {_COLUMNS[by]} AS name, verdict, (at - ?) / ? AS step, count(*) FROM decision "
-            f"{where.sql} GROUP BY 1, 2, 3",
-            [start, size, *where.given],
+            sql.COUNT_DECISIONS[by].format(where=where.sql), [start, size, *where.given]
         ).fetchall()
         tallies: dict[str | None, _Tally] = defaultdict(lambda: _Tally(course=[0] * steps))
         everything = _Tally(course=[0] * steps)
@@ -168,11 +165,7 @@ def count_decisions(
 
 def _rule(connection: sqlite3.Connection, net: str | None) -> str | None:
     """The text of a net's rule, from the last call that it stopped or asked for."""
-    row = connection.execute(
-        "SELECT rule FROM decision WHERE net = ? AND verdict <> 'allow' "
-        f"AND {CALLS_ONLY} ORDER BY at DESC LIMIT 1",
-        (net,),
-    ).fetchone()
+    row = connection.execute(sql.SELECT_RULE_OF_NET, (net,)).fetchone()
     return None if row is None else row[0]
 
 
@@ -183,11 +176,9 @@ def shadow_summary(path: Path, wanted: DecisionFilter = EVERYTHING) -> ShadowSum
     """
     with deciding(path) as connection:
         where = condition(connection, wanted.scope)
-        where.add("mode = 'shadow'")
+        where.add(sql.IN_SHADOW_MODE)
         rows = connection.execute(
-            "SELECT session, verdict, net, result, count(*) FROM decision "
-            f"{where.sql} GROUP BY session, verdict, net, result",
-            where.given,
+            sql.COUNT_SHADOW_DECISIONS.format(where=where.sql), where.given
         ).fetchall()
         sessions: dict[str, int] = defaultdict(int)
         affected: dict[tuple[str | None, str], dict[str | None, CallResults]] = defaultdict(dict)
@@ -224,5 +215,5 @@ def _shares(found: dict[str | None, CallResults]) -> tuple[RuleShare, ...]:
 
 
 def _agent(connection: sqlite3.Connection, session: str) -> str:
-    row = connection.execute("SELECT agent FROM session WHERE id = ?", (session,)).fetchone()
+    row = connection.execute(sql.SELECT_AGENT, (session,)).fetchone()
     return "" if row is None else str(row[0])

@@ -18,7 +18,9 @@ from typing import NamedTuple, TypeAlias, get_args
 
 from pydantic import JsonValue
 
-from ..fold.setting_changes import SETTINGS, Kind, SessionSettings, Setting, SettingChange
+from ..database import compiled as sql
+from ..database.compiled import DecisionLine
+from ..fold.setting_changes import SETTINGS, SessionSettings, Setting, SettingChange
 from ..journal.insert import insert
 from ..model.events import (
     ApprovalDecided,
@@ -43,38 +45,6 @@ _BATCH = 1000
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
-class DecisionLine(NamedTuple):
-    """A decision as it is listed: the columns of the table, in their order.
-
-    `tool` is the name that the rules know the call by, `called` the tool that the agent called. `input`
-    is its head as text. `verdict` is a `Verdict`, `result` a `Result` once there is one. `net` is the
-    one that blocked or asked, else the first that moved; `rule` and `place` are the text of its rule and
-    its file and line. `by` is who approved or denied it. `off` says what people had switched off that
-    would have stopped it, and who. Of another `kind` than `call` it is a change of settings: `input` has
-    it in words, `by` who made it, `verdict` is a `settings.Step`.
-    """
-
-    cursor: int
-    session: str
-    seq: int
-    at: int
-    agent: str
-    call_id: str
-    tool: str
-    called: str
-    input: str
-    mode: str
-    verdict: str
-    net: str | None
-    rule: str | None
-    place: str | None
-    by: str | None
-    via: str | None
-    result: str | None
-    kind: Kind = "call"
-    off: str | None = None
-
-
 class CallEnded(NamedTuple):
     """The call of the decision `cursor` ended so."""
 
@@ -86,12 +56,6 @@ Change: TypeAlias = DecisionLine | CallEnded
 
 IN_TIME = "(nobody in time)"
 """Name given for the one who denied a call whose request has expired."""
-
-COLUMNS = ", ".join(f'"{name}"' for name in DecisionLine._fields)
-INSERT_DECISION = (
-    f"INSERT INTO decision ({COLUMNS}) VALUES ({', '.join('?' * len(DecisionLine._fields))})"
-)
-END_DECISION = "UPDATE decision SET result = ? WHERE cursor = ?"
 
 Bearing: TypeAlias = (
     SessionOpened
@@ -343,12 +307,7 @@ def opened_calls(opened: SessionOpened) -> SessionCalls:
 
 def calls_before(connection: sqlite3.Connection, event: JournalEvent, calls: SessionCalls) -> None:
     """Bring `calls` to the session's state before `event`, by its lines and events in the database."""
-    rows = connection.execute(
-        "SELECT call_id, cursor FROM decision WHERE session = ? AND result IS NULL "
-        "AND kind = 'call' AND verdict NOT IN ('block', 'denied') ORDER BY cursor",
-        (event.session,),
-    )
-    for call_id, cursor in rows:
+    for call_id, cursor in connection.execute(sql.SELECT_RUNNING_CALLS, (event.session,)):
         calls.running.setdefault(call_id, []).append(cursor)
     for earlier in _bearing(connection, event.session, below=event.seq, kinds=_SETTINGS):
         match earlier.body:
@@ -360,10 +319,7 @@ def calls_before(connection: sqlite3.Connection, event: JournalEvent, calls: Ses
                 pass
     if calls.child or isinstance(event.body, SessionResumed):
         return
-    last = connection.execute(
-        "SELECT coalesce(max(seq), 0) FROM event WHERE session = ? AND type = 'session.resumed'",
-        (event.session,),
-    ).fetchone()[0]
+    last = connection.execute(sql.SELECT_LAST_RESUME, (event.session,)).fetchone()[0]
     probe = SessionCalls(calls.agent, child=False, asked=calls.asked)
     for earlier in _bearing(connection, event.session, after=last, below=event.seq):
         probe.take(earlier, to_ms(earlier.at))
@@ -373,9 +329,9 @@ def write_changes(connection: sqlite3.Connection, changes: Sequence[Change]) -> 
     """Put what events made into the table, in the transaction that is open."""
     lines = [change for change in changes if type(change) is DecisionLine]
     if lines:
-        insert(connection, INSERT_DECISION, lines)
+        insert(connection, sql.INSERT_DECISION, lines)
     if len(lines) < len(changes):
-        connection.executemany(END_DECISION, [c for c in changes if isinstance(c, CallEnded)])
+        connection.executemany(sql.END_DECISION, [c for c in changes if isinstance(c, CallEnded)])
 
 
 def rebuild_decisions(connection: sqlite3.Connection, session: str | None = None) -> int:
@@ -383,36 +339,26 @@ def rebuild_decisions(connection: sqlite3.Connection, session: str | None = None
 
     Raises `ValueError` for an event that cannot be read.
     """
-    where, given = ("", ()) if session is None else (" WHERE session = ?", (session,))
-    id_is = "" if session is None else " WHERE id = ?"
-    connection.execute(f"DELETE FROM decision{where}", given)
+    if session is None:
+        connection.execute(sql.DELETE_DECISIONS)
+        sessions = connection.execute(sql.SELECT_KINDS).fetchall()
+    else:
+        connection.execute(sql.DELETE_DECISIONS_OF_SESSION, (session,))
+        sessions = connection.execute(sql.SELECT_KIND, (session,)).fetchall()
+    lines = 0
     changes: list[Change] = []
-    sessions = connection.execute(f"SELECT id, kind FROM session{id_is} ORDER BY rowid", given).fetchall()
     for each, kind in sessions:
         kinds = _SETTINGS if kind == "child" else _KINDS
         for _, change in _taken(_bearing(connection, each, kinds=kinds)):
             if change is None:
                 continue
             changes.append(change)
+            lines += isinstance(change, DecisionLine)
             if len(changes) >= _BATCH:
                 write_changes(connection, changes)
                 changes.clear()
     write_changes(connection, changes)
-    return int(connection.execute(f"SELECT count(*) FROM decision{where}", given).fetchone()[0])
-
-
-def rebuild_changed(connection: sqlite3.Connection) -> None:
-    """Rewrite the lines of sessions whose settings were changed, or that ran in shadow mode.
-
-    The lines of others are the same as before changes were listed. Raises `ValueError` as
-    `rebuild_decisions`.
-    """
-    found = connection.execute(
-        f"SELECT DISTINCT session FROM event WHERE type IN ({_types(SETTINGS)}) "
-        "UNION SELECT DISTINCT session FROM decision WHERE mode = 'shadow'"
-    ).fetchall()
-    for (session,) in found:
-        rebuild_decisions(connection, str(session))
+    return lines
 
 
 def _bearing(
@@ -426,9 +372,7 @@ def _bearing(
     """The events of a session that bear on its lines, or those of some `kinds`, page by page."""
     while True:
         rows = connection.execute(
-            "SELECT cursor, seq, at, body FROM event WHERE session = ? AND seq > ? "
-            f"AND type IN ({kinds}) ORDER BY seq LIMIT ?",
-            (session, after, _BATCH),
+            sql.SELECT_BEARING.format(types=kinds), (session, after, _BATCH)
         ).fetchall()
         for cursor, seq, at, body in rows:
             if below is not None and seq >= below:

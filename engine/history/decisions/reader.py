@@ -24,15 +24,16 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from ...core.people import person_key
+from ..database import compiled as sql
+from ..database.compiled import DecisionLine
 from ..errors import JournalError
-from ..fold.setting_changes import STEPS, Kind
+from ..fold.setting_changes import Kind
 from ..journal.reader import open_reader
 from ..journal.schema import name_of, reading
 from ..model.events import JournalEvent
 from ..model.records import Record
 from ..model.times import from_ms, to_ms
 from .filter import DecisionFilter, Result, Verdict
-from .index import COLUMNS, DecisionLine
 
 PART = 200
 FIRST_STEP = 2_000
@@ -49,20 +50,9 @@ _MANY = 500
 Mark: TypeAlias = tuple[int, int]
 """Position in the order of the list: UTC milliseconds and cursor."""
 
-_ORDER = "ORDER BY at DESC, cursor DESC"
-_UNCLEAR = "coalesce((SELECT unclear_in(body) FROM event WHERE event.cursor = decision.cursor), 0)"
-_INPUT_HAS = (
-    "EXISTS (SELECT 1 FROM event WHERE event.cursor = decision.cursor AND CASE "
-    "WHEN event.body LIKE ? ESCAPE '\\' THEN input_of(event.body) LIKE ? ESCAPE '\\' END)"
-)
-"""The whole event is looked at first: most need not be read as JSON then."""
-
-CALLS_ONLY = f"verdict NOT IN ({', '.join(repr(step) for step in STEPS)})"
-"""The condition of a line that is a call's. By its verdict, which the indexes for counting have."""
-
 
 class Decision(Record):
-    """One decision in a list; see `index.DecisionLine`.
+    """One decision in a list; see `tables.Decision`.
 
     `unclear` tells that the call could not be read to its end (G-64); its event has the reason.
     """
@@ -108,36 +98,17 @@ class Scan(Record):
     next: Mark | None = None
 
 
-_COLUMN_NAMES = "SELECT name FROM pragma_table_info('decision')"
-_OLDER = "CREATE TEMP VIEW decision AS SELECT *, 'call' AS kind, NULL AS \"off\" FROM main.decision"
-"""The decisions of a journal of schema 0004 or 0005, which lists calls and not what people changed.
-
-Journals are upgraded when they are opened for writing, which a medium may not allow.
-"""
-
-
 @contextmanager
 def deciding(
     path: Path, stop: threading.Event | None = None
 ) -> Generator[sqlite3.Connection, None, None]:
-    """A connection to a journal that has lines for its decisions. Raises `JournalError`.
-
-    It does so, too, for a question that still runs when `stop` is set. Those of an older version have no
-    lines for what people changed.
-    """
+    """A connection to a journal. Raises `JournalError`, also for a question that still runs when `stop`
+    is set."""
     with reading(path) as connection:
         connection.create_function("input_of", 1, _input_of, deterministic=True)
         connection.create_function("unclear_in", 1, _unclear_in, deterministic=True)
         if stop is not None:
             connection.set_progress_handler(stop.is_set, STOP_EVERY)
-        columns = {str(name) for (name,) in connection.execute(_COLUMN_NAMES)}
-        if not columns:
-            raise JournalError(
-                f"Journal '{name_of(path)}' was written by an older version and has no list of its "
-                "decisions yet. Open it once for writing to make one; a copy is kept."
-            )
-        if "kind" not in columns:
-            connection.execute(_OLDER)
         yield connection
 
 
@@ -152,61 +123,59 @@ class Where:
         self.parts.append(condition)
         self.given.extend(given)
 
+    def add_any(self, condition: str, values: Sequence[tuple[str, ...]]) -> None:
+        """Add that the condition holds for one of `values`."""
+        self.add(" OR ".join([condition] * len(values)), *[each for group in values for each in group])
+
     def between(self, top: Mark | None, bottom: Mark | None) -> Where:
         """The same from `top` on, down to `bottom` without it."""
         found = Where([*self.parts], [*self.given])
         if top is not None:
-            found.add("(at, cursor) <= (?, ?)", *top)
+            found.add(sql.FROM_POSITION, *top)
         if bottom is not None:
-            found.add("(at, cursor) > (?, ?)", *bottom)
+            found.add(sql.BEFORE_POSITION, *bottom)
         return found
 
     @property
     def sql(self) -> str:
-        return f"WHERE {' AND '.join(self.parts)}" if self.parts else ""
+        return " AND ".join(f"({part})" for part in self.parts) or "TRUE"
 
 
 def condition(connection: sqlite3.Connection, wanted: DecisionFilter) -> Where:
     """The SQL condition of a filter in this journal; names are looked up among those there are."""
     where = Where()
     if wanted.since is not None:
-        where.add("at >= ?", to_ms(wanted.since))
+        where.add(sql.SINCE, to_ms(wanted.since))
     if wanted.until is not None:
-        where.add("at < ?", to_ms(wanted.until))
+        where.add(sql.UNTIL, to_ms(wanted.until))
     if wanted.tools:
-        known = [*_distinct(connection, "tool"), *_distinct(connection, "called", "called <> tool")]
+        known = [*_distinct(connection, "tool"), *_distinct(connection, "called")]
         tools = _matching(wanted.tools, known)
-        some = _marks(tools)
-        where.add(f"(tool IN ({some}) OR (called IN ({some}) AND called <> tool))", *tools, *tools)
+        where.add(_among(sql.TOOL_AMONG, tools), *tools, *tools)
     if wanted.rules:
         nets = _nets(connection, wanted.rules)
-        where.add(f"net IN ({_marks(nets)})", *nets)
+        where.add(_among(sql.NET_AMONG, nets), *nets)
     if wanted.verdicts:
-        where.add(f"verdict IN ({_marks(wanted.verdicts)})", *wanted.verdicts)
+        where.add(_among(sql.VERDICT_AMONG, wanted.verdicts), *wanted.verdicts)
         if "allow" not in wanted.verdicts:
-            where.add("verdict <> 'allow'")  # what the index is limited to
+            where.add(sql.VERDICT_NOT_ALLOW)  # what the index is limited to
     if wanted.results:
-        where.add(f"result IN ({_marks(wanted.results)})", *wanted.results)
+        where.add(_among(sql.RESULT_AMONG, wanted.results), *wanted.results)
     if wanted.kinds:
-        where.add(f"kind IN ({_marks(wanted.kinds)})", *wanted.kinds)
+        where.add(_among(sql.KIND_AMONG, wanted.kinds), *wanted.kinds)
         if "call" not in wanted.kinds:
-            where.add("kind <> 'call'")  # what the index is limited to
+            where.add(sql.KIND_NOT_CALL)  # what the index is limited to
     if wanted.people:
         _of_people(connection, where, wanted.people)
     if wanted.sessions:
         _of_sessions(connection, where, wanted.sessions)
     if wanted.agents:
-        each = " OR ".join(["agent LIKE ? ESCAPE '\\'"] * len(wanted.agents))
-        where.add(f"({each})", *map(_containing, wanted.agents))
+        where.add_any(sql.AGENT_CONTAINS, [(_containing(agent),) for agent in wanted.agents])
     if wanted.inputs:
-        said = [_containing(_as_json(form)) for word in wanted.inputs for form in _forms(word)]
-        each = " OR ".join([_INPUT_HAS] * len(said))
-        where.add(f"({each})", *[pattern for pattern in said for _ in range(2)])
+        patterns = [_containing(_as_json(form)) for word in wanted.inputs for form in _forms(word)]
+        where.add_any(sql.INPUT_CONTAINS, [(pattern,) * 2 for pattern in patterns])
     for word in wanted.words:
-        forms = _forms(word)
-        columns = ("input", "tool", "net", "rule", "agent", '"off"')
-        each = " OR ".join(f"{column} LIKE ? ESCAPE '\\'" for column in columns for _ in forms)
-        where.add(f"({each})", *[_containing(form) for _ in columns for form in forms])
+        where.add_any(sql.WORD_CONTAINED, [(_containing(form),) * 6 for form in _forms(word)])
     return where
 
 
@@ -246,18 +215,14 @@ def _containing(word: str) -> str:
     return f"%{word}%"
 
 
-def _marks(values: Sequence[str]) -> str:
-    return ", ".join("?" * len(values))
+def _among(condition: str, values: Sequence[str]) -> str:
+    """A condition on a list of values, with as many question marks as there are."""
+    return condition.format(values=", ".join("?" * len(values)))
 
 
-def _distinct(connection: sqlite3.Connection, column: str, among: str = "TRUE") -> list[str]:
-    """The values of a column that begins an index, found by skipping from one to the next."""
-    rows = connection.execute(
-        f"WITH RECURSIVE each(value) AS (SELECT min({column}) FROM decision WHERE {among} UNION ALL "
-        f"SELECT (SELECT min({column}) FROM decision WHERE {among} AND {column} > each.value) "
-        "FROM each WHERE each.value IS NOT NULL) SELECT value FROM each WHERE value IS NOT NULL"
-    )
-    return [str(row[0]) for row in rows]
+def _distinct(connection: sqlite3.Connection, column: str) -> list[str]:
+    """The values of a column."""
+    return [str(value) for (value,) in connection.execute(sql.SELECT_DISTINCT[column])]
 
 
 def _matching(patterns: Iterable[str], known: Sequence[str]) -> list[str]:
@@ -275,11 +240,7 @@ def _nets(connection: sqlite3.Connection, patterns: Iterable[str]) -> list[str]:
     known = _distinct(connection, "net")
     words: dict[str, str] = {}
     for net in known:
-        row = connection.execute(
-            "SELECT rule, place FROM decision WHERE net = ? AND verdict <> 'allow' "
-            f"AND {CALLS_ONLY} ORDER BY at DESC LIMIT 1",
-            (net,),
-        ).fetchone()
+        row = connection.execute(sql.SELECT_RULE_OF_NET, (net,)).fetchone()
         words[net] = "\n".join(filter(None, row or ())).casefold()
     found: dict[str, None] = {}
     for pattern in patterns:
@@ -295,30 +256,24 @@ def _of_people(connection: sqlite3.Connection, where: Where, patterns: Sequence[
     A pattern is a person's name, compared as `person_key` does; where no person has it, a part of names.
     """
     said = {
-        column: {
-            text: _names_in(column, text)
-            for text in _distinct(connection, column, f"{column} IS NOT NULL")
-        }
-        for column in ('"by"', '"off"')
+        column: {text: _names_in(column, text) for text in _distinct(connection, column)}
+        for column in ("by", "off")
     }
     everybody = {key for texts in said.values() for keys in texts.values() for key in keys}
     chosen: set[str] = set()
     for pattern in map(person_key, patterns):
         chosen |= {pattern} & everybody or {key for key in everybody if pattern in key}
-    found = {
-        column: json.dumps([text for text, keys in texts.items() if not chosen.isdisjoint(keys)])
-        for column, texts in said.items()
-    }
-    each = " OR ".join(
-        f"({column} IS NOT NULL AND {column} IN (SELECT value FROM json_each(?)))" for column in found
-    )
-    where.add(f"({each})", *found.values())
+    found = [
+        json.dumps([text for text, keys in texts.items() if not chosen.isdisjoint(keys)])
+        for texts in said.values()
+    ]
+    where.add(sql.NAMES_PEOPLE, *found)
 
 
 def _names_in(column: str, text: str) -> frozenset[str]:
     """The keys of the people that a column names: `ada, ben`, or `block-rm was off: ada, ben; …`."""
     parts = [text]
-    if column == '"off"':
+    if column == "off":
         parts = [names for part in text.split("; ") for _, sign, names in [part.rpartition(": ")] if sign]
     return frozenset(person_key(name) for part in parts for name in (part, *part.split(", ")))
 
@@ -327,18 +282,15 @@ def _of_sessions(connection: sqlite3.Connection, where: Where, patterns: Sequenc
     """Add the sessions by id, or by a part of it; a subagent's calls are in its parent's session."""
     found: dict[str, None] = {}
     for pattern in patterns:
-        exact = connection.execute("SELECT id FROM session WHERE id = ?", (pattern,)).fetchall()
+        exact = connection.execute(sql.SELECT_KIND, (pattern,)).fetchall()
         rows = exact or connection.execute(
-            "SELECT id FROM session WHERE id LIKE ? ESCAPE '\\' LIMIT ?",
-            (_containing(pattern), _MANY + 1),
+            sql.SELECT_SESSION_IDS_CONTAINING, (_containing(pattern), _MANY + 1)
         )
         found.update(dict.fromkeys(str(row[0]) for row in rows))
     if len(found) <= _MANY:
-        some = _marks([*found])
-        where.add(f"(session IN ({some}) OR via IN ({some}))", *found, *found)
-        return
-    each = " OR ".join(["session LIKE ? ESCAPE '\\' OR via LIKE ? ESCAPE '\\'"] * len(patterns))
-    where.add(f"({each})", *[_containing(p) for p in patterns for _ in range(2)])
+        where.add(_among(sql.SESSION_AMONG, [*found]), *found, *found)
+    else:
+        where.add_any(sql.SESSION_CONTAINS, [(_containing(pattern),) * 2 for pattern in patterns])
 
 
 class DecisionReader:
@@ -381,8 +333,7 @@ class DecisionReader:
         with deciding(self.path) as connection:
             where = condition(connection, wanted).between(part.top, part.bottom)
             rows = connection.execute(
-                f"SELECT {COLUMNS}, {_UNCLEAR} FROM decision {where.sql} {_ORDER} LIMIT ?",
-                [*where.given, PART],
+                sql.SELECT_DECISION_PAGE.format(where=where.sql), [*where.given, PART]
             ).fetchall()
         return [self._decision(DecisionLine(*row), unclear=bool(unclear)) for *row, unclear in rows]
 
@@ -407,9 +358,7 @@ def _border(
 ) -> Mark | None:
     """The start of the next step: `step` decisions on, whatever the filter; none when fewer are left."""
     where = Where().between(top, bottom)
-    row = connection.execute(
-        f"SELECT at, cursor FROM decision {where.sql} {_ORDER} LIMIT 1 OFFSET ?", [*where.given, step]
-    ).fetchone()
+    row = connection.execute(sql.SELECT_POSITION.format(where=where.sql), [*where.given, step]).fetchone()
     return None if row is None else (row[0], row[1])
 
 
@@ -419,11 +368,7 @@ def _parts(
     """The parts between two marks. Their borders and their number come from one look at the index."""
     here = where.between(top, bottom)
     rows = connection.execute(
-        "SELECT at, cursor, number FROM (SELECT at, cursor, "
-        f"row_number() OVER ({_ORDER}) AS number, "
-        f"lead(cursor) OVER ({_ORDER}) IS NULL AS final FROM decision {here.sql}) "
-        f"WHERE number % {PART} = 1 OR final ORDER BY number",
-        here.given,
+        sql.SELECT_PAGE_BORDERS.format(where=here.sql), [*here.given, PART]
     ).fetchall()
     if not rows:
         return []

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from ...core.clock import Clock, utc_now
 from ...core.sanitize import visible
+from ..database.compiled import SELECT_LAST_CURSOR, SELECT_LAST_EVENT
 from ..errors import JournalDisturbed, JournalError
 from ..model.events import EventBody, JournalEvent, SessionOpened
 from ..model.fast_models import construct_model, construct_tuple
@@ -26,7 +27,6 @@ from .encoding import Encoded, encoded
 from .lock import WriteLock
 from .read_connections import Connections
 from .reader import HistoryReader
-from .rows import LAST_CURSOR, LAST_OF_SESSION
 from .schema import CURRENT, Schema, inspect, name_of, prepare
 from .writer import Writer, Written
 
@@ -248,12 +248,12 @@ class Journal:
                 f"'{visible(session)}' cannot be a session's id; use letters, digits and dashes."
             )
         with self._connections.reading() as connection:
-            row = connection.execute(LAST_OF_SESSION, (session,)).fetchone()
+            row = connection.execute(SELECT_LAST_EVENT, (session,)).fetchone()
         return _Head(0, 0) if row is None else _Head(*row)
 
     def _last_cursor(self) -> int:
         with self._connections.reading() as connection:
-            return int(connection.execute(LAST_CURSOR).fetchone()[0])
+            return int(connection.execute(SELECT_LAST_CURSOR).fetchone()[0])
 
     # The writing thread
 

@@ -11,11 +11,13 @@ from pathlib import Path
 
 from ...core.sanitize import visible
 from ..audit.attestation import vouch_in
-from ..decisions.index import COLUMNS, DecisionLine, listing, rebuild_decisions
+from ..database import compiled as sql
+from ..database.compiled import DecisionLine
+from ..decisions.index import listing, rebuild_decisions
 from ..errors import JournalError
 from ..model.events import JournalEvent
 from .lock import WriteLock
-from .rows import REPLACE_SESSION, SELECT_SESSION, session_events
+from .rows import session_events
 from .schema import inspect, name_of, prepare, reading
 from .session_index import Projection
 from .writer import connect_writing
@@ -95,9 +97,9 @@ def rebuild(path: Path) -> Rebuilt:
     mended: list[str] = []
     with changing(path) as connection:
         listed = _decisions(connection)
-        sessions = [s for (s,) in connection.execute("SELECT DISTINCT session FROM event").fetchall()]
+        sessions = [s for (s,) in connection.execute(sql.SELECT_EVENT_SESSIONS).fetchall()]
         for session in sessions:
-            row = connection.execute(f"{SELECT_SESSION} WHERE id = ?", (session,)).fetchone()
+            row = connection.execute(sql.SELECT_SESSION, (session,)).fetchone()
             try:
                 line = Projection.of(session_events(connection, session, path))
             except ValueError as error:
@@ -109,7 +111,7 @@ def rebuild(path: Path) -> Rebuilt:
             line = replace(line, imported=marked or _is_signed(connection, session))
             if row is None or tuple(row) != line.row():
                 mended.append(session)
-                connection.execute(REPLACE_SESSION, line.row())
+                connection.execute(sql.REPLACE_SESSION, line.row())
         connection.execute("SAVEPOINT decisions")
         rebuild_decisions(connection)
         changed = _decisions(connection) != listed
@@ -120,16 +122,14 @@ def rebuild(path: Path) -> Rebuilt:
 
 def _is_signed(connection: sqlite3.Connection, session: str) -> bool:
     """Tell whether a session's first event is signed, as it is when the session is imported."""
-    row = connection.execute(
-        "SELECT content FROM event WHERE session = ? ORDER BY seq LIMIT 1", (session,)
-    ).fetchone()
+    row = connection.execute(sql.SELECT_FIRST_CONTENT, (session,)).fetchone()
     return vouch_in(row[0])[1] is not None
 
 
 def _decisions(connection: sqlite3.Connection) -> bytes:
     """The SHA-256 digest of all lines of decisions."""
     found = hashlib.sha256()
-    for row in connection.execute(f"SELECT {COLUMNS} FROM decision ORDER BY cursor"):
+    for row in connection.execute(sql.SELECT_DECISIONS):
         found.update(repr(row).encode())
     return found.digest()
 
@@ -151,7 +151,7 @@ def index_mismatches(path: Path, leave: Collection[str] = ()) -> Iterator[str]:
         return
     with reading(path) as connection:
         connection.execute("BEGIN")
-        rows = connection.execute(f"{SELECT_SESSION} ORDER BY opened, rowid").fetchall()
+        rows = connection.execute(sql.SELECT_SESSIONS_AS_OPENED).fetchall()
         for row in rows:
             session = row[0]
             if session in leave:
@@ -160,20 +160,13 @@ def index_mismatches(path: Path, leave: Collection[str] = ()) -> Iterator[str]:
                 line, decisions = _made(session_events(connection, session, path))
             except (ValueError, JournalError):
                 continue
-            stored = connection.execute(
-                f"SELECT {COLUMNS} FROM decision WHERE session = ? ORDER BY cursor", (session,)
-            )
+            stored = connection.execute(sql.SELECT_DECISIONS_OF_SESSION, (session,))
             if (
                 replace(line, imported=bool(row[-1])).row() != tuple(row)
                 or decisions != stored.fetchall()
             ):
                 yield session
-        yield from (
-            str(session)
-            for (session,) in connection.execute(
-                "SELECT DISTINCT session FROM decision WHERE session NOT IN (SELECT id FROM session)"
-            )
-        )
+        yield from (str(session) for (session,) in connection.execute(sql.SELECT_STRAY_DECISION_SESSIONS))
 
 
 def _made(events: Iterator[JournalEvent]) -> tuple[Projection, list[DecisionLine]]:

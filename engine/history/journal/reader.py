@@ -7,7 +7,7 @@ forgotten, and never holds up the writer.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,37 +17,26 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ...core.sanitize import visible
+from ..database import compiled as sql
 from ..errors import JournalError, SessionNotFound
 from ..model.events import JournalEvent, MessageAdded
 from ..model.state import SessionSummary
 from ..model.times import from_ms
 from .lazy_events import LazyEvents
 from .read_connections import Connections
-from .rows import (
-    LAST_CURSOR,
-    PAGE,
-    SELECT_EVENTS,
-    SELECT_MESSAGES,
-    SELECT_OLDER_SESSION,
-    SELECT_SESSION,
-    SELECT_SINCE,
-    SessionRow,
-    event_of,
-)
+from .rows import PAGE, event_of
 from .schema import CURRENT, Schema, inspect, name_of, reading
 from .session_index import Projection
 
 __all__ = ["HistoryReader", "JournalError", "SessionNotFound", "open_reader"]
 
 _CANDIDATES = 10
-_LATEST_FIRST = "ORDER BY updated DESC, rowid DESC"
 
 
 def open_reader(path: Path | str, schema: Schema = CURRENT) -> HistoryReader:
     """A reader of the journal at `path`.
 
-    An older one is read as it is where that can be done. Raises `JournalError` when there is none, when
-    it is not a journal, is damaged, or has a schema that cannot be read.
+    Raises `JournalError` when there is none, when it is not a journal, is damaged, or has another schema.
     """
     path = Path(path).absolute()
     shown = name_of(path)
@@ -57,12 +46,12 @@ def open_reader(path: Path | str, schema: Schema = CURRENT) -> HistoryReader:
             f"There is no journal at '{shown}' yet. "
             "Run an agent with this journal first, or name another file."
         )
-    if age == "older" and found not in schema.readable:
+    if age == "older":
         raise JournalError(
             f"Journal '{shown}' has the older schema {found}. Open it once for writing to upgrade it to "
             f"{schema.newest}; a copy is kept."
         )
-    return HistoryReader(path, SELECT_OLDER_SESSION.get(found or "", SELECT_SESSION))
+    return HistoryReader(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,29 +67,24 @@ class Talk:
 class HistoryReader:
     """Content of a journal, as of each question. Methods raise `JournalError` for an unreadable file."""
 
-    def __init__(
-        self, path: Path, select: str = SELECT_SESSION, connections: Connections | None = None
-    ) -> None:
+    def __init__(self, path: Path, connections: Connections | None = None) -> None:
         self.path = path
-        self._select = select
         self._reading = partial(reading, path) if connections is None else connections.reading
 
     def sessions(self, limit: int | None = 200, *, agent: str | None = None) -> list[SessionSummary]:
         """Sessions, the latest changed first: all without a `limit`, those of one `agent` if named."""
-        where, arguments = ("WHERE agent = ? ", [agent]) if agent is not None else ("", [])
+        most = -1 if limit is None else limit
         with self._reading() as connection:
-            rows = connection.execute(
-                f"{self._select} {where}{_LATEST_FIRST} LIMIT ?",
-                [*arguments, -1 if limit is None else limit],
-            ).fetchall()
+            if agent is None:
+                rows = connection.execute(sql.SELECT_SESSIONS, (most,)).fetchall()
+            else:
+                rows = connection.execute(sql.SELECT_SESSIONS_OF_AGENT, (agent, most)).fetchall()
         return [self._summary(row) for row in rows]
 
     def unfinished(self) -> list[SessionSummary]:
         """Sessions of this journal's own that neither ended nor failed, the latest changed first."""
         with self._reading() as connection:
-            rows = connection.execute(
-                f"{self._select} WHERE status NOT IN ('done', 'failed') {_LATEST_FIRST}"
-            ).fetchall()
+            rows = connection.execute(sql.SELECT_UNFINISHED_SESSIONS).fetchall()
         return [self._summary(row) for row in rows if not row[-1]]
 
     def session(self, id_or_prefix: str, *, whole: bool = False) -> SessionSummary:
@@ -112,14 +96,13 @@ class HistoryReader:
             "utf-8", "replace"
         ).decode()  # a shell may pass what SQLite cannot take
         with self._reading() as connection:
-            row = connection.execute(f"{self._select} WHERE id = ?", (wanted,)).fetchone()
+            row = connection.execute(sql.SELECT_SESSION, (wanted,)).fetchone()
             if row is not None:
                 return self._summary(row)
             if whole:
                 raise SessionNotFound(id_or_prefix, [], ambiguous=False)
             begins = connection.execute(
-                f"{self._select} WHERE substr(id, 1, ?) = ? {_LATEST_FIRST} LIMIT ?",
-                (len(wanted), wanted, _CANDIDATES + 1),
+                sql.SELECT_SESSIONS_BY_PREFIX, (len(wanted), wanted, _CANDIDATES + 1)
             ).fetchall()
         if wanted and len(begins) == 1:
             return self._summary(begins[0])
@@ -133,10 +116,7 @@ class HistoryReader:
         """The date and author of pruning the session with this id, or the only one whose id began so."""
         rows: list[tuple[str, int, str]] = []
         with suppress(JournalError), self._reading() as connection:
-            rows = connection.execute(  # the oldest journals have no such table
-                "SELECT session, at, by FROM pruned WHERE substr(session, 1, ?) = ?",
-                (len(wanted), wanted),
-            ).fetchall()
+            rows = connection.execute(sql.SELECT_STUBS_BY_PREFIX, (len(wanted), wanted)).fetchall()
         found = [row for row in rows if row[0] == wanted] or rows
         with suppress(OverflowError, TypeError):  # columns may hold values of any type
             if wanted and len(found) == 1:
@@ -152,7 +132,7 @@ class HistoryReader:
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
             with self._reading() as connection:
-                rows = connection.execute(SELECT_EVENTS, (session, after, size)).fetchall()
+                rows = connection.execute(sql.SELECT_EVENTS, (session, after, size)).fetchall()
             for row in rows:
                 yield event_of(row, self.path)
             if len(rows) < size:
@@ -163,34 +143,31 @@ class HistoryReader:
     def since(self, cursor: int, limit: int) -> list[JournalEvent]:
         """The first `limit` events of all sessions behind `cursor`, in their order."""
         with self._reading() as connection:
-            rows = connection.execute(SELECT_SINCE, (cursor, limit)).fetchall()
+            rows = connection.execute(sql.SELECT_SINCE, (cursor, limit)).fetchall()
         return [event_of(row, self.path) for row in rows]
 
     def last_cursor(self) -> int:
         """The cursor of the latest event; 0 for a journal that has none."""
         with self._reading() as connection:
-            return int(connection.execute(LAST_CURSOR).fetchone()[0])
+            return int(connection.execute(sql.SELECT_LAST_CURSOR).fetchone()[0])
 
     def recorded(self, session: str) -> LazyEvents:
         """All events of a session as of now, in order, each understood when it is looked at."""
         with self._reading() as connection:
-            rows = connection.execute(SELECT_EVENTS, (session, 0, -1)).fetchall()
+            rows = connection.execute(sql.SELECT_EVENTS, (session, 0, -1)).fetchall()
         return LazyEvents(rows, self.path)
 
     def talks(self) -> list[Talk]:
         """Sessions in which something was said, the latest said first."""
         with self._reading() as connection:
-            rows = connection.execute(
-                "SELECT session, count(*), max(at) FROM event WHERE type = 'message' "
-                "GROUP BY session ORDER BY max(cursor) DESC"
-            ).fetchall()
+            rows = connection.execute(sql.SELECT_TALKS).fetchall()
             return [
                 Talk(session, self._first_text(connection, session), count, from_ms(at))
                 for session, count, at in rows
             ]
 
     def _first_text(self, connection: sqlite3.Connection, session: str) -> str:
-        for row in connection.execute(SELECT_MESSAGES, (session,)):
+        for row in connection.execute(sql.SELECT_MESSAGES, (session,)):
             body = event_of(row, self.path).body
             if isinstance(body, MessageAdded) and body.role == "user":
                 return body.text or ""
@@ -199,12 +176,9 @@ class HistoryReader:
     def count(self, session: str) -> int:
         """The number of a session's events."""
         with self._reading() as connection:
-            found = connection.execute(
-                "SELECT count(*) FROM event WHERE session = ?", (session,)
-            ).fetchone()
-        return int(found[0])
+            return int(connection.execute(sql.COUNT_EVENTS, (session,)).fetchone()[0])
 
-    def _summary(self, row: SessionRow) -> SessionSummary:
+    def _summary(self, row: Sequence[object]) -> SessionSummary:
         try:
             return Projection.of_row(row).summary()
         except (ValueError, TypeError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""Events and session lines as rows of the database, and the statements that move them."""
+"""Events as rows of the database."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TypeAlias, TypeVar, get_args
 
 from pydantic import ValidationError
 
+from ..database.compiled import SELECT_EVENTS, LinkedRow
 from ..errors import JournalError
 from ..model.events import EventBody, JournalEvent, event_body
 from ..model.fast_models import construct_model
@@ -21,76 +22,6 @@ PAGE = 1000
 
 EventRow: TypeAlias = tuple[int, str, int, int, str, str]
 """cursor, session, seq, at, type, body"""
-
-SessionRow: TypeAlias = tuple[
-    str,
-    str,
-    str,
-    str,
-    str,
-    int,
-    int,
-    int,
-    int,
-    int,
-    int,
-    str | None,
-    str,
-    str | None,
-    int | None,
-    str | None,
-    bool | int,
-]
-"""The columns of a session's line, in the order of `SESSION_COLUMNS`; `source` is JSON."""
-
-LinkedRow: TypeAlias = tuple[int, str, int, int, str, str, bytes | None, bytes | None, bytes]
-"""An event's row with its link of the chain: salt, content, hash."""
-
-_COLUMNS_0001 = "id, agent, model, mode, status, opened, updated, events, calls, blocked, waiting, error"
-SESSION_COLUMNS = f"{_COLUMNS_0001}, kind, parent, parent_seq, source, imported"
-
-LINKED_COLUMNS = "cursor, session, seq, at, type, body, salt, content, hash"
-
-INSERT_EVENT = f"INSERT INTO event ({LINKED_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_INSERT_SESSION = (
-    f"INSERT INTO session ({SESSION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-)
-UPSERT_SESSION = (
-    f"{_INSERT_SESSION}"
-    "ON CONFLICT (id) DO UPDATE SET agent = excluded.agent, model = excluded.model, "
-    "mode = excluded.mode, status = excluded.status, updated = excluded.updated, "
-    "events = excluded.events, calls = excluded.calls, blocked = excluded.blocked, "
-    "waiting = excluded.waiting, error = excluded.error, source = excluded.source"
-)
-REPLACE_SESSION = f"{_INSERT_SESSION}ON CONFLICT (id) DO UPDATE SET " + ", ".join(
-    f"{column} = excluded.{column}" for column in SESSION_COLUMNS.split(", ")[1:]
-)
-"""For a line that may be wrong in every column."""
-
-SELECT_SESSION = f"SELECT {SESSION_COLUMNS} FROM session"
-SELECT_OLDER_SESSION = {
-    "0001": f"SELECT {_COLUMNS_0001}, 'root', NULL, NULL, NULL, 0 FROM session",
-    "0002": f"SELECT {_COLUMNS_0001}, kind, parent, parent_seq, source, 0 FROM session",
-}
-"""The same of a journal that only older versions have opened for writing, by its schema."""
-SELECT_EVENTS = (
-    "SELECT cursor, session, seq, at, type, body FROM event "
-    "WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"
-)
-SELECT_SINCE = (
-    "SELECT cursor, session, seq, at, type, body FROM event WHERE cursor > ? ORDER BY cursor LIMIT ?"
-)
-SELECT_MESSAGES = (
-    "SELECT cursor, session, seq, at, type, body FROM event "
-    "WHERE session = ? AND type = 'message' ORDER BY seq"
-)
-SELECT_LINKED = (
-    f"SELECT {LINKED_COLUMNS} FROM event WHERE session = ? AND seq > ? ORDER BY seq, cursor LIMIT ?"
-)
-LAST_HASH = "SELECT hash FROM event WHERE session = ? ORDER BY seq DESC LIMIT 1"
-LAST_OF_SESSION = "SELECT seq, at FROM event WHERE session = ? ORDER BY seq DESC LIMIT 1"
-LAST_CURSOR = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0)"
-
 
 _READERS: dict[str, type[EventBody]] = {
     kind.model_fields["type"].default: kind for kind in get_args(get_args(EventBody)[0])

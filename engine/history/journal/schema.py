@@ -11,187 +11,32 @@ from collections.abc import Generator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
 from ...core.sanitize import visible
-from ..audit.hash_chain import ChainPosition, link, new_salt
-from ..decisions.index import rebuild_changed, rebuild_decisions
+from ..database import compiled as sql
 from ..errors import JournalError
-
-# The tables of a new journal, as all migrations together make them: a test holds the two to each
-# other.
-#
-# Running the migrations for a file that has nothing yet took most of the time of a first start.
-
-
-REVISION = "0006"
-"""The revision these tables are of."""
-
-_TABLES = """
-PRAGMA application_id = 0x494C434B;
-
-CREATE TABLE alembic_version (
-    version_num VARCHAR(32) NOT NULL,
-    CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
-);
-
-CREATE TABLE session (
-    id VARCHAR NOT NULL,
-    agent VARCHAR NOT NULL,
-    model VARCHAR NOT NULL,
-    mode VARCHAR NOT NULL,
-    status VARCHAR NOT NULL,
-    opened INTEGER NOT NULL,
-    updated INTEGER NOT NULL,
-    events INTEGER NOT NULL,
-    calls INTEGER NOT NULL,
-    blocked INTEGER NOT NULL,
-    waiting INTEGER NOT NULL,
-    error VARCHAR,
-    kind VARCHAR DEFAULT 'root' NOT NULL,
-    parent VARCHAR,
-    parent_seq INTEGER,
-    source VARCHAR,
-    imported BOOLEAN DEFAULT '0' NOT NULL,
-    PRIMARY KEY (id)
-);
-CREATE INDEX ix_session_updated ON session (updated);
-
-CREATE TABLE event (
-    cursor INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
-    session VARCHAR NOT NULL,
-    seq INTEGER NOT NULL,
-    at INTEGER NOT NULL,
-    type VARCHAR NOT NULL,
-    body TEXT NOT NULL,
-    salt BLOB,
-    content BLOB,
-    hash BLOB DEFAULT (x'') NOT NULL,
-    FOREIGN KEY (session) REFERENCES session (id),
-    CONSTRAINT uq_event_session_seq UNIQUE (session, seq)
-);
-
-CREATE TABLE pruned (
-    session VARCHAR NOT NULL,
-    agent VARCHAR NOT NULL,
-    opened INTEGER NOT NULL,
-    updated INTEGER NOT NULL,
-    events INTEGER NOT NULL,
-    head BLOB NOT NULL,
-    at INTEGER NOT NULL,
-    "by" VARCHAR NOT NULL,
-    "key" BLOB NOT NULL,
-    signature BLOB NOT NULL,
-    PRIMARY KEY (session)
-);
-
-CREATE TABLE decision (
-    cursor INTEGER NOT NULL,
-    session VARCHAR NOT NULL,
-    seq INTEGER NOT NULL,
-    at INTEGER NOT NULL,
-    agent VARCHAR NOT NULL,
-    call_id VARCHAR NOT NULL,
-    tool VARCHAR NOT NULL,
-    called VARCHAR NOT NULL,
-    input VARCHAR NOT NULL,
-    mode VARCHAR NOT NULL,
-    verdict VARCHAR NOT NULL,
-    net VARCHAR,
-    rule VARCHAR,
-    place VARCHAR,
-    "by" VARCHAR,
-    via VARCHAR,
-    result VARCHAR,
-    kind VARCHAR DEFAULT 'call' NOT NULL,
-    off VARCHAR,
-    PRIMARY KEY (cursor),
-    FOREIGN KEY (session) REFERENCES session (id) ON DELETE CASCADE
-);
-CREATE INDEX ix_decision_at ON decision (at);
-CREATE INDEX ix_decision_session ON decision (session, at);
-CREATE INDEX ix_decision_tool ON decision (tool, at, verdict);
-CREATE INDEX ix_decision_net ON decision (net, at, verdict);
-CREATE INDEX ix_decision_verdict ON decision (verdict, at) WHERE verdict <> 'allow';
-CREATE INDEX ix_decision_called ON decision (called, at) WHERE called <> tool;
-CREATE INDEX ix_decision_via ON decision (via, at) WHERE via IS NOT NULL;
-CREATE INDEX ix_decision_shadow ON decision (session, verdict, net, result, at) WHERE mode = 'shadow';
-
-CREATE INDEX ix_event_approval ON event (cursor, at) WHERE type IN (
-    'approval.requested', 'approval.given', 'approval.decided', 'approval.expired', 'approval.withdrawn'
-);
-
-CREATE INDEX ix_decision_kind ON decision (kind, at) WHERE kind <> 'call';
-CREATE INDEX ix_decision_by ON decision ("by", at) WHERE "by" IS NOT NULL;
-CREATE INDEX ix_decision_off ON decision (off, at) WHERE "off" IS NOT NULL;
-"""
-
-
-def make_tables(connection: sqlite3.Connection) -> None:
-    """Fill an empty database, in one transaction. Raises `sqlite3.Error`; the database is then empty."""
-    connection.executescript(
-        f"BEGIN IMMEDIATE;{_TABLES}INSERT INTO alembic_version VALUES ('{REVISION}');COMMIT;"
-    )
-
-
-# Computation of an upgrade: links for events that were recorded without a chain.
-
-
-_BATCH = 1000
-
-
-def link_unlinked(connection: sqlite3.Connection) -> None:
-    """Chain every event of the file as it is now, in the transaction that is open.
-
-    Raises `ValueError` for an event that is no JSON object.
-    """
-    session, seq, prev = "", 0, None
-    while True:
-        rows = connection.execute(
-            "SELECT cursor, session, seq, at, body FROM event "
-            "WHERE (session, seq) > (?, ?) ORDER BY session, seq LIMIT ?",
-            (session, seq, _BATCH),
-        ).fetchall()
-        if not rows:
-            return
-        links: list[tuple[bytes, bytes, int]] = []
-        for cursor, owner, number, at, body in rows:
-            salt = new_salt()
-            prev = link(ChainPosition(owner, number, at), body, salt, prev if owner == session else None)
-            links.append((salt, prev, cursor))
-            session, seq = owner, number
-        connection.executemany("UPDATE event SET salt = ?, hash = ? WHERE cursor = ?", links)
-
-
-APPLICATION_ID = 0x494C434B
-"""`ILCK`, in the file's header: how a journal is told from anybody else's SQLite file."""
 
 BUSY_SECONDS = 5.0
 """Time to wait for another program that has the file locked."""
 
-UNLINKED = frozenset({"0001", "0002"})
-"""Revisions whose events carry no hashes."""
+RETIRED = ("0001", "0002", "0003", "0004", "0005")
+"""Revisions from before the first release, which are not upgraded."""
 
-UNDECIDED = UNLINKED | {"0003"}
-"""Revisions without lines for decisions."""
-
-UNCHANGED = frozenset({"0004", "0005"})
-"""Revisions that list decisions and no changes of settings."""
-
+VERSION_TABLE = (
+    "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, "
+    "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+)
 MIGRATIONS = Path(__file__).parents[1] / "migrations"
 MAGIC = b"SQLite format 3\x00"
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The revisions this version knows, oldest first, and the scripts that make them.
+    """The revisions this version knows, oldest first, and the scripts that make them."""
 
-    Those in `readable` can be read without upgrading the file.
-    """
-
-    known: tuple[str, ...] = ("0001", "0002", "0003", "0004", "0005", "0006")
+    known: tuple[str, ...] = (sql.REVISION,)
     scripts: Path = MIGRATIONS
-    readable: tuple[str, ...] = ("0001", "0002", "0003", "0004", "0005")
 
     @property
     def newest(self) -> str:
@@ -251,7 +96,7 @@ def _age(connection: sqlite3.Connection, shown: str, schema: Schema) -> tuple[Ag
     if not tables:
         return "fresh", None
     application = int(connection.execute("PRAGMA application_id").fetchone()[0])
-    if application != APPLICATION_ID:
+    if application != sql.APPLICATION_ID:
         listed = visible(", ".join(tables[:5])) + (", …" if len(tables) > 5 else "")
         raise JournalError(
             f"'{shown}' is another program's SQLite file (tables: {listed}). "
@@ -265,6 +110,12 @@ def _age(connection: sqlite3.Connection, shown: str, schema: Schema) -> tuple[Ag
     found = [
         str(revision) for (revision,) in connection.execute("SELECT version_num FROM alembic_version")
     ]
+    if found and found[0] in RETIRED:
+        raise JournalError(
+            f"Journal '{shown}' has schema {found[0]}, of a version before the first release, which this "
+            "version does not read. It was left as it is; use the version that wrote it, or choose "
+            "another file."
+        )
     if len(found) != 1 or found[0] not in schema.known:
         raise JournalError(
             f"Journal '{shown}' has schema {visible(', '.join(found)) or 'none'}; this version knows "
@@ -272,9 +123,8 @@ def _age(connection: sqlite3.Connection, shown: str, schema: Schema) -> tuple[Ag
         )
     if found[0] != schema.newest:
         return "older", found[0]
-    connection.execute("SELECT cursor, session, seq, at, type, body, hash FROM event LIMIT 1").fetchall()
-    connection.execute("SELECT id, status, events, waiting FROM session LIMIT 1").fetchall()
-    connection.execute('SELECT cursor, verdict, result, kind, "off" FROM decision LIMIT 1').fetchall()
+    for statement in sql.FIRST_ROWS:
+        connection.execute(statement).fetchall()
     return "current", found[0]
 
 
@@ -334,7 +184,7 @@ def prepare(path: Path, schema: Schema = CURRENT) -> None:
     try:
         if age == "older":
             backup = _copy(path, found or "")
-            _migrate(path, schema, found)
+            _migrate(path, schema)
         else:
             _create(path, schema)
         _sync_directory(path.parent)
@@ -347,6 +197,17 @@ def prepare(path: Path, schema: Schema = CURRENT) -> None:
     except JournalError as error:
         kept = f" A copy from before is in '{name_of(backup)}'." if backup else ""
         raise JournalError(f"{error}{kept}") from error
+
+
+def make_tables(connection: sqlite3.Connection) -> None:
+    """Fill an empty database, in one transaction. Raises `sqlite3.Error`; the database is then empty.
+
+    The migrations would take most of the time of a first start.
+    """
+    version = f"INSERT INTO alembic_version VALUES ('{sql.REVISION}')"
+    connection.executescript(
+        ";\n".join(("BEGIN IMMEDIATE", VERSION_TABLE, *sql.SCHEMA, version, "COMMIT;"))
+    )
 
 
 def _create(path: Path, schema: Schema) -> None:
@@ -366,10 +227,10 @@ def _create(path: Path, schema: Schema) -> None:
         with closing(sqlite3.connect(new, isolation_level=None, timeout=BUSY_SECONDS)) as connection:
             connection.execute("PRAGMA synchronous = OFF")
             connection.execute("PRAGMA journal_mode = MEMORY").fetchone()
-            if (schema.newest, schema.scripts) == (REVISION, MIGRATIONS):
+            if schema == CURRENT:
                 make_tables(connection)
             else:
-                _migrate(new, schema, None)
+                _migrate(new, schema)
             connection.execute("PRAGMA journal_mode = WAL").fetchone()
         os.fsync(handle)
     finally:
@@ -401,7 +262,7 @@ def _copy(path: Path, revision: str) -> Path:
         return target
 
 
-def _migrate(path: Path, schema: Schema, found: str | None) -> None:
+def _migrate(path: Path, schema: Schema) -> None:
     """Run alembic in one transaction: all of the upgrade happens, or none."""
     from alembic import command
     from alembic.config import Config
@@ -423,20 +284,8 @@ def _migrate(path: Path, schema: Schema, found: str | None) -> None:
     config.set_main_option("script_location", str(schema.scripts).replace("%", "%%"))
     try:
         with engine.begin() as connection:
-            config.attributes["connection"] = connection
+            config.attributes.update(connection=connection, schema=sql.SCHEMA)
             command.upgrade(config, "head")
-            driver = cast(sqlite3.Connection, connection.connection.driver_connection)
-            if found in UNLINKED:
-                link_unlinked(driver)
-            if found in UNDECIDED:
-                rebuild_decisions(driver)
-            if found in UNCHANGED:
-                rebuild_changed(driver)
-    except (ValueError, RecursionError) as error:
-        raise JournalError(
-            f"Cannot bring journal '{name_of(path)}' up to date, an event in it cannot be read: {error}. "
-            "The file was changed by something else; restore a backup."
-        ) from error
     except DBAPIError as error:
         cause = error.orig
         raise (cause if isinstance(cause, sqlite3.Error) else JournalError(str(error))) from error

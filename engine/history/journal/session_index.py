@@ -6,10 +6,12 @@ The journal keeps it with the events, in the same transaction; `project` says wh
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from operator import attrgetter
+from typing import Any, cast
 
+from ..database.compiled import SessionRow
 from ..model.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -23,34 +25,19 @@ from ..model.events import (
 )
 from ..model.state import Phase, SessionSummary, shown_status
 from ..model.times import from_ms, to_ms
-from .rows import SessionRow
+
+_COLUMNS = tuple(each.name for each in fields(SessionRow))
+_values = attrgetter(*_COLUMNS)
 
 
-@dataclass(slots=True)
-class Projection:
-    """A session's line while events are added to it. Times in UTC milliseconds."""
+class Projection(SessionRow):
+    """A session's line while events are added to it."""
 
-    id: str
-    agent: str
-    model: str
-    mode: str
-    phase: str
-    opened: int
-    updated: int
-    events: int = 0
-    calls: int = 0
-    blocked: int = 0
-    waiting: int = 0
-    error: str | None = None
-    kind: str = "root"
-    parent: str | None = None
-    parent_seq: int | None = None
-    source: str | None = None
-    imported: bool | int = False
+    __slots__ = ()
 
     @classmethod
-    def of_row(cls, row: SessionRow) -> Projection:
-        return cls(*row)
+    def of_row(cls, row: Sequence[object]) -> Projection:
+        return cls(*cast("Sequence[Any]", row))
 
     @classmethod
     def opening(cls, event: JournalEvent, opened: SessionOpened) -> Projection:
@@ -97,10 +84,10 @@ class Projection:
                 self.calls += 1
                 self.blocked += decided.outcome == "block" and decided.mode == "enforce"
             case SessionStatus(status=status, error=error):
-                self.phase, self.error = status, error
+                self.status, self.error = status, error
             case SessionResumed() as resumed:
                 self.agent, self.model, self.mode = resumed.agent, resumed.model, resumed.mode
-                self.phase, self.error = "idle", None
+                self.status, self.error = "idle", None
                 if resumed.source is not None:
                     self.source = json.dumps(resumed.source)
             case ApprovalRequested():
@@ -112,48 +99,19 @@ class Projection:
             case _:
                 pass
 
-    def row(self) -> SessionRow:
-        return (
-            self.id,
-            self.agent,
-            self.model,
-            self.mode,
-            self.phase,
-            self.opened,
-            self.updated,
-            self.events,
-            self.calls,
-            self.blocked,
-            self.waiting,
-            self.error,
-            self.kind,
-            self.parent,
-            self.parent_seq,
-            self.source,
-            self.imported,
-        )
+    def row(self) -> tuple[object, ...]:
+        """The values of its columns, in their order."""
+        return _values(self)
 
     def summary(self) -> SessionSummary:
         """The line as consoles show it. Raises `ValueError` for an unknown status or mode."""
         return SessionSummary.model_validate(
             {
-                "id": self.id,
-                "agent": self.agent,
-                "model": self.model,
-                "mode": self.mode,
-                "status": shown_status(cast(Phase, self.phase), self.waiting),
+                **dict(zip(_COLUMNS, self.row(), strict=True)),
+                "status": shown_status(cast(Phase, self.status), self.waiting),
                 "opened": from_ms(self.opened),
                 "updated": from_ms(self.updated),
-                "events": self.events,
-                "calls": self.calls,
-                "blocked": self.blocked,
-                "waiting": self.waiting,
-                "error": self.error,
-                "kind": self.kind,
-                "parent": self.parent,
-                "parent_seq": self.parent_seq,
                 "source": None if self.source is None else json.loads(self.source),
-                "imported": self.imported,
             }
         )
 

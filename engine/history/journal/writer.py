@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..audit.hash_chain import link_parts, new_salts, parts
+from ..database import compiled as sql
+from ..database.compiled import LinkedRow
 from ..decisions.index import BEARING, Change, SessionCalls, calls_before, opened_calls, write_changes
 from ..errors import JournalDisturbed, JournalError
 from ..model.events import JournalEvent, SessionOpened
+from ..model.fast_models import construct_tuple
 from .encoding import Encoded
 from .footprint import Footprint, disturbance, remedy
 from .insert import insert
-from .rows import INSERT_EVENT, LAST_HASH, SELECT_SESSION, UPSERT_SESSION, LinkedRow, SessionRow
 from .schema import BUSY_SECONDS, name_of
 from .session_index import Projection
 
@@ -94,8 +96,8 @@ class Writer:
         try:
             connection.execute("BEGIN IMMEDIATE")
             lines, events, decisions = self._rows(batch)
-            insert(connection, UPSERT_SESSION, lines)
-            insert(connection, INSERT_EVENT, events)
+            insert(connection, sql.UPSERT_SESSION, lines)
+            insert(connection, sql.INSERT_EVENT, events)
             write_changes(connection, decisions)
             connection.execute("COMMIT")
         except BaseException:
@@ -113,7 +115,9 @@ class Writer:
             raise JournalDisturbed(f"Journal '{name_of(self._path)}': {fault}. {remedy(self._path)}")
         self._left = Footprint.of(self._path)
 
-    def _rows(self, batch: Sequence[Written]) -> tuple[list[SessionRow], list[LinkedRow], list[Change]]:
+    def _rows(
+        self, batch: Sequence[Written]
+    ) -> tuple[list[tuple[object, ...]], list[LinkedRow], list[Change]]:
         """The table rows that `batch` makes. Its events are linked to those before them."""
         touched: dict[str, Projection] = {}
         events: list[LinkedRow] = []
@@ -129,15 +133,16 @@ class Writer:
             line.add(event, at)
             linked = link_parts((session, seq, at), hashed or parts(text), salt, kept.head)
             kept.head = linked
-            events.append((event.cursor, session, seq, at, event.body.type, text, salt, None, linked))
+            row = event.cursor, session, seq, at, event.body.type, text, salt, None, linked
+            events.append(construct_tuple(LinkedRow, row))
         return [line.row() for line in touched.values()], events, decisions
 
     def _keep(self, event: JournalEvent) -> _Kept:
         """A session as the file has it, or at its opening `event`."""
         session = event.session
-        row = self._connection.execute(f"{SELECT_SESSION} WHERE id = ?", (session,)).fetchone()
+        row = self._connection.execute(sql.SELECT_SESSION, (session,)).fetchone()
         if row is not None:
-            head = self._connection.execute(LAST_HASH, (session,)).fetchone()
+            head = self._connection.execute(sql.SELECT_LAST_HASH, (session,)).fetchone()
             kept = _Kept(Projection.of_row(row), None if head is None else bytes(head[0]))
         elif isinstance(event.body, SessionOpened):
             kept = _Kept(Projection.opening(event, event.body), None, opened_calls(event.body))

@@ -12,7 +12,7 @@ from interlock.app.cli.main import main
 OLD = datetime.now(UTC) - timedelta(days=100)
 ID = "release-bot-3fa9c1"
 OTHER = "docs-writer-77b0e2"
-DUMP = Path(__file__).parents[3] / "data" / "journal_0001.sql"
+DUMP = Path(__file__).parents[3] / "data" / "journal_0006.sql"
 HOSTILE = "x\x1b[2J\u202e[bold]\u200b"
 PARTS = ("verify", "export", "import", "prune", "rebuild")
 

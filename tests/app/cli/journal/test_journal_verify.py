@@ -226,14 +226,17 @@ class TestVerify:
         assert "\n    ghost\n" in shell.run("verify", code=1)
 
     def test_an_older_journal(self, shell: Shell) -> None:
-        """One without hashes says how it gets them, and that is enough."""
+        """One from before the first release is refused with a way out, one of a release is not."""
         with closing(sqlite3.connect("old.db")) as connection:
             connection.executescript(DUMP.read_text())
-        said = shell.refused("--db", "old.db", "verify")
-        assert "without hashes. To add them: interlock history rebuild; a copy" in said
-        shell.run("--db", "old.db", "rebuild")
         assert "all whole" in shell.run("--db", "old.db", "verify")
-        assert Path("old.db.0001.bak").exists()
+        with closing(sqlite3.connect("old.db")) as connection:
+            connection.execute("UPDATE alembic_version SET version_num = '0002'")
+            connection.commit()
+        for command in ("verify", "rebuild"):
+            said = shell.refused("--db", "old.db", command)
+            assert "has schema 0002, of a version before the first release" in said
+            assert "use the version that wrote it" in said
 
     def test_no_journal(self, shell: Shell) -> None:
         """Without a journal there is nothing that could be whole."""

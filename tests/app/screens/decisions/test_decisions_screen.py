@@ -20,7 +20,7 @@ from interlock.engine.history.decisions.reader import PART
 from interlock.engine.history.journal.journal import Journal
 from tests.support.decisions import Ticking, call, many, opened, usual
 
-from .decisions_world import desk, recorded_console
+from .decisions_world import desk
 
 LARGE = 60_000
 
@@ -86,26 +86,6 @@ class TestList:
         Journal.open(path).close()
         async with desk(path) as on:
             await on.until("No decisions are recorded yet.")
-
-    async def test_a_journal_of_an_older_version(self, tmp_path: Path) -> None:
-        """Without the list of decisions the screen says what to do; the history works."""
-        path = usual(tmp_path / "j.db")
-        with closing(sqlite3.connect(path)) as connection:
-            connection.execute("DROP TABLE decision")
-            connection.execute("UPDATE alembic_version SET version_num = '0003'")
-            connection.commit()
-        app = recorded_console(path)
-        async with app.run_test(size=(120, 40)) as pilot:
-            for _ in range(300):
-                await pilot.pause(0.01)
-                if "release-bot" in app.export_screenshot():
-                    break
-            await pilot.press("v")
-            for _ in range(300):
-                await pilot.pause(0.01)
-                if "Open&#160;it&#160;once&#160;for&#160;writing" in app.export_screenshot():
-                    return
-        raise AssertionError("nothing was said")
 
 
 class TestFilter:

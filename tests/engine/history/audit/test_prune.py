@@ -40,7 +40,7 @@ from ..support.keeping import (
 )
 from ..support.recording import opening
 
-DUMP = Path(__file__).parents[3] / "data" / "journal_0001.sql"
+DUMP = Path(__file__).parents[3] / "data" / "journal_0006.sql"
 LARGE = MessageAdded(role="user", text="word " * 40_000)
 
 
@@ -121,12 +121,14 @@ class TestDryRun:
             assert list(files(database))[:2] == before
 
     def test_leaves_an_older_journal_as_it_is(self, tmp_path: Path, key: Path) -> None:
-        """A journal without hashes cannot be judged, and is not upgraded to do so."""
+        """A journal from before the first release is refused, not a byte of it changed."""
         path = tmp_path / "older.db"
         with closing(sqlite3.connect(path)) as connection:
             connection.executescript(DUMP.read_text())
+            connection.execute("UPDATE alembic_version SET version_num = '0005'")
+            connection.commit()
         before = path.read_bytes()
-        with pytest.raises(JournalError, match="without hashes"):
+        with pytest.raises(JournalError, match="before the first release"):
             pruned(path, key, before=NOW, dry=True)
         assert path.read_bytes() == before
         assert sorted(p.name for p in tmp_path.iterdir()) == ["older.db"]
@@ -231,15 +233,14 @@ os._exit(0)
         assert "pruned before" in kept.fault.message
         assert contents(database) == before
 
-    def test_an_older_journal(self, tmp_path: Path, key: Path) -> None:
-        """One that has no hashes yet gets them first; a copy of it as it was stays beside it."""
-        path = tmp_path / "older.db"
+    def test_an_earlier_release(self, tmp_path: Path, key: Path) -> None:
+        """What an earlier release recorded goes like what this one does."""
+        path = tmp_path / "earlier.db"
         with closing(sqlite3.connect(path)) as connection:
             connection.executescript(DUMP.read_text())
         assert len(pruned(path, key, before=NOW + 999 * DAY).pruned) == 3
         assert ids(path) == set()
         assert check_file(path).missing == 0
-        assert (tmp_path / "older.db.0001.bak").exists()
 
 
 class TestStub:

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.engine.history.decisions.approval_stats import _SELECT, ENOUGH, SESSIONS, Fatigue, fatigue
+from interlock.engine.history.database.compiled import SELECT_APPROVALS
+from interlock.engine.history.decisions.approval_stats import ENOUGH, SESSIONS, Fatigue, fatigue
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.journal.journal import Journal
-from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.journal.schema import connect_readonly
 from interlock.engine.history.model.events import (
     ApprovalDecided,
@@ -28,7 +28,6 @@ from interlock.engine.history.model.events import (
     EventBody,
 )
 from interlock.engine.history.model.records import RuleRecord
-from tests.support.decisions import before_changes
 from tests.support.laws import examples
 
 from ..support.recording import opening
@@ -232,26 +231,8 @@ class TestIndex:
     def test_only_requests_are_read(self, bench: Bench) -> None:
         """Counting goes by the index of events about requests, also of those since a time."""
         with closing(connect_readonly(bench.path)) as connection:
-            plan = connection.execute(f"EXPLAIN QUERY PLAN {_SELECT}", (0, 0, 9)).fetchall()
+            plan = connection.execute(f"EXPLAIN QUERY PLAN {SELECT_APPROVALS}", (0, 0, 9)).fetchall()
         assert "USING INDEX ix_event_approval" in plan[0][-1]
-
-    def test_a_journal_without_it(self, bench: Bench) -> None:
-        """A journal of schema 0004 is counted alike, and gets the index when it is opened for writing."""
-        bench.answer(bench.ask())
-        counted = bench.count()
-        bench.journal.close()
-        with closing(sqlite3.connect(bench.path)) as connection:
-            connection.execute("DROP INDEX ix_event_approval")
-            before_changes(connection)
-            connection.execute("UPDATE alembic_version SET version_num = '0004'")
-            connection.commit()
-        assert fatigue(bench.path) == counted
-        assert [s.id for s in open_reader(bench.path).sessions()] == ["bot-1"]
-        with Journal.open(bench.path):
-            assert fatigue(bench.path) == counted
-        with closing(connect_readonly(bench.path)) as connection:
-            names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'").fetchall()
-        assert ("ix_event_approval",) in names
 
 
 class TestReading:

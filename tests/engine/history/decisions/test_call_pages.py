@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from interlock.engine.history.database.statements import CALL_TYPES
 from interlock.engine.history.decisions import call_pages as calls
 from interlock.engine.history.decisions.call_pages import (
-    KINDS,
     CallRow,
     call_pages,
     count_calls,
@@ -64,15 +62,6 @@ class TestSessions:
             monkeypatch.setattr(calls, "SESSIONS", size)
             assert list(recorded_sessions(journal)) == ["b", "a", "c"]
 
-    def test_a_journal_from_before_subagents(self, journal: Path) -> None:
-        """Its sessions have no kind: all are listed."""
-        with closing(sqlite3.connect(journal)) as connection:
-            connection.execute("DELETE FROM event WHERE session = 'child'")
-            connection.execute("DELETE FROM session WHERE id = 'child'")
-            connection.execute("ALTER TABLE session DROP COLUMN kind")
-            connection.commit()
-        assert (list(recorded_sessions(journal)), count_calls(journal)) == (["b", "a", "c"], 4)
-
 
 class TestRows:
     """The rows of some sessions."""
@@ -85,7 +74,7 @@ class TestRows:
             for session in ("c", "b")
             for seq, kind in ((1, "session.opened"), (3, "call.decided"), (4, "call.result"))
         ]
-        assert {row[2] for _, row in rows} <= set(KINDS)
+        assert {row[2] for _, row in rows} <= set(CALL_TYPES)
 
     def test_after_an_event(self, journal: Path) -> None:
         """Of every session those after that number, unknown sessions none."""

@@ -13,6 +13,7 @@ from typing import get_args
 import pytest
 from pydantic import JsonValue
 
+from interlock.engine.history.database.compiled import DecisionLine
 from interlock.engine.history.decisions.counts import count_decisions, shadow_summary, total
 from interlock.engine.history.decisions.filter import (
     EVERYTHING,
@@ -21,7 +22,7 @@ from interlock.engine.history.decisions.filter import (
     DecisionFilter,
     parse_filter,
 )
-from interlock.engine.history.decisions.index import COLUMNS, HEAD, DecisionLine
+from interlock.engine.history.decisions.index import HEAD
 from interlock.engine.history.decisions.reader import (
     FIRST_STEP,
     PART,
@@ -49,7 +50,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def lines(large: Path) -> list[DecisionLine]:
     """All of them, newest first."""
     with closing(sqlite3.connect(large)) as connection:
-        rows = connection.execute(f"SELECT {COLUMNS} FROM decision ORDER BY at DESC, cursor DESC")
+        rows = connection.execute("SELECT * FROM decision ORDER BY at DESC, cursor DESC")
         return [DecisionLine(*row) for row in rows]
 
 

@@ -10,19 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.engine.history.decisions.filter import EVERYTHING
+from interlock.engine.history.database.compiled import DecisionLine
 from interlock.engine.history.decisions.index import (
-    COLUMNS,
     HEAD,
-    DecisionLine,
     decisions_of,
     input_head,
     rebuild_decisions,
 )
-from interlock.engine.history.decisions.reader import DecisionReader
 from interlock.engine.history.journal.journal import Journal, JournalError
 from interlock.engine.history.journal.reader import open_reader
-from interlock.engine.history.journal.schema import CURRENT
 from interlock.engine.history.journal.writer import Writer
 from interlock.engine.history.model.events import (
     ApprovalExtended,
@@ -54,14 +50,14 @@ from ..support.recording import (
     step,
 )
 
-DUMP = Path(__file__).parents[3] / "data" / "journal_0001.sql"
+DUMP = Path(__file__).parents[3] / "data" / "journal_0006.sql"
 NET = sequence("test", "deploy")
 
 
 def stored(path: Path) -> list[DecisionLine]:
     """The lines in a journal, in the order of the record."""
     with closing(sqlite3.connect(path)) as connection:
-        rows = connection.execute(f"SELECT {COLUMNS} FROM decision ORDER BY session, cursor").fetchall()
+        rows = connection.execute("SELECT * FROM decision ORDER BY session, cursor").fetchall()
     return [DecisionLine(*row) for row in rows]
 
 
@@ -299,38 +295,16 @@ class TestHeads:
             assert "zq" not in Redaction().text(input_head(values))
 
 
-class TestUpgrade:
-    def test_fills_the_table(self, tmp_path: Path) -> None:
-        """A journal of the first schema can be read as it is, and has its lines once it was written."""
-        path = tmp_path / "older.db"
+class TestRecorded:
+    def test_by_an_earlier_release(self, tmp_path: Path) -> None:
+        """The lines that a journal was left with are those its events make."""
+        path = tmp_path / "earlier.db"
         with closing(sqlite3.connect(path)) as connection:
             connection.executescript(DUMP.read_text())
-        with pytest.raises(JournalError, match=r"older version .* Open it once for writing"):
-            DecisionReader(path).scan(EVERYTHING)
-        assert open_reader(path).sessions()
         Journal.open(path).close()
         lines = stored(path)
         assert lines
         assert lines == made(path)
-
-    def test_of_the_schema_before(self, tmp_path: Path) -> None:
-        """A journal of schema 0003 gets its lines too, and its chain stays."""
-        path = tmp_path / "j.db"
-        with Journal.open(path) as journal:
-            journal.write("s1", opening(NET), decided("c1", "test"), result("c1", "test"))
-        lines = stored(path)
-        with closing(sqlite3.connect(path)) as connection:
-            hashes = connection.execute("SELECT hash FROM event ORDER BY cursor").fetchall()
-            connection.execute("DROP TABLE decision")
-            connection.execute("UPDATE alembic_version SET version_num = '0003'")
-            connection.commit()
-        assert [s.id for s in open_reader(path).sessions()] == ["s1"]
-        Journal.open(path).close()
-        assert stored(path) == lines
-        with closing(sqlite3.connect(path)) as connection:
-            assert connection.execute("SELECT hash FROM event ORDER BY cursor").fetchall() == hashes
-            newest = connection.execute("SELECT version_num FROM alembic_version").fetchone()[0]
-        assert newest == CURRENT.newest
 
 
 class TestRemoval:

@@ -13,9 +13,10 @@ import pytest
 
 from interlock.engine.history.audit.export import as_csv, as_jsonl, linked_events
 from interlock.engine.history.audit.importing import import_session, read_export
+from interlock.engine.history.database.compiled import DecisionLine
 from interlock.engine.history.decisions.counts import count_decisions, shadow_summary
 from interlock.engine.history.decisions.filter import EVERYTHING, FilterError, parse_filter
-from interlock.engine.history.decisions.index import DecisionLine, decisions_of
+from interlock.engine.history.decisions.index import decisions_of
 from interlock.engine.history.decisions.reader import Decision, DecisionReader
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.maintenance import index_mismatches, rebuild
@@ -35,7 +36,6 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.history.model.records import ExtensionRecord, GrantRecord
 from interlock.engine.recording.records import net_record
-from tests.support.decisions import before_changes
 
 from ..support.recording import NOON, approval, decided, opening, recorded, request, sequence
 
@@ -254,17 +254,6 @@ class TestCounts:
 
 
 class TestJournal:
-    def test_of_the_schema_before(self, journal: Path) -> None:
-        """A journal without changes in its list gets them when it is opened for writing."""
-        lines = found(journal, "")
-        with closing(sqlite3.connect(journal)) as connection:
-            before_changes(connection)
-        calls = [line for line in lines if line.kind == "call"]
-        assert found(journal, "") == [line.model_copy(update={"off": None}) for line in calls]
-        Journal.open(journal).close()
-        assert found(journal, "") == lines
-        assert list(index_mismatches(journal)) == []
-
     @pytest.mark.parametrize(
         "change", ["DELETE FROM decision WHERE kind <> 'call'", "UPDATE decision SET \"by\" = 'eve'"]
     )

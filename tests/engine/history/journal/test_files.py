@@ -21,17 +21,14 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
-from interlock.engine.history.decisions.counts import count_decisions, shadow_summary
-from interlock.engine.history.decisions.filter import EVERYTHING, DecisionFilter
-from interlock.engine.history.decisions.reader import DecisionReader
+from interlock.engine.history.database.compiled import REVISION
+from interlock.engine.history.database.tables import JOURNAL
 from interlock.engine.history.journal.journal import Journal, JournalError
 from interlock.engine.history.journal.reader import open_reader
-from interlock.engine.history.journal.schema import CURRENT, MIGRATIONS, REVISION, Schema
-from interlock.engine.history.journal.tables import JOURNAL
-from interlock.engine.history.model.events import LimitRaised, SessionStatus
-from tests.support.decisions import before_changes, call
+from interlock.engine.history.journal.schema import CURRENT, MIGRATIONS, Schema
+from interlock.engine.history.model.events import SessionStatus
 
-from ..support.recording import approval, opening
+from ..support.recording import opening
 
 NOBODY = 65534
 ADD_COLUMN = "op.add_column('event', sa.Column('mark', sa.Text()))"
@@ -299,27 +296,6 @@ class TestNewFiles:
         with pytest.raises(JournalError, match=r"no journal at '.*absent\.db' yet\. Run an agent"):
             open_reader(tmp_path / "absent.db")
         assert list(tmp_path.iterdir()) == []
-
-
-class TestOlder:
-    def test_decisions_of_an_older_version(self, tmp_path: Path) -> None:
-        """What a journal before schema 0006 lists is read and nothing of it is written."""
-        path = tmp_path / "j.db"
-        with Journal.open(path) as journal:
-            journal.write("s1", opening(approval("bash")))
-            journal.write("s1", call("c1", "bash", "echo hello"), LimitRaised(max_cost=5, by="ada"))
-        with closing(sqlite3.connect(path)) as connection:
-            before_changes(connection)
-        before = path.read_bytes()
-        reader = DecisionReader(path)
-        [part] = reader.scan(EVERYTHING).parts
-        [found] = reader.read(EVERYTHING, part)
-        assert (found.call_id, found.kind, found.off) == ("c1", "call", None)
-        assert reader.scan(DecisionFilter(kinds=("limit",))).parts == ()
-        assert reader.scan(DecisionFilter(people=("ada",), words=("hello",))).parts == ()
-        assert count_decisions(path, by="rule").total.count == 1
-        assert shadow_summary(path).calls == 0
-        assert path.read_bytes() == before
 
 
 class TestPermissions:

@@ -1,4 +1,4 @@
-"""A journal of an older version: read as it is, upgraded when opened for writing, gone on with."""
+"""A journal of an earlier release is read and gone on with; one from before the first is refused."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.agents import Agent, ScriptedModel, T, tool
+from interlock.engine.history.audit.verify import verify_journal
 from interlock.engine.history.fold.event_text import headline
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.fold.replay import Replay
-from interlock.engine.history.journal.journal import Journal
+from interlock.engine.history.journal.journal import Journal, JournalError
+from interlock.engine.history.journal.maintenance import index_mismatches, rebuild
 from interlock.engine.history.journal.reader import open_reader
-from interlock.engine.history.journal.schema import CURRENT
+from interlock.engine.history.journal.schema import RETIRED
 from interlock.engine.hub.hub import DIED, Hub
 from interlock.rules import compile_rules
 
-DUMP = Path(__file__).parents[3] / "data" / "journal_0001.sql"
+DUMP = Path(__file__).parents[3] / "data" / "journal_0006.sql"
 RULES = """
 require test before deploy
 require human-approval before deploy
@@ -29,16 +31,17 @@ block rm
 
 @pytest.fixture
 def older(tmp_path: Path) -> Path:
-    """A journal of schema 0001 with three sessions that its host left open when it was killed."""
+    """A journal of the first release with three sessions that its host left open when it was killed."""
     path = tmp_path / "older.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(DUMP.read_text())
     return path
 
 
-def revision(path: Path) -> str:
+def contents(path: Path) -> list[str]:
+    """All that a journal holds, as statements."""
     with closing(sqlite3.connect(path)) as connection:
-        return connection.execute("SELECT version_num FROM alembic_version").fetchone()[0]
+        return list(connection.iterdump())
 
 
 class TestReading:
@@ -58,22 +61,40 @@ class TestReading:
             assert len(events) == line.events
             assert len(Replay(events)) == line.events
             assert all(headline(event) for event in events)
+        assert list(index_mismatches(older)) == []
         assert older.read_bytes() == before
-        assert revision(older) == "0001"
 
-    def test_while_it_is_upgraded(self, older: Path) -> None:
-        """A reader that was opened before goes on reading afterwards."""
-        reader = open_reader(older)
+    def test_opened_for_writing(self, older: Path) -> None:
+        """It is of the newest schema: no copy is made, and all that it holds stays."""
+        before = contents(older)
         Journal.open(older).close()
-        assert revision(older) == CURRENT.newest
-        assert [s.id for s in reader.sessions()] == [s.id for s in open_reader(older).sessions()]
+        assert contents(older) == before
+        assert list(older.parent.glob("*.bak")) == []
+
+
+class TestRetired:
+    @pytest.mark.parametrize("revision", RETIRED)
+    def test_is_left_alone(self, older: Path, revision: str) -> None:
+        """A journal from before the first release is named with a way out, and not changed."""
+        with closing(sqlite3.connect(older)) as connection:
+            connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+            connection.commit()
+        before = older.read_bytes()
+        for opened in (Journal.open, open_reader, lambda path: list(verify_journal(path)), rebuild):
+            with pytest.raises(JournalError) as caught:
+                opened(older)
+            assert (
+                f"Journal '{older}' has schema {revision}, of a version before the first release"
+                in str(caught.value)
+            )
+            assert "use the version that wrote it, or choose another file" in str(caught.value)
+        assert older.read_bytes() == before
 
 
 class TestWriting:
     async def test_sessions_go_on(self, older: Path) -> None:
-        """A hub upgrades it after a copy; what was left open is ended and can be resumed."""
+        """What was left open is ended by a hub and can be resumed."""
         hub = Hub.open(older)
-        assert older.with_name("older.db.0001.bak").exists()
         assert {(s.status, s.error, s.waiting) for s in await hub.history()} == {("failed", DIED, 0)}
 
         @tool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -11,17 +12,17 @@ from hypothesis import strategies as st
 
 from interlock.engine.history.audit.importing import import_session, read_export
 from interlock.engine.history.audit.verify import check_file
+from interlock.engine.history.database.compiled import SessionRow
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.maintenance import Rebuilt, index_mismatches, rebuild
-from interlock.engine.history.journal.rows import SESSION_COLUMNS
 from tests.support.laws import examples
 
 from ..fold.test_laws import MOVES, Move, events_of
 from ..support.keeping import BODIES, DAY, NOW, contents, exported, recorded_at, saved, tamper, verdicts
 from ..support.recording import opening
 
-COLUMNS = SESSION_COLUMNS.split(", ")
+COLUMNS = [each.name for each in fields(SessionRow)]
 SOURCE = {"file": "agent.toml", "ä": [1.0, 1e100, 12345678901234567890, None, {"b": 1, "a": 2}]}
 
 

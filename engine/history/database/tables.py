@@ -1,15 +1,14 @@
-"""The journal's tables, as the newest migration leaves them.
+"""The journal's tables: the one declaration of their columns, constraints and indexes.
 
 `event` is the record. `session` and `decision` are projections of it, one line per session and one per
 decision or change of settings, written in the same transaction; `pruned` has what is left of sessions
-that were removed. The writer and the readers speak SQL to them directly: this is where the columns are
-named, and a test holds the migrations to it.
+that were removed. `statements` queries these models; the database is made from them, too. Importing
+SQLModel takes longer than opening a journal, so that the product runs what `compiled` has of both.
 """
 
 from __future__ import annotations
 
 from sqlalchemy import (
-    Boolean,
     Column,
     ForeignKey,
     Index,
@@ -23,7 +22,24 @@ from sqlalchemy import (
 )
 from sqlmodel import Field, SQLModel
 
+from ..fold.setting_changes import Kind
+
+APPLICATION_ID = 0x494C434B
+"""`ILCK`, in the file's header: how a journal is told from anybody else's SQLite file."""
+
+REVISION = "0006"
+"""The revision of these tables."""
+
 JOURNAL = MetaData()
+
+APPROVAL_TYPES = (
+    "approval.requested",
+    "approval.given",
+    "approval.decided",
+    "approval.expired",
+    "approval.withdrawn",
+)
+"""Types of the events that approvals are counted by."""
 
 
 class Table(SQLModel):
@@ -39,25 +55,25 @@ class Session(Table, table=True):
     `source` is JSON. `imported` tells a copy of another journal's session.
     """
 
+    __table_args__ = (Index("ix_session_updated", "updated"),)
+
     id: str = Field(primary_key=True)
     agent: str
     model: str
     mode: str
     status: str
     opened: int
-    updated: int = Field(index=True)
-    events: int
-    calls: int
-    blocked: int
-    waiting: int
+    updated: int
+    events: int = 0
+    calls: int = 0
+    blocked: int = 0
+    waiting: int = 0
     error: str | None = None
     kind: str = Field(default="root", sa_column_kwargs={"server_default": "root"})
     parent: str | None = None
     parent_seq: int | None = None
     source: str | None = None
-    imported: bool = Field(
-        default=False, sa_column=Column(Boolean, nullable=False, server_default=text("0"))
-    )
+    imported: bool = Field(default=False, sa_column_kwargs={"server_default": text("0")})
 
 
 class Event(Table, table=True):
@@ -65,8 +81,6 @@ class Event(Table, table=True):
 
     `hash` is its link of the session's chain, for which its content was hashed with `salt`. An imported
     event whose content is masked has no salt, and `content` in place of it: see `attestation`.
-
-    The index has the few events that `approval_stats` counts; its condition is that of the query there.
     """
 
     __table_args__ = (
@@ -75,22 +89,19 @@ class Event(Table, table=True):
             "ix_event_approval",
             "cursor",
             "at",
-            sqlite_where=text(
-                "type IN ('approval.requested', 'approval.given', 'approval.decided', "
-                "'approval.expired', 'approval.withdrawn')"
-            ),
+            sqlite_where=text(f"type IN ({', '.join(map(repr, APPROVAL_TYPES))})"),
         ),
         {"sqlite_autoincrement": True},
     )
 
-    cursor: int | None = Field(default=None, sa_column=Column(Integer, primary_key=True))
+    cursor: int = Field(sa_column=Column(Integer, primary_key=True))
     session: str = Field(foreign_key="session.id")
     seq: int
     at: int
     type: str
-    body: str = Field(sa_column=Column(Text, nullable=False))
-    salt: bytes | None = Field(default=None, sa_column=Column(LargeBinary))
-    content: bytes | None = Field(default=None, sa_column=Column(LargeBinary))
+    body: str = Field(sa_type=Text)
+    salt: bytes | None
+    content: bytes | None
     hash: bytes = Field(sa_column=Column(LargeBinary, nullable=False, server_default=text("x''")))
 
 
@@ -113,13 +124,21 @@ class Pruned(Table, table=True):
 
 
 class Decision(Table, table=True):
-    """A decision or a change of settings in a list, see `DecisionLine`. It goes with its session.
+    """A decision or a change of settings as it is listed. It goes with its session.
+
+    `tool` is the name that the rules know the call by, `called` the tool that the agent called. `input`
+    is its head as text. `verdict` is a `Verdict`, `result` a `Result` once there is one. `net` is the
+    one that blocked or asked, else the first that moved; `rule` and `place` are the text of its rule and
+    its file and line. `by` is who approved or denied it. `off` says what people had switched off that
+    would have stopped it, and who. Of another `kind` than `call` it is a change of settings: `input` has
+    it in words, `by` who made it, `verdict` is a `settings.Step`.
 
     Each index begins with what one filter asks for and goes on in the order of the list. Those with a
     condition leave out what most calls are.
     """
 
     __table_args__ = (
+        Index("ix_decision_at", "at"),
         Index("ix_decision_session", "session", "at"),
         Index("ix_decision_tool", "tool", "at", "verdict"),
         Index("ix_decision_net", "net", "at", "verdict"),
@@ -140,12 +159,12 @@ class Decision(Table, table=True):
         Index("ix_decision_off", "off", "at", sqlite_where=text('"off" IS NOT NULL')),
     )
 
-    cursor: int | None = Field(default=None, sa_column=Column(Integer, primary_key=True))
+    cursor: int = Field(sa_column=Column(Integer, primary_key=True))
     session: str = Field(
         sa_column=Column(String, ForeignKey("session.id", ondelete="CASCADE"), nullable=False)
     )
     seq: int
-    at: int = Field(index=True)
+    at: int
     agent: str
     call_id: str
     tool: str
@@ -153,11 +172,14 @@ class Decision(Table, table=True):
     input: str
     mode: str
     verdict: str
-    net: str | None = None
-    rule: str | None = None
-    place: str | None = None
-    by: str | None = None
-    via: str | None = None
-    result: str | None = None
-    kind: str = Field(default="call", sa_column_kwargs={"server_default": "call"})
+    net: str | None
+    rule: str | None
+    place: str | None
+    by: str | None
+    via: str | None
+    result: str | None
+    kind: Kind = Field(default="call", sa_type=String, sa_column_kwargs={"server_default": "call"})
     off: str | None = None
+
+
+TABLES: tuple[type[Table], ...] = (Session, Event, Pruned, Decision)

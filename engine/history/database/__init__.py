@@ -1,0 +1,1 @@
+"""The database of a journal: its tables and the statements on them."""

@@ -1,0 +1,47 @@
+"""What the product runs is what the tables and the statements on them say."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.database import compiled
+from interlock.engine.history.database.compile import module
+from interlock.engine.history.journal.journal import Journal
+
+SQL = {
+    f"{name} {key}": statement
+    for name, value in vars(compiled).items()
+    if name.startswith(("SELECT", "COUNT", "INSERT", "UPSERT", "REPLACE", "DELETE", "END"))
+    for key, statement in (value.items() if isinstance(value, dict) else [("", value)])
+}
+
+
+class TestCompiled:
+    def test_is_up_to_date(self) -> None:
+        """A change to the tables or statements was compiled: `python -m …database.compile` does it."""
+        assert module() == Path(compiled.__file__).read_text(encoding="utf-8")
+
+    def test_imports_no_database_library(self) -> None:
+        """What a journal runs on costs no import of SQLModel or SQLAlchemy."""
+        probe = (
+            "import sys; import interlock.engine.history.database.compiled; "
+            "print({'sqlalchemy', 'sqlmodel'} & set(sys.modules))"
+        )
+        done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+        assert done.stdout == "set()\n"
+
+    @pytest.mark.parametrize("name", SQL)
+    def test_each_statement_is_known_to_sqlite(self, tmp_path: Path, name: str) -> None:
+        """Every statement can be prepared on a new journal."""
+        Journal.open(tmp_path / "j.db").close()
+        with closing(sqlite3.connect(tmp_path / "j.db")) as connection:
+            connection.create_function("unclear_in", 1, bool)
+            statement = SQL[name].format(where="TRUE", types="?", values="?")
+            values = (None,) * statement.count("?")
+            connection.execute(f"EXPLAIN {statement}", values)
