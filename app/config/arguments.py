@@ -106,10 +106,10 @@ def refuse_read_only(command: str) -> int:
 def report_directory(
     args: argparse.Namespace, command: str, rules: Iterable[object] | None = None
 ) -> None:
-    """Print how the working directory's settings affect the rules, if they do; `rules` as in `added`."""
-    from .trust import added
+    """Print `directory_notice`, if the working directory affects the rules of this command."""
+    from .trust import directory_notice
 
-    sentence = added(args, rules)
+    sentence = directory_notice(args, rules)
     if sentence is not None:
         print(f"interlock {command}: {sentence}", file=sys.stderr)
 

@@ -162,8 +162,15 @@ class _Sources:
 
     def find(self, action: argparse.Action) -> _Found | None:
         """Find an option's value in the first source that has one."""
-        each = (_find(n, self.command, self.environ, self.files) for n in option_names(action))
-        return next(filter(None, each), None)
+        for name in option_names(action):
+            variable = f"INTERLOCK_{name.upper()}"
+            if variable in self.environ:
+                return _Found(self.environ[variable], variable)
+            for path, file in self.files:
+                for table in (file.get(self.command), file):
+                    if is_table(table) and name in table:
+                        return _Found(table[name], f"{path}: {name}", path)
+        return None
 
     def value(self, action: argparse.Action, found: _Found) -> object:
         """Convert a found value to the option's type. Raises `SettingsError`.
@@ -309,11 +316,9 @@ def is_agent_writable(path: Path, directory: Path, environ: Mapping[str, str]) -
     A file named by the user is not: the user answers for its content.
     """
     project = directory / FILE_NAME
-    return path == project and not environ.get(CONFIG) and not _same(project, users_file(environ))
-
-
-def _same(one: Path, other: Path) -> bool:
-    return one == other or one.resolve() == other.resolve()
+    if path != project or environ.get(CONFIG):
+        return False
+    return project.resolve() != users_file(environ).resolve()
 
 
 def users_file(environ: Mapping[str, str]) -> Path:
@@ -407,23 +412,6 @@ def _unknown(
             yield f"{path}: {unknown_setting(key, sorted({*options, *commands, *TABLES}))}"
 
 
-def _find(
-    name: str,
-    command: str,
-    environ: Mapping[str, str],
-    files: list[tuple[Path, Mapping[str, object]]],
-) -> _Found | None:
-    variable = f"INTERLOCK_{name.upper()}"
-    if variable in environ:
-        return _Found(environ[variable], variable)
-    for path, table in files:
-        own = table.get(command)
-        for place in (own, table):
-            if is_table(place) and name in place:
-                return _Found(place[name], f"{path}: {name}", path)
-    return None
-
-
 def _scalar(action: argparse.Action, found: _Found) -> object:
     if is_list(found.value) or is_table(found.value):
         raise SettingsError(f"{found.where}: expected one value, found {found.value!r}")
@@ -439,11 +427,7 @@ def _scalar(action: argparse.Action, found: _Found) -> object:
 
 
 def _boolean(found: _Found) -> bool:
-    if isinstance(found.value, bool):
-        return found.value
     text = str(found.value).strip().lower()
-    if text in _TRUE:
-        return True
-    if text in _FALSE:
-        return False
+    if text in {*_TRUE, *_FALSE}:
+        return text in _TRUE
     raise SettingsError(f"{found.where}: expected true or false, found '{found.value}'")

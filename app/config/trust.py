@@ -19,7 +19,7 @@ from .paths import is_list
 if TYPE_CHECKING:
     from .rule_texts import RuleTexts
 
-_ANYTHING = frozenset(
+_ANY_VALUE = frozenset(
     {
         "ascii",
         "explain_blocks",
@@ -34,7 +34,7 @@ _ANYTHING = frozenset(
         "theme",
     }
 )
-_STRICTER = {
+_STRICTEST_VALUE = {
     "answer": "deny",
     "mode": "enforce",
     "network": False,
@@ -70,18 +70,24 @@ def effective_value(
         case "redact", str():
             return ",".join(_join_lists(str(users or "").split(","), value.split(",")))
         case _ if option in _LIMITS:
-            limit = _usual_limit(command, option) if users is None else users
-            return value if limit is None else min(_number(value), _number(limit))
+            from ...engine.agents.session.config import MAX_STEPS
+
+            usual = MAX_STEPS if option == "max_steps" and command in ("run", "resume") else None
+            return min(
+                each
+                for each in (value, usual if users is None else users)
+                if isinstance(each, int | float)
+            )
         case _:
             return value if _is_allowed(command, option, value, users, directory) else None
 
 
 def _is_allowed(command: str, option: str, value: object, users: object, directory: Path) -> bool:
     match option:
-        case _ if option in _ANYTHING:
+        case _ if option in _ANY_VALUE:
             return True
-        case _ if option in _STRICTER:
-            return value == _STRICTER[option]
+        case _ if option in _STRICTEST_VALUE:
+            return value == _STRICTEST_VALUE[option]
         case "model":
             return _MODEL_NAME.fullmatch(str(value)) is not None
         case "tools":
@@ -106,18 +112,6 @@ def _join_lists(*parts: object) -> list[str]:
     return list(dict.fromkeys(filter(None, each)))
 
 
-def _usual_limit(command: str, option: str) -> int | None:
-    """Default limit."""
-    from ...engine.agents.session.config import MAX_STEPS
-
-    return MAX_STEPS if option == "max_steps" and command in ("run", "resume") else None
-
-
-def _number(value: object) -> float:
-    assert isinstance(value, int | float)
-    return value
-
-
 def rule_texts(args: argparse.Namespace) -> RuleTexts:
     """The texts of rules files, as read for checking the working directory's; these are enforced."""
     from .rule_texts import RuleTexts
@@ -126,24 +120,24 @@ def rule_texts(args: argparse.Namespace) -> RuleTexts:
     return found if isinstance(found, RuleTexts) else RuleTexts()
 
 
-def added(args: argparse.Namespace, rules: Iterable[object] | None = None) -> str | None:
+def directory_notice(args: argparse.Namespace, rules: Iterable[object] | None = None) -> str | None:
     """Sentence about the working directory's influence on the rules, for the operator who starts agents.
 
     `rules` are those in effect, where they are not all of `args.rules`. `None` if it has none.
     """
-    said: Mapping[str, object] = getattr(args, "of_directory", {})
+    settings: Mapping[str, object] = getattr(args, "of_directory", {})
     parts: list[str] = []
-    found = said.get("rules")
+    found = settings.get("rules")
     if is_list(found):
         used = None if rules is None else {Path(str(each)).absolute() for each in rules}
         names = [str(each) for each in found if used is None or Path(str(each)).absolute() in used]
         if names:
             parts.append(f"rules {', '.join(map(visible, names))}")
-    if "mode" in said and rules is None:
-        parts.append(f"mode {said['mode']}")
+    if "mode" in settings and rules is None:
+        parts.append(f"mode {settings['mode']}")
     if not parts:
         return None
-    where = visible(str(said["where"]))
+    where = visible(str(settings["where"]))
     return f"{' and '.join(parts)} from {where}: a working directory may add rules, and loosen nothing"
 
 

@@ -26,8 +26,7 @@ from ...engine.gateway.protocol.address import Address
 from ...engine.gateway.server.limits import Bucket, Failures
 from ..sources.deep_link import DeepLink
 from .browser_key import check_key, is_signed, new_challenge
-from .login_file import Login
-from .logins import LOGIN_LIFETIME, Logins
+from .logins import LOGIN_LIFETIME, Login, Logins
 from .policy import ServerNames, answer_headers, find_refusal
 from .tabs import Console, Tab, size_of
 

@@ -27,8 +27,7 @@ from ..hosting.certificate import Certificate, server_certificate
 from ..hosting.server import NOTHING_JUDGED, Serving, own_tokens, renewed, running, told_to_end
 from ..sources.deep_link import DeepLink
 from .environment import tab_environment
-from .login_file import LoginFile, login_file
-from .logins import Logins
+from .logins import LoginFile, Logins, login_file
 from .server import ConsoleServer
 from .tabs import Console
 

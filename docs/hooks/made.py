@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 import importlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from interlock.app.config.arguments import CommandParser
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = "reference/library.md"
@@ -25,7 +29,7 @@ def made() -> Iterator[tuple[str, str]]:
         yield f"reference/api/{package.replace('.', '-')}.md", _names(f"interlock.{package}")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> CommandParser:
     from interlock.app.cli.main import parser
 
     return parser()
@@ -52,18 +56,11 @@ def _commands() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _all_commands(top: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+def _all_commands(top: CommandParser) -> Iterator[CommandParser]:
     """The commands, each followed by its parts."""
-    for command in _subcommands(top).values():
+    for command in top.commands.values():
         yield command
         yield from _all_commands(command)
-
-
-def _subcommands(command: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
-    for action in command._actions:  # argparse has no public way to them.
-        if isinstance(action, argparse._SubParsersAction):
-            return action.choices
-    return {}
 
 
 def _is_shown(action: argparse.Action) -> bool:
@@ -107,8 +104,8 @@ def _options() -> str:
 
     rows: dict[tuple[str, str], dict[str, None]] = {}
     for command in _all_commands(_parser()):
-        for action in command._actions:
-            if action.option_strings and _is_shown(action):
+        for action in command.options:
+            if _is_shown(action):
                 keys = option_names(action)
                 option = next((o for o in action.option_strings if o.startswith("--")), "")
                 row = rows.setdefault((option, ", ".join(f"`{key}`" for key in keys)), {})

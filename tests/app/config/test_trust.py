@@ -17,7 +17,7 @@ from interlock.app.config.gateway import GatewaySettings, GatewayTable, gateway_
 from interlock.app.config.hooks import HookSettings, hook_settings
 from interlock.app.config.loader import TABLES, SettingsError, apply_settings, declared_keys
 from interlock.app.config.notify import NotifySettings, notify_settings
-from interlock.app.config.trust import added
+from interlock.app.config.trust import directory_notice
 from interlock.app.hosting.server import rule_sets
 from interlock.engine import ToolCall
 from interlock.engine.approvals.requests import ApprovalPolicy
@@ -242,7 +242,9 @@ class TestLooser:
         """It may ask for more than the user does, and that is told."""
         args = settled(tmp_path, RUN, here="mode = 'enforce'", user="mode = 'shadow'")
         assert args.mode == "enforce"
-        assert (added(args) or "").startswith(f"mode enforce from {tmp_path}/project/interlock.toml: ")
+        assert (directory_notice(args) or "").startswith(
+            f"mode enforce from {tmp_path}/project/interlock.toml: "
+        )
 
 
 class TestLimits:
@@ -336,7 +338,7 @@ class TestRules:
         """A file of the same name in the working directory does not stand in for the user's."""
         args = settled(tmp_path, RUN, user="rules = 'mine.rules'")
         assert args.rules == [f"{tmp_path}/config/mine.rules"]
-        assert added(args) is None
+        assert directory_notice(args) is None
         with pytest.raises(SettingsError, match="no-such-user"):
             settled(tmp_path, RUN, user="rules = '~no-such-user/mine.rules'")
 
@@ -348,7 +350,7 @@ class TestRules:
         environ = {"INTERLOCK_RULES": "c.rules"}
         args = settled(tmp_path, ["serve"], environ=environ, here=here, user=user)
         assert args.rules == ["c.rules"]
-        assert added(args) is None
+        assert directory_notice(args) is None
 
     def test_beside_the_users_settings(self, tmp_path: Path) -> None:
         """Started in the config directory, also by another way to it, its file is the user's own."""
@@ -363,7 +365,7 @@ class TestTold:
         """Whoever starts agents reads which rules come from where, whatever the file is called."""
         args = settled(tmp_path, ["serve"], here='rules = ["a.rules", "b\\u001b[2J.rules"]')
         where = f"{tmp_path}/project/interlock.toml"
-        assert added(args) == (
+        assert directory_notice(args) == (
             f"rules a.rules, b\\x1b[2J.rules from {where}: a working directory may add rules, and loosen "
             "nothing"
         )
@@ -372,8 +374,10 @@ class TestTold:
         """An agent file's own rules leave no room for others, which are then not told."""
         monkeypatch.chdir(tmp_path)
         args = Namespace(of_directory={"rules": ["a.rules", "b.rules"], "where": "interlock.toml"})
-        assert (added(args, [tmp_path / "a.rules"]) or "").startswith("rules a.rules from interlock.toml")
-        assert added(args, [tmp_path / "c.rules"]) is None
+        assert (directory_notice(args, [tmp_path / "a.rules"]) or "").startswith(
+            "rules a.rules from interlock.toml"
+        )
+        assert directory_notice(args, [tmp_path / "c.rules"]) is None
 
 
 class TestGateway:

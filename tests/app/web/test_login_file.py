@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.web.login_file import LoginFile
-from interlock.app.web.logins import LOGIN_LIFETIME, Logins
+from interlock.app.web.logins import LOGIN_LIFETIME, LoginFile, Logins
 
 from .fronts import KEY as PRIVATE
 from .fronts import shown

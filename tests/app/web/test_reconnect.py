@@ -13,8 +13,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page
 
 from interlock.app.web import server as front_module
-from interlock.app.web.login_file import LoginFile
-from interlock.app.web.logins import Logins
+from interlock.app.web.logins import LoginFile, Logins
 from interlock.app.web.tabs import Tab
 
 from .fronts import NEEDS_CHROMIUM, Seen, connected, fronted, log_in, pages, until
