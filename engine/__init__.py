@@ -84,6 +84,7 @@ if TYPE_CHECKING:
         Hub,
         OutsideAgent,
         ResumeError,
+        SessionConfig,
     )
     from .net.net import (
         GateState,
@@ -160,6 +161,7 @@ __all__ = [
     "ScriptedModel",
     "SequenceRule",
     "Session",
+    "SessionConfig",
     "SkillNet",
     "SyncToolError",
     "ToggleResult",

@@ -27,7 +27,7 @@ from ...engine.agents import (
 from ...engine.agents.models.model_url import parse_model_name
 from ...engine.agents.runtime import just_bash, vercel
 from ...engine.agents.turn.spending import not_kept, unpriced
-from ...engine.hub.hub import Hub
+from ...engine.hub.hub import Hub, SessionConfig
 from ...engine.net.net import NetError
 from ...rules import RuleError, RuleSet
 from ...rules.library import LIBRARY
@@ -138,10 +138,13 @@ class Prepared:
 
     async def open(self, hub: Hub, *, by: str) -> str:
         """Open the session on `hub`; return its id. Raises what `agent` and `Hub.open_session` raise."""
+        return await hub.open_session(await self.agent(), self.config(by))
+
+    def config(self, by: str) -> SessionConfig:
+        """Configuration of a new session of the agent, which the operator `by` opens."""
         spec = self.spec
-        return await hub.open_session(
-            await self.agent(),
-            registry=self.rules.registry,
+        return SessionConfig(
+            self.rules.registry,
             active=spec.active,
             mode=spec.mode,
             by=by,

@@ -27,7 +27,7 @@ from ...engine.agents import (
     ToolMessage,
     UserMessage,
 )
-from ...engine.hub.hub import Hub
+from ...engine.hub.hub import Hub, SessionConfig
 from ...rules import library_rules, load_rules
 from .project import create_project
 
@@ -97,7 +97,8 @@ async def open_demo(
         runtime=LocalRuntime(cwd=project or create_project()),
     )
     active = [key for key in registry if key != OFF_AT_FIRST]
-    return await hub.open_session(agent, registry=registry, active=active, by=by, session_id=session_id)
+    config = SessionConfig(registry, active=active, by=by)
+    return await hub.open_session(agent, config, session_id=session_id)
 
 
 def _plan(history: list[Exchange]) -> Reply:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, JsonValue
 
 from ...engine.flows import ClientFactory
 from ...engine.gate.types import Mode
-from ...engine.hub.hub import Hub, Nets
+from ...engine.hub.hub import Hub, Nets, SessionConfig
 from ..flows.builder import PreparedFlow
 from ..flows.spec import recorded_flow
 from .server_rules import ServerRules
@@ -24,13 +24,11 @@ async def start_flow(
 ) -> str:
     """Run the flow with `value`; the id of its session."""
     spec = prepared.spec
+    source = spec.model_dump(mode="json")
     return await hub.open_flow(
         prepared.flow,
         value,
-        registry=prepared.rules.registry,
-        mode=spec.mode,
-        by=operator,
-        source=spec.model_dump(mode="json"),
+        SessionConfig(prepared.rules.registry, mode=spec.mode, by=operator, source=source),
         context=prepared.context,
         factory=factory,
         limits=prepared.limits,
@@ -49,18 +47,17 @@ async def resume_flow(
     required: Collection[str] = (),
 ) -> str:
     """Go on with a recorded run; its id. Raises as `Hub.resume_flow`."""
-    return await hub.resume_flow(
-        session_id,
-        prepared.flow,
-        registry=prepared.rules.registry,
+    config = SessionConfig(
+        prepared.rules.registry,
         mode=mode,
         by=operator,
         nets=nets,
         reason=reason,
         source=prepared.spec.model_dump(mode="json"),
-        context=prepared.context,
-        limits=prepared.limits,
         required=required,
+    )
+    return await hub.resume_flow(
+        session_id, prepared.flow, config, context=prepared.context, limits=prepared.limits
     )
 
 

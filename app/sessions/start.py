@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import NotRequired, Protocol, TypeAlias, TypedDict, cast
+from typing import Protocol, TypeAlias, cast
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from ...engine.gate.types import Mode
 from ...engine.history.model.events import JournalEvent, LimitRaised, SessionResumed
 from ...engine.history.model.state import Origin
 from ...engine.history.redaction.masked_events import MaskedEvents
 from ...engine.hub.api import AgentStarter, HubApi
 from ...engine.hub.hub import Hub, Nets
-from ...engine.net.net import SkillNet
 from ..agents.builder import Prepared, prepare
 from ..agents.command_line import from_command_line, is_target
 from ..agents.spec import AgentSpec, AgentSpecError
@@ -120,20 +118,6 @@ async def start(hub: Hub, prepared: Prepared, operator: str) -> str:
     return session
 
 
-class _Terms(TypedDict):
-    """Terms under which a session is resumed; see `Hub.resume_session`."""
-
-    registry: Mapping[str, SkillNet]
-    by: str
-    explain_blocks: bool
-    nets: Nets
-    reason: str | None
-    source: dict[str, JsonValue]
-    required: Collection[str]
-    mode: NotRequired[Mode | None]
-    active: NotRequired[Sequence[str] | None]
-
-
 async def go_on(
     hub: Hub,
     session_id: str,
@@ -184,24 +168,15 @@ async def go_on(
         prepared = await _prepared(hub, origin, server, at, max_cost)
     else:
         prepared = given
-    spec = prepared.spec
-    agent, registry = await prepared.agent(), prepared.rules.registry
-    source = spec.model_dump(mode="json")
-    terms: _Terms = {
-        "registry": registry,
-        "by": operator,
-        "explain_blocks": spec.explain_blocks,
-        "nets": nets,
-        "reason": reason,
-        "source": source,
-        "required": await asyncio.to_thread(server.required),
-    }
-    if given is not None:
-        terms["mode"], terms["active"] = spec.mode, spec.active
+    agent = await prepared.agent()
+    required = await asyncio.to_thread(server.required)
+    config = replace(prepared.config(operator), nets=nets, reason=reason, required=required)
+    if given is None:
+        config = replace(config, mode=None, active=None)
     if at is None:
-        live = await hub.resume_session(found, agent, **terms, must_go_on=must_go_on)
+        live = await hub.resume_session(found, agent, config, must_go_on=must_go_on)
     else:
-        live = await hub.branch_session(found, at, agent, **terms)
+        live = await hub.branch_session(found, at, agent, config)
     if task is not None:
         # What is asked again must not be taken back by the next task.
         busy = (await hub.session(live)).phase == "running"

@@ -138,7 +138,9 @@ class RequestHost(Protocol):
         """Opener with whose open requests the session's are counted."""
         ...
 
-    async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None: ...
+    async def record(
+        self, *bodies: EventBody, on_written: Callable[[bool], None] | None = None
+    ) -> None: ...
 
     def hand_over(self, *bodies: EventBody) -> asyncio.Future[None]: ...
 
@@ -266,7 +268,7 @@ class ApprovalRequests:
         self._open[approval_id] = waits
         try:
             with self._requests.counted(opener):
-                await self._host.record(asked, then=waits.note)
+                await self._host.record(asked, on_written=waits.note)
                 self._arm(approval_id, waits)
                 return await waits.answered
         except asyncio.CancelledError:
@@ -318,7 +320,7 @@ class ApprovalRequests:
                 return Reply(False, "The request has changed since it was shown and is asked again", True)
             blocked = self._blocked(waits)
             if blocked is not None:
-                await self._void(approval_id, waits, blocked, then=JUDGED)
+                await self._void(approval_id, waits, blocked, outcome=JUDGED)
                 return Reply(False, f"Not decided: {blocked}", True)
             problem = self._unfit(waits, shown, approved, by, digest, grant)
             if problem is None and grant is not None:
@@ -461,7 +463,7 @@ class ApprovalRequests:
                 if blocked is None:
                     continue
                 try:
-                    await self._void(approval_id, waits, blocked, then=JUDGED)
+                    await self._void(approval_id, waits, blocked, outcome=JUDGED)
                 except JournalError:
                     log.exception("Request '%s' is void, and the journal refused it", approval_id)
 
@@ -541,7 +543,7 @@ class ApprovalRequests:
 
         waits.ending = True
         try:
-            await self._host.record(body, then=release)
+            await self._host.record(body, on_written=release)
         except JournalError:
             waits.ending = False
             raise
@@ -553,7 +555,7 @@ class ApprovalRequests:
         waits: _Open,
         why: str,
         edit: tuple[dict[str, JsonValue], str] | None = None,
-        then: str = AGAIN,
+        outcome: str = AGAIN,
     ) -> bool:
         """Withdraw a request whose call is to be judged again; it keeps its time (G-67).
 
@@ -569,7 +571,7 @@ class ApprovalRequests:
         gone = ApprovalWithdrawn(
             approval_id=approval_id,
             call_id=call_id,
-            reason=f"{why}; {then}",
+            reason=f"{why}; {outcome}",
             again=True,
             input=None if edit is None else edit[0],
             by=None if edit is None else edit[1],

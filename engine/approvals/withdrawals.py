@@ -27,7 +27,9 @@ class Recording(Protocol):
 
     def why_left(self, call_id: str) -> str: ...
 
-    async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None: ...
+    async def record(
+        self, *bodies: EventBody, on_written: Callable[[bool], None] | None = None
+    ) -> None: ...
 
 
 class Tasks:
@@ -54,13 +56,13 @@ class Withdrawals:
     async def withdraw(self, approval_id: str, call_id: str, reason: str) -> None:
         """Record a withdrawal with its reason; when that cannot be written, try again until it can."""
 
-        def then(written: bool) -> None:
+        def note(written: bool) -> None:
             if not written:
                 self.later(approval_id, call_id, reason)
 
         gone = ApprovalWithdrawn(approval_id=approval_id, call_id=call_id, reason=reason)
         try:
-            await self._host.record(gone, then=then)
+            await self._host.record(gone, on_written=note)
         except JournalError:
             log.exception("Nobody waits for request '%s', and the journal refused it", approval_id)
             self.later(approval_id, call_id, reason)

@@ -22,7 +22,7 @@ from .grants.net import Grant, grant_number
 from .grants.store import Granted
 from .member import Member
 from .name_changes import takes_from
-from .state.recorder import Recorder
+from .state.recorder import RecordedDecision, Recorder
 from .state.replay import replay_entry
 from .state.restore import Arrivals, Markings, Pending, member_of, pending_step, placed
 from .state.undo import NO_NETS, NO_TIMES, Moves
@@ -228,6 +228,29 @@ class GateManager:
         if self._on_decision is not None:
             self._announce(decision, self._on_decision)
         return decision
+
+    def try_decide(
+        self, call: ToolCall, ctx: GateContext = _NOBODY
+    ) -> RecordedDecision | phases.PendingQuestion:
+        """Decide a call without waiting; its decision is handed over to the record of this gate.
+
+        Whoever gets the decision waits until it is recorded. For a call that needs approval the question
+        is returned, and nothing has happened: see `ask`. Never raises, as `handle_tool_call`.
+        """
+        assert self._recorder is not None, "only a gate with a record decides so"
+        with self._lock:
+            reached = self._pass_at_once(call) or self._advance(call, ctx.confirm)
+        if not isinstance(reached, GateDecision):
+            return reached
+        return RecordedDecision(reached, self._recorder.hand_over(call, reached))
+
+    async def ask(
+        self, call: ToolCall, asked: phases.PendingQuestion, waits: Waits | None = None
+    ) -> GateDecision:
+        """Have the question that `try_decide` gave for `call` answered; the decision once recorded."""
+        with self._lock:
+            claimed = self._claim(call)
+        return await self._awaited(call, asked, claimed, waits)
 
     def pass_at_once(self, call: ToolCall) -> GateDecision | None:
         """Decision of `handle_tool_call` on a call that every net lets pass without approval.
@@ -602,7 +625,7 @@ class GateManager:
                 for member, step, call in steps:
                     self._pending.add(member, step, call)
             if self._recorder is not None:
-                self._recorder.broken = None
+                self._recorder.restored()
             self._claims.wake()
 
     def _roster_of(self, keys: Iterable[str]) -> Roster:

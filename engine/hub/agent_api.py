@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import JsonValue
 
-from ..gate.types import Mode
-from ..net.net import SkillNet, ToolCall
+from ..net.net import ToolCall
 from ..recording.explanation import ExplanationView
 from ..recording.records import json_input
-from ..recording.resume import Nets
-from ..sessions.config import Terms
+from ..sessions.call_answers import CallAnswer
+from ..sessions.config import SessionConfig
 from ..sessions.errors import UnknownSessionError
 from ..sessions.external import OutsideAgent, OutsideSession, RecordedOutside
-from ..sessions.external_answers import CallAnswer
 from ..sessions.external_driver import Driver, Prompts
-from ..sessions.imports import check_loop_here
+from ..sessions.imports import check_imported
 from ..sessions.registry import SessionRegistry, new_id
 
 
@@ -34,27 +32,20 @@ class Driving:
     async def open_outside(
         self,
         agent: OutsideAgent,
+        config: SessionConfig,
         *,
-        registry: Mapping[str, SkillNet],
-        active: Sequence[str] | None = None,
-        mode: Mode = "enforce",
-        by: str | None = None,
-        owner: str | None = None,
         session_id: str | None = None,
-        explain_blocks: bool = False,
         driver: Driver | None = None,
     ) -> str:
-        """Open a session of an external agent under the nets of `registry`; `active` defaults to all.
+        """Open a session of an external agent; returns its id.
 
-        Returns its id. `by` is who started it, `owner` whose agent it is where that is known. With a
-        `driver` operators can send messages to the agent as to any other, and closing the session, or the
-        hub, closes the driver. Raises `NetError` for unknown names in `active`, `JournalError` when it
-        cannot be recorded or the id is taken.
+        With a `driver` operators can send messages to the agent as to any other, and closing the session,
+        or the hub, closes the driver. Raises `NetError` for unknown nets in `config.active`,
+        `JournalError` when it cannot be recorded or the id is taken.
         """
-        terms = Terms(registry, active, mode, by, explain_blocks)
         session_id = session_id or new_id(agent.name)
-        with self._live.beginning(session_id, terms, agent.surroundings, OutsideSession) as hosted:
-            await hosted.record(hosted.begins(agent, by, owner))
+        with self._live.beginning(session_id, config, agent.surroundings, OutsideSession) as hosted:
+            await hosted.record(hosted.opening(agent, config))
             self._live.add(hosted)
             if driver is not None:
                 hosted.drive(driver)
@@ -64,32 +55,24 @@ class Driving:
         self,
         session_id: str,
         agent: OutsideAgent,
+        config: SessionConfig,
         *,
-        registry: Mapping[str, SkillNet],
-        active: Sequence[str] | None = None,
-        mode: Mode | None = None,
-        by: str | None = None,
-        owner: str | None = None,
-        explain_blocks: bool = False,
-        nets: Nets = "recorded",
         driver: Driver | None = None,
     ) -> str:
         """Resume a recorded session of an external agent under its own id, which is returned.
 
-        Markings, budgets, grants, active nets and mode are those of the record; `active` and `mode`
-        replace them. A decision in the record is the answer. A call that was not decided is decided when
-        it is made again. One that was allowed and has no result has an unknown outcome and keeps the
-        tokens it holds in the nets until its result is reported after all. See `standing` for which nets
-        fit.
+        Markings, budgets, grants, active nets and mode are those of the record; the nets and the mode in
+        `config` replace them. A decision in the record is the answer. A call that was not decided is
+        decided when it is made again. One that was allowed and has no result has an unknown outcome and
+        keeps the tokens it holds in the nets until its result is reported after all.
 
         Raises `SessionNotFound` for an unknown id, `ResumeError` for a session that is live here, that is
         not one of an external agent, or whose nets do not fit; `NetError` and `JournalError` as
         `open_outside`.
         """
-        terms = Terms(registry, active, mode, by, explain_blocks, None, nets)
-        async with self._live.reviving(session_id, terms, agent.surroundings, OutsideSession) as back:
+        async with self._live.reviving(session_id, config, agent.surroundings, OutsideSession) as back:
             hosted = back.hosted
-            await hosted.record(*hosted.goes_on(agent, by, back.fit, back.events, owner=owner))
+            await hosted.record(*hosted.resuming(agent, config, back.fit, back.events))
             await hosted.switching.catch_up()
             self._live.add(hosted)
             if driver is not None:
@@ -114,22 +97,17 @@ class Driving:
         `JournalError` when the call or its decision could not be recorded; `ValueError` for an input that
         is no JSON object. After each of these the call must not run.
         """
-        return await self._outside(session_id).calls.ask(call_id, tool, input)
+        return await self.submit_call(session_id, call_id, tool, input)
 
-    def call_at_once(
+    def submit_call(
         self,
         session_id: str,
         call_id: str,
         tool: str,
         input: Mapping[str, JsonValue],  # noqa: A002 - as above
-        told: Callable[[CallAnswer | BaseException], None],
-    ) -> bool:
-        """Decide a new call at once, if no operator is needed; `told` gets the answer once it is durable.
-
-        Or what `call` would have raised then; what it would raise at once is raised. False for a call
-        that needs approval, or that is not new: nothing has happened, and `call` answers.
-        """
-        return self._outside(session_id).calls.ask_at_once(call_id, tool, input, told)
+    ) -> asyncio.Future[CallAnswer]:
+        """Decide a call, as `call` does; no task waits for a call that needs no approval."""
+        return self._outside(session_id).calls.submit(call_id, tool, input)
 
     async def result(
         self,
@@ -225,7 +203,7 @@ class Driving:
         line, events = await self._live.recorded(session_id, whole=whole)
         found = RecordedOutside.of(line.id, events)
         if found is not None and line.imported:
-            check_loop_here(line.id, "elsewhere")
+            check_imported(line.id, "outside")
         return found
 
     def _prompts(self, session_id: str) -> Prompts | None:
@@ -235,7 +213,7 @@ class Driving:
 
     def _outside(self, session_id: str) -> OutsideSession:
         hosted = self._live.hosted(session_id)
-        if not isinstance(hosted, OutsideSession) or hosted.loop != "elsewhere":
+        if not isinstance(hosted, OutsideSession):
             raise UnknownSessionError(
                 f"Session '{session_id}' is not an external agent's: its own loop makes its calls"
             )

@@ -5,17 +5,17 @@ Every host imports this, and most run no flow: what runs one is imported when th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel
 
 from ..core.condition import Surroundings
-from ..gate.types import Mode
 from ..history.model.events import SessionStatus
 from ..net.net import SkillNet
-from ..recording.resume import Nets, ResumeError, check_reason
-from ..sessions.config import Terms
+from ..recording.resume import ResumeError, check_reason
+from ..sessions.config import SessionConfig
 from ..sessions.errors import UnknownSessionError
 from ..sessions.registry import SessionRegistry, new_id
 
@@ -33,19 +33,15 @@ class Flowing:
         self,
         flow: type[Flow[Any, Any]],
         value: BaseModel,
+        config: SessionConfig,
         *,
-        registry: Mapping[str, SkillNet],
-        active: Sequence[str] | None = None,
-        mode: Mode = "enforce",
-        by: str | None = None,
         session_id: str | None = None,
-        source: dict[str, JsonValue] | None = None,
         context: Context | None = None,
         factory: ClientFactory | None = None,
         limits: RunLimits | None = None,
         trace: Trace | None = None,
     ) -> str:
-        """Run `flow` with `value`; the id of its session. Its agents' calls pass the nets of `registry`.
+        """Run `flow` with `value`; the id of its session. Its agents' calls pass the nets of `config`.
 
         Each step is in the record before the next begins. What it waits for comes up in the queue: calls
         that the nets want approved, tools that ask, steps that people take. Tools of its agents that
@@ -56,13 +52,13 @@ class Flowing:
         from ..sessions.flow.run import FlowRun
         from ..sessions.flow.session import FlowSession
 
-        hosting = _hosting(flow, registry, context, factory, limits, trace)
-        terms = Terms(hosting.wishes.nets, hosting.wishes.active(active), mode, by, source=source)
+        hosting = _hosting(flow, config.registry, context, factory, limits, trace)
+        config = _with_tool_nets(config, hosting)
         around = _around(hosting.ctx)
         session_id = session_id or new_id(flow.__name__)
-        with self._live.beginning(session_id, terms, around, FlowSession) as hosted:
+        with self._live.beginning(session_id, config, around, FlowSession) as hosted:
             run = FlowRun(hosted, flow, value, hosting)
-            opened = hosted.opening(flow.__name__, run.graph, by, source)
+            opened = hosted.opening(flow.__name__, run.graph, config)
             await hosted.record(opened, run.beginning(), SessionStatus(status="running"))
             self._live.add(hosted)
             hosted.start(run)
@@ -72,47 +68,35 @@ class Flowing:
         self,
         session_id: str,
         flow: type[Flow[Any, Any]],
+        config: SessionConfig,
         *,
-        registry: Mapping[str, SkillNet],
-        active: Sequence[str] | None = None,
-        mode: Mode | None = None,
-        by: str | None = None,
-        nets: Nets = "recorded",
-        source: dict[str, JsonValue] | None = None,
         context: Context | None = None,
         factory: ClientFactory | None = None,
         limits: RunLimits | None = None,
         trace: Trace | None = None,
-        reason: str | None = None,
-        required: Collection[str] = (),
     ) -> str:
         """Resume a run after its last recorded step, under its own id, which is returned.
 
         Open requests are made again; an answer that the record has counts. A call that had been approved
-        is never run a second time. `reason`, `required` and the errors raised are as for
-        `resume_session`, besides `SnapLoadError` where `flow` is not the flow that the run was begun
-        with.
+        is never run a second time. Raises as `resume_session`, and `SnapLoadError` where `flow` is not
+        the flow that the run was begun with.
         """
         from ..sessions.flow.record import RunRecord
         from ..sessions.flow.run import FlowRun
         from ..sessions.flow.session import FlowSession
 
-        hosting = _hosting(flow, registry, context, factory, limits, trace)
-        wishes = hosting.wishes
-        chosen = wishes.active(active)
-        terms = Terms(
-            wishes.nets, chosen, mode, by, source=source, nets=nets, reason=reason, required=required
-        )
+        hosting = _hosting(flow, config.registry, context, factory, limits, trace)
+        config = _with_tool_nets(config, hosting)
         around = _around(hosting.ctx)
-        async with self._live.reviving(session_id, terms, around, FlowSession) as back:
-            hosted, mode = back.hosted, terms.mode or back.state.mode
-            check_reason(back.state, back.fit, wishes.nets, mode, back.state.max_cost, reason)
+        async with self._live.reviving(session_id, config, around, FlowSession) as back:
+            hosted, mode = back.hosted, config.mode or back.state.mode
+            check_reason(back.state, back.fit, config.registry, mode, back.state.max_cost, config.reason)
             was = RunRecord.of(back.events)
             if was is None:
                 raise ResumeError(f"Session '{hosted.id}' has no step of a flow in its record.")
             run = FlowRun(hosted, flow, was, hosting)
             hosted.answers.update(was.answers)
-            await hosted.record(*hosted.resuming(flow.__name__, terms, back.fit, back.events))
+            await hosted.record(*hosted.resuming(flow.__name__, config, back.fit, back.events))
             await hosted.switching.catch_up()
             # What an earlier host left without a result never gets one.
             await hosted.calls.rest(but=was.asks)
@@ -136,6 +120,12 @@ def _around(ctx: Context) -> Surroundings:
     from ..sessions.config import surroundings_of
 
     return surroundings_of(ctx.runtime or LocalRuntime(ctx.working_dir))
+
+
+def _with_tool_nets(config: SessionConfig, hosting: Hosting) -> SessionConfig:
+    """`config` with nets for those tools of the flow's agents that need approval."""
+    wishes = hosting.wishes
+    return replace(config, registry=wishes.nets, active=wishes.active(config.active))
 
 
 def _hosting(

@@ -7,27 +7,25 @@ models, so that the same calls can come over a wire. It runs in one asyncio loop
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
-
-from pydantic import JsonValue
 
 from ..agents import KEEP_LAST, Agent, AgentError, ErrorEvent, TextDelta, ToolInputDelta, ToolProgress
 from ..approvals.requests import ApprovalPolicy, TokenCheck
 from ..approvals.tool_hints import hinted, with_hints
 from ..backtest.rules_compiler import Language, NoLanguage
-from ..gate.types import Mode
 from ..history.journal.journal import Journal, JournalError
 from ..history.model.events import CallResult, JournalEvent, MessageAdded
 from ..history.model.state import Origin, SessionState, SessionSummary
 from ..history.redaction.masked_events import MaskedEvents
 from ..history.redaction.redaction import Redaction
-from ..net.net import SkillNet
 from ..recording.masked_view import Streams
 from ..recording.resume import DIED, BranchError, Nets, ResumeError
 from ..recording.session_end import end_left_open
-from ..sessions.config import Terms
+from ..sessions.call_answers import CallAnswer
+from ..sessions.config import SessionConfig
 from ..sessions.errors import (
     CallIdUsed,
     CallRefused,
@@ -37,10 +35,10 @@ from ..sessions.errors import (
     UnknownCallError,
     UnknownSessionError,
 )
-from ..sessions.external import OutsideAgent, OutsideSession
-from ..sessions.external_answers import CallAnswer
+from ..sessions.external import OutsideAgent
 from ..sessions.messages import stopped, stopped_by
 from ..sessions.registry import SessionRegistry, Spawn
+from ..sessions.submitted import SubmittedSession
 from .agent_api import Driving
 from .api import DEFAULT_LIMIT, Outcome, Revealed
 from .backtest_api import BacktestSource
@@ -65,6 +63,7 @@ __all__ = [
     "ResultRefusedError",
     "ResumeError",
     "Revealed",
+    "SessionConfig",
     "Spawn",
     "Streaming",
     "Subscription",
@@ -164,78 +163,49 @@ class Hub(BacktestSource, Driving, Flowing, OperatorActions):
     # Sessions
 
     async def open_session(
-        self,
-        agent: Agent,
-        *,
-        registry: Mapping[str, SkillNet],
-        active: Sequence[str] | None = None,
-        mode: Mode = "enforce",
-        by: str | None = None,
-        session_id: str | None = None,
-        explain_blocks: bool = False,
-        source: dict[str, JsonValue] | None = None,
+        self, agent: Agent, config: SessionConfig, *, session_id: str | None = None
     ) -> str:
-        """Host a session of `agent` under the nets of `registry`; `active` defaults to all.
+        """Host a session of `agent`; returns its id.
 
-        Returns its id. Tools that want to be approved add a net each, see `with_hints`; these are always
-        active at first. With `explain_blocks` the model also reads which calls would lead to a blocked
-        one. `source` is kept with the session: what the caller needs to start it again. Raises `NetError`
-        for unknown names in `active`, `JournalError` when it cannot be recorded.
+        Tools that want to be approved add a net each, see `with_hints`; these are always active at first.
+        Raises `NetError` for unknown nets in `config.active`, `JournalError` when it cannot be recorded.
         """
-        terms = _terms(agent, registry, active, mode, by, explain_blocks, source)
-        return await self._live.open(agent, terms, session_id)
+        return await self._live.open(agent, _with_tool_nets(config, agent), session_id)
 
     async def resume_session(
         self,
         session_id: str,
         agent: Agent,
+        config: SessionConfig,
         *,
-        registry: Mapping[str, SkillNet],
-        active: Sequence[str] | None = None,
-        mode: Mode | None = None,
-        by: str | None = None,
-        explain_blocks: bool = False,
-        nets: Nets = "recorded",
-        source: dict[str, JsonValue] | None = None,
         must_go_on: bool = False,
-        reason: str | None = None,
-        required: Collection[str] = (),
     ) -> str:
         """Resume a recorded session under its own id, which is returned; its beginning is enough.
 
-        Conversation, markings, budgets, active nets, mode and totals are those of the record; `active`,
-        `mode` and `source` replace them. Nothing runs again: a call that was allowed and has no result
+        Conversation, markings, budgets, active nets, mode and totals are those of the record; those in
+        `config` replace them. Nothing runs again: a call that was allowed and has no result
         gets one that says its outcome is unknown. What was open when the host died resumes by itself:
         calls that were not decided are put to the gate again, so requests come back to the queue;
         messages that waited are taken up; subagents at work resume, and end the calls that started them.
-        See `standing` for which nets fit. A `reason`, which is recorded, is needed to resume under less
-        than the record says: without one of its active nets or with another, in shadow mode instead of
-        enforce mode, or with a higher `max_cost` (G-67). The nets `required` are active unless the record
-        says that operators switched them off.
+        A reason, which is recorded, is needed to resume under less than the record says: without one of
+        its active nets or with another, in shadow mode instead of enforce mode, or with a higher
+        `max_cost` (G-67).
 
         Raises `SessionNotFound` for an unknown id, `ResumeError` for a session that is live here, for
         nets that do not fit and, with `must_go_on`, for a session that would only wait for a message;
         `NetError` and `JournalError` as `open_session`.
         """
-        terms = _terms(agent, registry, active, mode, by, explain_blocks, source, nets, reason, required)
-        return await self._live.resume(session_id, agent, terms, must_go_on=must_go_on)
+        config = _with_tool_nets(config, agent)
+        return await self._live.resume(session_id, agent, config, must_go_on=must_go_on)
 
     async def branch_session(
         self,
         session_id: str,
         at: int,
         agent: Agent,
+        config: SessionConfig,
         *,
-        registry: Mapping[str, SkillNet],
-        active: Sequence[str] | None = None,
-        mode: Mode | None = None,
-        by: str | None = None,
-        explain_blocks: bool = False,
-        nets: Nets = "recorded",
-        source: dict[str, JsonValue] | None = None,
         branch_id: str | None = None,
-        reason: str | None = None,
-        required: Collection[str] = (),
     ) -> str:
         """A new session that begins where another, live or not, was after its event number `at`. Its id.
 
@@ -245,8 +215,8 @@ class Hub(BacktestSource, Driving, Flowing, OperatorActions):
 
         Raises `BranchError` where a call has no result yet, else as `resume_session`.
         """
-        terms = _terms(agent, registry, active, mode, by, explain_blocks, source, nets, reason, required)
-        return await self._live.branch(session_id, at, agent, terms, branch_id)
+        config = _with_tool_nets(config, agent)
+        return await self._live.branch(session_id, at, agent, config, branch_id)
 
     async def close_session(self, session_id: str, by: str) -> None:
         await self._live.close(session_id, by)
@@ -287,9 +257,9 @@ class Hub(BacktestSource, Driving, Flowing, OperatorActions):
 
     async def abort(self, session_id: str, reason: str = "", *, by: str | None = None) -> None:
         reason = stopped_by(by, reason)
-        outside = self._live.hosted(session_id)
-        if isinstance(outside, OutsideSession):
-            return await outside.stop(reason)
+        submitted = self._live.hosted(session_id)
+        if isinstance(submitted, SubmittedSession):
+            return await submitted.stop(reason)
         hosted, session = self._live.get(session_id)
         session.abort(reason)
         await hosted.sending.withdraw(stopped(reason))
@@ -298,7 +268,7 @@ class Hub(BacktestSource, Driving, Flowing, OperatorActions):
         """Return when the session rests; raises what its run failed with."""
         if (prompts := self._prompts(session_id)) is not None:
             return await prompts.wait()
-        if self._live.hosted(session_id).loop == "flow":
+        if self._live.hosted(session_id).kind == "flow":
             return await self.flow_ended(session_id)
         await self._live.get(session_id)[1].wait_for_idle()
 
@@ -380,19 +350,8 @@ class Hub(BacktestSource, Driving, Flowing, OperatorActions):
             subscription.put(shown)
 
 
-def _terms(
-    agent: Agent,
-    registry: Mapping[str, SkillNet],
-    active: Sequence[str] | None,
-    mode: Mode | None,
-    by: str | None,
-    explain_blocks: bool,
-    source: dict[str, JsonValue] | None,
-    nets: Nets = "recorded",
-    reason: str | None = None,
-    required: Collection[str] = (),
-) -> Terms:
-    """Terms of a session, with nets for those of its agent's tools that need approval."""
-    every = with_hints(registry, agent)
-    chosen = None if active is None else (*active, *hinted(registry, every))
-    return Terms(every, chosen, mode, by, explain_blocks, source, nets, reason, required)
+def _with_tool_nets(config: SessionConfig, agent: Agent) -> SessionConfig:
+    """`config` with nets for those of the agent's tools that need approval."""
+    registry = with_hints(config.registry, agent)
+    active = None if config.active is None else (*config.active, *hinted(config.registry, registry))
+    return replace(config, registry=registry, active=active)

@@ -97,10 +97,12 @@ def _name_maps(net: SkillNet) -> NameMaps | None:
 
 def step_records(steps: Iterable[Step]) -> tuple[StepRecord, ...]:
     """Committed steps, in their order."""
-    return tuple(
-        StepRecord(net=s.net, transition=s.transition.name, tool=s.tool, deferred=s.transition.deferred)
-        for s in steps
-    )
+    return tuple([_step(s.net, s.transition.name, s.tool, s.transition.deferred) for s in steps])
+
+
+@lru_cache(maxsize=4096)
+def _step(net: str, transition: str, tool: str, deferred: bool) -> StepRecord:
+    return StepRecord(net=net, transition=transition, tool=tool, deferred=deferred)
 
 
 def result_record(
@@ -128,29 +130,34 @@ def _approvers(decision: GateDecision) -> Iterator[str]:
             yield from (*approval.answer.others, approval.answer.by or "unnamed")
 
 
+_DECIDED = CallDecided(call_id="", tool="", input={}, names=(), outcome="block", mode="enforce")
+"""Template: what the gate gives is valid, and validating it again takes four times as long."""
+
+
 def decision_record(decision: GateDecision, original: Input, *, via: str | None = None) -> CallDecided:
     """A decision as the journal keeps it; `original` is the input the agent sent, `via` who sent it."""
     call = decision.call
-    return CallDecided(
-        call_id=call.tool_call_id,
-        tool=call.tool_name,
-        input=json_input(call.input),
-        names=decision.names,
-        outcome=decision.outcome,
-        mode=decision.mode,
-        reason=decision.reason,
-        net=decision.net,
-        rule=rule_record(decision.rule),
-        steps=step_records(decision.steps),
-        approved_by=tuple(dict.fromkeys(_approvers(decision))),
-        edited=not same_json(call.input, original),
-        granted=decision.granted,
-        clock=decision.clock,
-        via=via,
-        uninspectable=decision.unclear,
-        judged_as=decision.judged_as,
-        edited_by=decision.edited_by,
-    )
+    fields = {
+        "call_id": call.tool_call_id,
+        "tool": call.tool_name,
+        "input": json_input(call.input),
+        "names": decision.names,
+        "outcome": decision.outcome,
+        "mode": decision.mode,
+        "reason": decision.reason,
+        "net": decision.net,
+        "rule": rule_record(decision.rule),
+        "steps": step_records(decision.steps),
+        "approved_by": tuple(dict.fromkeys(_approvers(decision))) if decision.approvals else (),
+        "edited": call.input is not original and not same_json(call.input, original),
+        "granted": decision.granted,
+        "clock": decision.clock,
+        "via": via,
+        "uninspectable": decision.unclear,
+        "judged_as": decision.judged_as,
+        "edited_by": decision.edited_by,
+    }
+    return copy_with(_DECIDED, fields)
 
 
 # Copies of JSON, so that its giver changes nothing of what was judged and recorded.
@@ -206,40 +213,3 @@ def _plain(value: object, levels: int) -> object:
     if kind is list:
         return [_plain(item, levels - 1) for item in cast("list[object]", value)]
     raise _NotPlain
-
-
-# A decision without approvals, as the journal keeps it: all of it is known to be valid.
-#
-# `decision_record` does the same for any decision, in four times the time.
-
-
-_DECIDED = CallDecided(call_id="", tool="", input={}, names=(), outcome="block", mode="enforce")
-
-
-def decided_record(decision: GateDecision) -> CallDecided:
-    """Record of a decision on a call as the agent made it. Raises `ValueError` as `own_input` does."""
-    call = decision.call
-    fields = {
-        "call_id": call.tool_call_id,
-        "tool": call.tool_name,
-        "input": own_input(call.input),
-        "names": decision.names,
-        "outcome": decision.outcome,
-        "mode": decision.mode,
-        "reason": decision.reason,
-        "net": decision.net,
-        "rule": rule_record(decision.rule),
-        "steps": tuple(
-            [_step(s.net, s.transition.name, s.tool, s.transition.deferred) for s in decision.steps]
-        ),
-        "granted": decision.granted,
-        "clock": decision.clock,
-        "uninspectable": decision.unclear,
-        "judged_as": decision.judged_as,
-    }
-    return copy_with(_DECIDED, fields)
-
-
-@lru_cache(maxsize=4096)
-def _step(net: str, transition: str, tool: str, deferred: bool) -> StepRecord:
-    return StepRecord(net=net, transition=transition, tool=tool, deferred=deferred)

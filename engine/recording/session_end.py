@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from ..history.errors import FoldError
 from ..history.fold.flow_steps import DIED, LEFT
 from ..history.fold.fold import fold
 from ..history.journal.journal import Journal
 from ..history.model.events import EventBody, SessionStatus
+from ..history.model.records import Kind
 from ..history.model.state import SessionState
 from .resume import ResumeError, withdrawals
 
@@ -42,28 +41,31 @@ def ending(state: SessionState, by: str | None = None) -> SessionStatus:
     return SessionStatus(status="failed", error=why, by=by)
 
 
-def check_loop(state: SessionState, loop: Literal["here", "elsewhere", "flow"]) -> None:
-    """Raise `ResumeError` unless a recorded session goes on by itself, and has its loop there."""
+def check_kind(state: SessionState, kind: Kind) -> None:
+    """Raise `ResumeError` unless a recorded session can be resumed as one of this kind.
+
+    A branch is resumed as `root`.
+    """
     if state.kind == "child":
         raise ResumeError(
             f"Session '{state.id}' is a subagent's, judged by the nets of session '{state.parent}'. "
             "Resume that one."
         )
-    if state.kind == "flow" and loop != "flow":
+    if state.kind == "flow" and kind != "flow":
         raise ResumeError(
             f"Session '{state.id}' is a run of flow '{state.agent}'. "
             f"`interlock flow resume {state.id}` goes on with it."
         )
-    if loop == "flow" and state.kind != "flow":
+    if kind == "flow" and state.kind != "flow":
         raise ResumeError(
             f"Session '{state.id}' is no run of a flow. `interlock resume` goes on with it."
         )
-    if state.kind == "outside" and loop != "elsewhere":
+    if state.kind == "outside" and kind != "outside":
         raise ResumeError(
             f"Session '{state.id}' is of an external agent: its record has the calls "
             "and not the conversation. The agent continues it from where it runs."
         )
-    if loop == "elsewhere" and state.kind != "outside":
+    if kind == "outside" and state.kind != "outside":
         raise ResumeError(
             f"Session '{state.id}' runs in Interlock; no external agent can continue it. "
             "Open another session."

@@ -1,4 +1,4 @@
-"""Terms under which a session is hosted, and the markings of its nets when it is resumed."""
+"""Configuration of a session, and the markings of its nets when it is resumed."""
 
 from __future__ import annotations
 
@@ -18,26 +18,32 @@ from ..recording.resume import Nets, ResumePoint, standing, with_required
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """Nets, mode and origin under which a session is hosted.
+class SessionConfig:
+    """Nets, mode and origin of a session that is opened, resumed or branched.
 
-    `None` for `active` and `mode` is what the record says, if there is one. `nets` says whether a record
-    may be resumed under other nets than its own; `reason` is why it may be resumed under less (G-67).
-    `required` are nets of the host's own: they are active unless operators switched them off in the
-    record.
+    `registry` are its nets by key. Those in `active` are active at first; `None` means all, and of a
+    recorded session those that the record says. So it is with the `mode`, which is `enforce` in a new
+    session. `by` is who opens it, `owner` whose agent it is where that is known, `source` what its opener
+    needs to start it again; it is kept in the record. With `explain_blocks` the model also reads which
+    calls would lead to a blocked one.
+
+    The rest counts for a recorded session. `nets` says whether it may be resumed under other nets than
+    its own; see `standing`. `reason` is why it may be resumed under less (G-67). `required` are nets of
+    the host's own: they are active unless operators switched them off in the record.
     """
 
     registry: Mapping[str, SkillNet]
     active: Sequence[str] | None = None
     mode: Mode | None = None
     by: str | None = None
+    owner: str | None = None
     explain_blocks: bool = False
     source: dict[str, JsonValue] | None = None
     nets: Nets = "recorded"
     reason: str | None = None
     required: Collection[str] = ()
 
-    def fit(self, state: SessionState) -> ResumePoint:
+    def resume_point(self, state: SessionState) -> ResumePoint:
         """Markings of its nets after `state`. Raises `ResumeError` when the nets do not fit it."""
         fit = standing(state, self.registry, active=self.active, nets=self.nets)
         return with_required(fit, state, self.registry, self.required)

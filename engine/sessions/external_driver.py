@@ -58,7 +58,9 @@ class MessageHost(Protocol):
     @property
     def state(self) -> SessionState: ...
 
-    async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None: ...
+    async def record(
+        self, *bodies: EventBody, on_written: Callable[[bool], None] | None = None
+    ) -> None: ...
 
     def fail(self, error: JournalError) -> None:
         """Show what could not be recorded."""

@@ -7,15 +7,23 @@ that consoles see and releases the callers that wait. The hub owns many of these
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import contextmanager
 from functools import partial
 from math import inf
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar
 
 from pydantic import JsonValue
 
 from ..agents import (
-    Agent,
     CompactionFailed,
     CompactionStart,
     ErrorEvent,
@@ -35,7 +43,6 @@ from ..agents import (
     UserMessage,
 )
 from ..agents.stores.base import Messages
-from ..agents.tool import labels_of
 from ..approvals.request_limits import OpenRequests
 from ..approvals.requests import ApprovalPolicy, ApprovalRequests, OperatorTokens
 from ..approvals.withdrawals import INTERRUPTED
@@ -43,6 +50,9 @@ from ..core.condition import Surroundings
 from ..core.json_equality import same_json
 from ..gate import GateContext, GateManager, create_gate_manager
 from ..gate.classify import ShellFields, maps_digest
+from ..gate.phases import PendingQuestion
+from ..gate.state.recorder import RecordedDecision
+from ..gate.state.restore import Pending
 from ..gate.types import ApprovalAnswer, ApprovalRequest, GateDecision, Mode, ResultRecord, ToolResult
 from ..history.fold.fold import new_state
 from ..history.journal.journal import Journal, JournalError
@@ -64,7 +74,8 @@ from ..history.model.events import (
     StepEnded,
 )
 from ..history.model.fast_models import copy_with
-from ..history.model.state import SessionState
+from ..history.model.records import Kind
+from ..history.model.state import PendingState, SessionState
 from ..history.redaction.hidden_text import RevealedText, hidden_texts
 from ..history.redaction.redaction import Redaction
 from ..history.redaction.restore import unmasked
@@ -72,18 +83,16 @@ from ..net.net import SkillNet, ToolCall
 from ..recording.conversation import conversation, message_record
 from ..recording.explain import view_of, waiting_view
 from ..recording.explanation import ExplanationView
-from ..recording.gate_sync import GateSync
 from ..recording.grants import Grants, grant_record
+from ..recording.ledger import SessionLedger
 from ..recording.masked_view import MaskedSessionState
-from ..recording.ordered_writer import SessionWriter
 from ..recording.records import decision_record, json_input, net_record, result_record
 from ..recording.resume import ResumePoint
-from .config import surroundings_of
+from .config import SessionConfig
 from .messages import OperatorMessages, stopped
+from .profile import AgentProfile
 from .switching import Switching
 
-Loop: TypeAlias = Literal["here", "elsewhere", "flow"]
-"""Loop of a session: an agent's, another program's, or a flow's steps."""
 Publish = Callable[[JournalEvent | TextDelta | ToolInputDelta | ToolProgress | ErrorEvent, str], None]
 
 
@@ -92,7 +101,8 @@ class HostedSession:
 
     keeps_record = True
     """See `RecordingGate`."""
-    loop: ClassVar[Loop] = "here"
+    kind: ClassVar[Kind] = "root"
+    """Kind of the session in its record."""
     interrupted: ClassVar[str] = INTERRUPTED
     """Reason for withdrawing a request whose call no longer waits, if no other is known."""
     leaving: str | None = None
@@ -136,13 +146,13 @@ class HostedSession:
         self.journal = journal
         self.publish = publish
         self.children: dict[str, HostedSession] = {}
-        self._giving = SessionWriter(self.id, journal, self._written)
+        self.ledger = SessionLedger(self, journal)
         self.sending = OperatorMessages(self)
         self.questions = ApprovalRequests(self, policy, journal.clock, tokens, requests)
         self._originals: dict[str, Mapping[str, object]] = {}
         self._settled: dict[str, str] = {}
-        self._in_step = GateSync(self.hand_over, self._set_back)
-        self.switching = Switching(self, self._in_step, policy, journal.clock, tokens)
+        self._answerers = GateContext(self._confirm, self._waits)
+        self.switching = Switching(self, self.ledger, policy, journal.clock, tokens)
 
     @property
     def state(self) -> SessionState:
@@ -163,7 +173,24 @@ class HostedSession:
         """Begin where an earlier host of the session has ended."""
         self._told = MaskedSessionState(state, self.redaction)
 
-    def _written(self, event: JournalEvent) -> None:
+    async def record(self, *bodies: EventBody, on_written: Callable[[bool], None] | None = None) -> None:
+        """Write events; returns once they are durable and the state has them.
+
+        `on_written` is called in the very moment in which the state has them, or with false when they
+        could not be written; also when who awaits this was cancelled. Raises `JournalError` when they
+        could not be written: then nothing changed.
+        """
+        await self.ledger.write(*bodies, on_written=on_written)
+
+    def hand_over(self, *bodies: EventBody) -> asyncio.Future[None]:
+        """Give events to the journal at once; see `SessionLedger.write`."""
+        return self.ledger.write(*bodies)
+
+    def prepared(self, bodies: Iterable[EventBody]) -> Iterable[EventBody]:
+        """See `LedgerHost`: events that say which fields of their input hold shell commands (G-51)."""
+        return map(self._declaring, bodies) if self.shell_fields else bodies
+
+    def written(self, event: JournalEvent) -> None:
         """Show an event that is durable; requests of calls that it has blocked are void (G-68)."""
         self.publish(self._told.apply(event), self.id)
         match event.body:
@@ -172,22 +199,8 @@ class HostedSession:
             case _:
                 pass
 
-    async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None:
-        """Write events; returns once they are durable and the state has them.
-
-        `then` is called in the very moment in which the state has them, or with false when they could not
-        be written; also when who awaits this was cancelled. Raises `JournalError` when they could not be
-        written: then nothing changed.
-        """
-        await self.hand_over(*bodies, then=then)
-
-    def hand_over(
-        self, *bodies: EventBody, then: Callable[[bool], None] | None = None
-    ) -> asyncio.Future[None]:
-        """Give events to the journal here and now; what is handed over later follows them."""
-        if self.shell_fields:
-            bodies = tuple(self._declaring(body) for body in bodies)
-        return self._giving(*bodies, then=then)
+    def lost(self, body: EventBody) -> None:
+        """See `LedgerHost`."""
 
     def _declaring(self, body: EventBody) -> EventBody:
         """An event that says which fields of its input hold shell commands (G-51)."""
@@ -211,13 +224,32 @@ class HostedSession:
 
     async def decide(self, call: ToolCall) -> GateDecision:
         """Ask the nets, and a person where they want one. What fails blocks the call."""
-        await self._catch_up()
+        await self.catch_up()
+        with self._as_made(call):
+            return await self.manager.handle_tool_call(call, self._answerers)
+
+    def try_decide(self, call: ToolCall) -> RecordedDecision | PendingQuestion | None:
+        """Decide a call without waiting, or give the question that it needs an answer to: `ask`.
+
+        `None` where something has to be switched back, or the gate set back, before: `decide`.
+        """
+        if self.switching.is_late() or self.ledger.is_ahead:
+            return None
+        return self.manager.try_decide(call, self._answerers)
+
+    async def ask(self, call: ToolCall, question: PendingQuestion) -> GateDecision:
+        """Have people answer what `try_decide` found, and decide the call."""
+        with self._as_made(call):
+            return await self.manager.ask(call, question, self._waits)
+
+    @contextmanager
+    def _as_made(self, call: ToolCall) -> Generator[None, None, None]:
+        """Remember the input with which a call was made while people may edit it."""
         self._originals[call.tool_call_id] = call.input
         try:
-            return await self.manager.handle_tool_call(call, GateContext(self._confirm, self._waits))
+            yield
         finally:
             self._originals.pop(call.tool_call_id, None)
-            self._in_step.heard(call.tool_call_id)
 
     async def settle(
         self, result: ToolResult, output: str, seconds: float, *, unknown: bool = False
@@ -226,10 +258,10 @@ class HostedSession:
 
         `unknown` says that its outcome is unknown.
         """
-        await self._in_step.catch_up()
+        await self.ledger.catch_up()
         outcome = self.manager.handle_tool_result(result)
         record = result_record(result, output, seconds, outcome)
-        await self._in_step.recorded(copy_with(record, {"unknown": True}) if unknown else record)
+        await self.ledger.record_change(copy_with(record, {"unknown": True}) if unknown else record)
         self.note_settled(result.tool_call_id, output)
         return outcome
 
@@ -244,15 +276,19 @@ class HostedSession:
         """
         original = self._originals.get(call.tool_call_id, call.input)
         via = self._made_by(call.tool_call_id)
-        return self._in_step.record(
+        return self.ledger.write_change(
             lambda: [
+                *self.preceding(call.tool_call_id),
                 *self._given(decision),
                 self.with_off(
                     decision, decision_record(decision, original, via=None if via is self else via.id)
                 ),
-            ],
-            call.tool_call_id,
+            ]
         )
+
+    def preceding(self, call_id: str) -> Sequence[EventBody]:
+        """Events that go before the decision on a call and are recorded together with it."""
+        return ()
 
     def with_off(self, decision: GateDecision, record: CallDecided) -> CallDecided:
         """The record of a decision, with the rules that people had switched off and whom it passed by."""
@@ -309,25 +345,20 @@ class HostedSession:
         steered = self.session.steering_sender
         return None if steered is None else f"{steered or 'somebody'} spoke to the agent"
 
-    def wait_for(self, calls: Container[str]) -> None:
+    def restore_pending(self, pending: Iterable[PendingState]) -> None:
         """Have the gate wait for the results of calls that resume, as the record says it did."""
-        self.manager.restore(
-            pending=[
-                (p.step.net, p.step.transition, p.step.tool, self._call(p.call_id))
-                for p in self.state.pending
-                if p.call_id in calls
-            ]
-        )
+        self.manager.restore(pending=self._steps(pending))
 
-    def _set_back(self) -> None:
+    def _steps(self, pending: Iterable[PendingState]) -> list[Pending]:
+        return [(p.step.net, p.step.transition, p.step.tool, self._call(p.call_id)) for p in pending]
+
+    def set_back(self) -> None:
         """Put the gate where the journal is."""
         state = self.state
         grants = Grants.of(state.grants, self.manager.nets, self.maps)
         self.manager.restore(
             markings={key: net.marking for key, net in state.nets.items()} | grants.markings,
-            pending=[
-                (p.step.net, p.step.transition, p.step.tool, self._call(p.call_id)) for p in state.pending
-            ],
+            pending=self._steps(state.pending),
             active=state.active,
             mode=state.mode,
             since={key: net.since for key, net in state.nets.items()} | grants.since,
@@ -354,22 +385,22 @@ class HostedSession:
                 stands = partial(_same_version, previews, given, version)
         via = None if maker is self else maker.id
         answer = await self.questions.ask(request, preview=preview, via=via, stands=stands)
-        await self._catch_up()
+        await self.catch_up()
         return answer
 
-    async def _catch_up(self) -> None:
+    async def catch_up(self) -> None:
         """Put the gate where the journal and the clock are, before it decides (G-67).
 
         Raises `JournalError` when what was off for a time cannot be recorded as on again.
         """
         if self.switching.is_late():
             await self.switching.catch_up()
-        await self._in_step.catch_up()
+        await self.ledger.catch_up()
 
     async def _waits(self, call: ToolCall, earlier: tuple[str, ...]) -> None:
         """Show that a call waits for others (G-68), in the session that made it, or have it go on."""
         if not earlier:
-            await self._in_step.catch_up()
+            await self.ledger.catch_up()
             return
         maker, own_id = self._origin(call.tool_call_id)
         stands = maker.state.calls.get(own_id)
@@ -396,10 +427,10 @@ class HostedSession:
 
     async def revoke(self, key: str, by: str) -> bool:
         """End a grant. False when there is none of this name in force."""
-        await self._in_step.catch_up()
+        await self.ledger.catch_up()
         if not self.manager.revoke_grant(key).ok:
             return False
-        await self._in_step.recorded(GrantRevoked(key=key, by=by))
+        await self.ledger.record_change(GrantRevoked(key=key, by=by))
         return True
 
     def explain(self, call_id: str) -> ExplanationView:
@@ -478,6 +509,11 @@ class HostedSession:
             )
         )
 
+    def fail(self, error: JournalError) -> None:
+        """Show what the journal cannot say; the state is all that is left."""
+        self._told.fail(str(error))
+        self.publish(ErrorEvent(error=error), self.id)
+
     async def _record_failure(self, event: ErrorEvent) -> None:
         error = f"{type(event.error).__name__}: {event.error}"
         try:
@@ -487,49 +523,47 @@ class HostedSession:
             self._told.fail(f"{error} ({unwritten})")
             self.publish(event, self.id)
 
-    def opened(self, agent: Agent, by: str | None, source: dict[str, JsonValue] | None) -> SessionOpened:
-        """The event a session's journal begins with."""
+    # Beginning and resumption in the record
+
+    def opened(self, profile: AgentProfile, config: SessionConfig) -> SessionOpened:
+        """The event with which the session's record begins."""
         return SessionOpened(
-            agent=agent.name,
-            model=agent.model.name,
+            agent=profile.name,
+            model=profile.model,
             mode=self.manager.mode,
             nets=tuple(net_record(key, net) for key, net in self.manager.nets.items()),
-            active=tuple(self.manager.active),
-            tools=tuple(tool.name for tool in agent.tools),
-            workdir=str(agent.runtime.cwd),
-            shell=surroundings_of(agent.runtime).shell,
-            opened_by=by,
-            source=source,
-            labels=labels_of(agent.tools),
-            max_cost=agent.max_cost,
+            active=self.manager.active,
+            tools=profile.tools,
+            workdir=profile.workdir,
+            shell=profile.shell,
+            opened_by=config.by,
+            owner=config.owner,
+            kind=self.kind,
+            source=config.source,
+            labels=dict(profile.labels),
+            max_cost=profile.max_cost,
         )
 
-    def resumed(
-        self,
-        agent: Agent,
-        by: str | None,
-        source: dict[str, JsonValue] | None,
-        standing: ResumePoint,
-        reason: str | None = None,
-    ) -> SessionResumed:
-        """Event that records the resumption of a session."""
+    def resumed(self, profile: AgentProfile, config: SessionConfig, point: ResumePoint) -> SessionResumed:
+        """Event that records the resumption of the session."""
         return SessionResumed(
-            agent=agent.name,
-            model=agent.model.name,
+            agent=profile.name,
+            model=profile.model,
             mode=self.manager.mode,
-            nets=standing.fresh,
-            dropped=standing.dropped,
-            forgot=standing.forgot,
-            active=tuple(self.manager.active),
-            tools=tuple(tool.name for tool in agent.tools),
-            workdir=str(agent.runtime.cwd),
-            shell=surroundings_of(agent.runtime).shell,
-            by=by,
-            reason=reason,
-            source=source,
+            nets=point.fresh,
+            dropped=point.dropped,
+            forgot=point.forgot,
+            active=self.manager.active,
+            tools=profile.tools,
+            workdir=profile.workdir,
+            shell=profile.shell,
+            by=config.by,
+            reason=config.reason,
+            owner=config.owner,
+            source=config.source,
             ended_grants=self.ended_grants,
-            labels=labels_of(agent.tools),
-            max_cost=agent.max_cost,
+            labels=dict(profile.labels),
+            max_cost=profile.max_cost,
         )
 
 

@@ -8,33 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Literal
 
 from ..core.sanitize import visible
 from ..history.model.events import ChangeDropped, EventBody, MessageAdded, MessageWithdrawn
+from ..history.model.records import Kind
 from ..history.model.state import SessionState
 from ..recording.resume import ResumeError
-from .config import Terms
+from .config import SessionConfig
 
 FROM_ELSEWHERE = "the record was imported"
 REPORTER = "an imported record"
 """Reporter of users' messages that came from such a record into one of this journal."""
 
 
-def check_loop_here(session_id: str, loop: Literal["here", "elsewhere", "flow"]) -> None:
-    """Raise `ResumeError` for a loop that is answered, or takes its steps, as its record says."""
-    if loop != "here":
-        whose = "run of a flow" if loop == "flow" else "session of an external agent"
+def check_imported(session_id: str, kind: Kind) -> None:
+    """Raise `ResumeError` for a session that is answered, or takes its steps, as its record says."""
+    if kind in ("outside", "flow"):
+        whose = "run of a flow" if kind == "flow" else "session of an external agent"
         raise ResumeError(
             f"Session '{visible(session_id)}' was imported: nobody here made its decisions, so a {whose} "
             "does not go on with them. Start a new one."
         )
 
 
-def own_terms(terms: Terms) -> Terms:
-    """`terms` with nothing left for an imported record to say: all nets are active, in enforce mode."""
-    active = tuple(terms.registry) if terms.active is None else terms.active
-    return replace(terms, active=active, mode=terms.mode or "enforce")
+def own_config(config: SessionConfig) -> SessionConfig:
+    """`config` with nothing left for an imported record to say: all nets are active, in enforce mode."""
+    active = tuple(config.registry) if config.active is None else config.active
+    return replace(config, active=active, mode=config.mode or "enforce")
 
 
 def endings(state: SessionState) -> list[EventBody]:

@@ -36,7 +36,9 @@ class Recorded(Protocol):
     @property
     def state(self) -> SessionState: ...
 
-    async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None: ...
+    async def record(
+        self, *bodies: EventBody, on_written: Callable[[bool], None] | None = None
+    ) -> None: ...
 
 
 class OperatorMessages:
@@ -90,7 +92,7 @@ class OperatorMessages:
             except Exception as error:
                 refused.append(error)
 
-        await self._hosted.record(queued, then=deliver)
+        await self._hosted.record(queued, on_written=deliver)
         if refused:
             await self.withdraw("it could not be delivered")
             raise refused[0]
@@ -119,13 +121,13 @@ class OperatorMessages:
         found = (i for i in self._unended() if self._waiting.get(i) is message)
         message_id = next(found, None)
 
-        def then(durable: bool) -> None:
+        def stored_now(durable: bool) -> None:
             for expected, stored in self._expected if durable else ():
                 if expected is message and not stored.done():
                     stored.set_result(None)
 
         body = body.model_copy(update={"message_id": message_id})
-        await self._end([] if message_id is None else [message_id], body, then=then)
+        await self._end([] if message_id is None else [message_id], body, on_written=stored_now)
 
     async def withdraw(self, reason: str, *besides: EventBody) -> None:
         """Record as withdrawn what waited and was handed back, together with other events."""
@@ -150,7 +152,7 @@ class OperatorMessages:
         return [waits.id for waits in self._hosted.state.queued if waits.id not in self._ending]
 
     async def _end(
-        self, ids: list[str], *bodies: EventBody, then: Callable[[bool], None] | None = None
+        self, ids: list[str], *bodies: EventBody, on_written: Callable[[bool], None] | None = None
     ) -> None:
         """Record `bodies`, by which the messages of `ids` wait no more."""
         if not bodies:
@@ -161,11 +163,11 @@ class OperatorMessages:
             self._ending.difference_update(ids)
             for message_id in ids if durable else ():
                 self._waiting.pop(message_id, None)
-            if then is not None:
-                then(durable)
+            if on_written is not None:
+                on_written(durable)
 
         try:
-            await self._hosted.record(*bodies, then=ended)
+            await self._hosted.record(*bodies, on_written=ended)
         except JournalError:
             self._ending.difference_update(ids)
             raise

@@ -42,14 +42,15 @@ from ..recording.resume import (
     switched_on,
     withdrawals,
 )
-from ..recording.session_end import CLOSED, ENDED, SHUT_DOWN, check_loop, ending
-from .config import Terms, surroundings_of
+from ..recording.session_end import CLOSED, ENDED, SHUT_DOWN, check_kind, ending
+from .config import SessionConfig, surroundings_of
 from .errors import DrivenElsewhereError, UnknownSessionError
-from .external import OutsideSession
 from .hosted import HostedSession, Publish
-from .imports import check_loop_here, endings, own_terms, reported
+from .imports import check_imported, endings, own_config, reported
+from .profile import AgentProfile
 from .recovery import RecoveryPlan, plan_recovery
 from .subagents import HostedChild, HostedChildren
+from .submitted import SubmittedSession
 
 Spawn: TypeAlias = Callable[[Coroutine[None, None, None], str], object]
 
@@ -58,6 +59,7 @@ log = logging.getLogger(__name__)
 CHILDREN_LISTED = 8
 """Subagents that have finished and are still listed, for each session."""
 
+NO_CONFIG = SessionConfig({})
 NO_NETS = ResumePoint({}, (), (), (), ())
 
 H = TypeVar("H", bound=HostedSession)
@@ -105,7 +107,7 @@ class SessionRegistry:
     def hosted(self, session_id: str) -> HostedSession:
         """A live session, wherever its loop is. Raises `UnknownSessionError`."""
         hosted = self._hosted.get(session_id)
-        if hosted is None or (hosted.session is None and not isinstance(hosted, OutsideSession)):
+        if hosted is None or (hosted.session is None and not isinstance(hosted, SubmittedSession)):
             raise UnknownSessionError(f"No live session '{session_id}'")
         return hosted
 
@@ -116,31 +118,31 @@ class SessionRegistry:
             raise DrivenElsewhereError(session_id)
         return hosted, hosted.session
 
-    async def open(self, agent: Agent, terms: Terms, session_id: str | None) -> str:
+    async def open(self, agent: Agent, config: SessionConfig, session_id: str | None) -> str:
         """Begin a session; its id."""
         around = surroundings_of(agent.runtime)
         session_id = session_id or new_id(agent.name)
-        with self.beginning(session_id, terms, around, HostedSession) as hosted:
-            opened = hosted.opened(agent, terms.by, terms.source)
+        with self.beginning(session_id, config, around, HostedSession) as hosted:
+            opened = hosted.opened(AgentProfile.of(agent), config)
             return await self._start(hosted, agent, opened)
 
     @contextmanager
     def beginning(
-        self, session_id: str, terms: Terms, around: Surroundings, kind: type[H]
+        self, session_id: str, config: SessionConfig, around: Surroundings, kind: type[H]
     ) -> Generator[H, None, None]:
         """A new session, for whoever records how it begins."""
         with self._change(session_id, _taken(session_id)):
-            yield self._prepare(session_id, terms, around, kind)
+            yield self._prepare(session_id, config, around, kind)
 
     async def resume(
-        self, session_id: str, agent: Agent, terms: Terms, *, must_go_on: bool = False
+        self, session_id: str, agent: Agent, config: SessionConfig, *, must_go_on: bool = False
     ) -> str:
         """Resume a recorded session; returns its id."""
         around = surroundings_of(agent.runtime)
-        async with self.reviving(session_id, terms, around, HostedSession) as back:
+        async with self.reviving(session_id, config, around, HostedSession) as back:
             hosted, fit, reader = back.hosted, back.fit, self._journal.reader()
             mode = hosted.manager.mode
-            check_reason(back.state, fit, terms.registry, mode, agent.max_cost, terms.reason)
+            check_reason(back.state, fit, config.registry, mode, agent.max_cost, config.reason)
             left = await asyncio.to_thread(
                 plan_recovery,
                 reader,
@@ -155,13 +157,13 @@ class SessionRegistry:
                     f"Session '{hosted.id}' has nothing open to go on with: no question, no message "
                     "that waits, no subagent at work. Give it a task."
                 )
-            hosted.wait_for(left.going_on)
-            resumed = _goes_on(hosted.resumed(agent, terms.by, terms.source, fit, terms.reason), left)
+            hosted.restore_pending(p for p in back.state.pending if p.call_id in left.going_on)
+            resumed = _goes_on(hosted.resumed(AgentProfile.of(agent), config, fit), left)
             return await self._start(hosted, agent, *back.ending, resumed, *left.closing, left=left)
 
     @asynccontextmanager
     async def reviving(
-        self, session_id: str, terms: Terms, around: Surroundings, kind: type[H]
+        self, session_id: str, config: SessionConfig, around: Surroundings, kind: type[H]
     ) -> AsyncGenerator[Revived[H], None]:
         """A recorded session, its gate where the record says, for whoever records how it goes on."""
         line = await asyncio.to_thread(self._journal.reader().session, session_id)
@@ -172,16 +174,16 @@ class SessionRegistry:
         with self._change(session_id, live):
             events = await self._events(session_id)
             state = await asyncio.to_thread(folded, events)
-            check_loop(state, kind.loop)
+            check_kind(state, kind.kind)
             if line.imported:
-                check_loop_here(session_id, kind.loop)
-                terms = own_terms(terms)
-            fit = terms.fit(state)
-            mode = terms.mode or state.mode
-            check_no_looser(state, fit, terms.registry, mode)
-            check_required(state, terms.registry, mode, terms.required)
-            hosted = self._prepare(session_id, terms, around, kind, fit, recorded=state)
-            same = {} if line.imported else same_rules(state, terms.registry, fit.markings)
+                check_imported(session_id, kind.kind)
+                config = own_config(config)
+            fit = config.resume_point(state)
+            mode = config.mode or state.mode
+            check_no_looser(state, fit, config.registry, mode)
+            check_required(state, config.registry, mode, config.required)
+            hosted = self._prepare(session_id, config, around, kind, fit, recorded=state)
+            same = {} if line.imported else same_rules(state, config.registry, fit.markings)
             grants = Grants.of(state.grants, same, hosted.maps)
             hosted.ended_grants = grants.ended
             hosted.latest = latest_time(events)
@@ -204,39 +206,39 @@ class SessionRegistry:
         self._hosted[hosted.id] = hosted
 
     async def branch(
-        self, session_id: str, at: int, agent: Agent, terms: Terms, branch_id: str | None
+        self, session_id: str, at: int, agent: Agent, config: SessionConfig, branch_id: str | None
     ) -> str:
         """Begin a session where another was after its event number `at`; its id."""
         line = await asyncio.to_thread(self._journal.reader().session, session_id)
         parent = line.id
-        terms = own_terms(terms) if line.imported else terms
+        config = own_config(config) if line.imported else config
         events = await self._events(parent)
         # The first event says whose loop it has; only then is the moment checked.
-        check_loop(folded(events[:1]), "here")
+        check_kind(folded(events[:1]), "root")
         check_branch_point(events, at)
         now = await asyncio.to_thread(folded, events)
         events = events[:at]
         state = await asyncio.to_thread(folded, events)
-        fit, mode = switched_on(terms.fit(state), terms.registry, state, now)
-        fit = fit if terms.active is None else terms.fit(state)
-        mode = terms.mode or mode
-        terms = replace(terms, mode=mode)
+        fit, mode = switched_on(config.resume_point(state), config.registry, state, now)
+        fit = fit if config.active is None else config.resume_point(state)
+        mode = config.mode or mode
+        config = replace(config, mode=mode)
         for record in (state, now):
-            check_no_looser(record, fit, terms.registry, mode)
-        check_required(state, terms.registry, mode, terms.required)
-        check_reason(state, fit, terms.registry, mode, agent.max_cost, terms.reason)
+            check_no_looser(record, fit, config.registry, mode)
+        check_required(state, config.registry, mode, config.required)
+        check_reason(state, fit, config.registry, mode, agent.max_cost, config.reason)
         branch_id = branch_id or new_id(agent.name)
         with self._change(branch_id, _taken(branch_id)):
             around = surroundings_of(agent.runtime)
-            hosted = self._prepare(branch_id, terms, around, HostedSession, fit, recorded=state)
+            hosted = self._prepare(branch_id, config, around, HostedSession, fit, recorded=state)
             origin = {
                 "kind": "branch",
                 "parent": parent,
                 "parent_seq": at,
                 "markings": fit.markings,
-                "reason": terms.reason,
+                "reason": config.reason,
             }
-            opened = hosted.opened(agent, terms.by, terms.source).model_copy(update=origin)
+            opened = hosted.opened(AgentProfile.of(agent), config).model_copy(update=origin)
             said = copied(events, state)
             return await self._start(hosted, agent, opened, *(reported(said) if line.imported else said))
 
@@ -260,7 +262,7 @@ class SessionRegistry:
         except JournalError as error:
             hosted.questions.withdrawals.resume()
             hosted.leaving = None
-            if isinstance(hosted, OutsideSession) and hosted.loop == "flow":
+            if hosted.kind == "flow":
                 hosted.fail(error)  # it stays, but no step of it is taken any more
             raise
         finally:
@@ -315,23 +317,23 @@ class SessionRegistry:
     def _prepare(
         self,
         session_id: str,
-        terms: Terms,
+        config: SessionConfig,
         around: Surroundings,
         kind: type[H],
         fit: ResumePoint | None = None,
         *,
         recorded: SessionState | None = None,
     ) -> H:
-        """A session on `terms`, its gate where `fit` says."""
-        mode = terms.mode or ("enforce" if recorded is None else recorded.mode)
+        """A session on `config`, its gate where `fit` says."""
+        mode = config.mode or ("enforce" if recorded is None else recorded.mode)
         hosted = kind(
             session_id,
             self._journal,
             self._publish,
-            registry=terms.registry,
-            active=terms.active if fit is None else fit.active,
+            registry=config.registry,
+            active=config.active if fit is None else fit.active,
             mode=mode,
-            explain_blocks=terms.explain_blocks,
+            explain_blocks=config.explain_blocks,
             redaction=self._redaction,
             policy=self._policy,
             tokens=self.tokens,
@@ -385,9 +387,9 @@ class SessionRegistry:
         """A subagent's session, live while it works; afterwards listed as done until its parent ends."""
         parent = child.parent
         if left is None:
-            await child.record(child.opened(agent, None, None))
+            await child.record(child.opened(AgentProfile.of(agent), NO_CONFIG))
         else:
-            resumed = _goes_on(child.resumed(agent, None, None, NO_NETS), left)
+            resumed = _goes_on(child.resumed(AgentProfile.of(agent), NO_CONFIG, NO_NETS), left)
             await child.record(resumed, *left.closing)
         self._hosted[child.id] = parent.children[child.id] = child
         # Its tools run where its parent's do.
@@ -455,7 +457,7 @@ def _take_up(hosted: HostedSession, session: Session, left: RecoveryPlan) -> Non
 
 async def _stop(hosted: HostedSession, why: str) -> None:
     """Let nothing of a session's be asked any more."""
-    if isinstance(hosted, OutsideSession):
+    if isinstance(hosted, SubmittedSession):
         await hosted.leave(why)
     elif hosted.session is not None:
         await hosted.session.aclose()

@@ -10,9 +10,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from types import MappingProxyType
+from typing import ClassVar
 from uuid import uuid4
-
-from pydantic import JsonValue
 
 from ..agents import Agent, Session, StepEvent, ToolError
 from ..agents.session.subagents import SubagentGate, check_depth
@@ -22,10 +21,13 @@ from ..gate.types import GateDecision, ResultRecord, ToolResult
 from ..history.journal.journal import JournalError
 from ..history.model.events import SessionOpened
 from ..history.model.fast_models import copy_with
+from ..history.model.records import Kind
 from ..net.net import ToolCall
 from ..recording.explanation import ExplanationView
 from ..recording.records import decision_record, result_record
+from .config import SessionConfig
 from .hosted import HostedSession
+from .profile import AgentProfile
 from .recovery import RecoveryPlan
 
 Host = Callable[
@@ -45,6 +47,8 @@ class HostedChild(HostedSession):
 
     It was started by the call `call_id`; with `left` by an earlier host, and resumes.
     """
+
+    kind: ClassVar[Kind] = "child"
 
     def __init__(
         self, parent: HostedSession, agent: Agent, call_id: str, left: RecoveryPlan | None = None
@@ -68,12 +72,12 @@ class HostedChild(HostedSession):
             self.go_on_from(left.state)
         self._gate = SubagentGate(parent, self.id)
 
-    def opened(self, agent: Agent, by: str | None, source: dict[str, JsonValue] | None) -> SessionOpened:
-        """The event a child's journal begins with."""
-        origin = {"kind": "child", "parent": self.parent.id, "parent_call": self._call_id}
+    def opened(self, profile: AgentProfile, config: SessionConfig) -> SessionOpened:
+        """The event with which the record begins: it names the call that started the subagent."""
+        origin = {"parent": self.parent.id, "parent_call": self._call_id}
         if self.parent.runtime is not None:
             origin["workdir"] = str(self.parent.runtime.cwd)
-        return super().opened(agent, by, source).model_copy(update=origin)
+        return super().opened(profile, config).model_copy(update=origin)
 
     async def decide(self, call: ToolCall) -> GateDecision:
         """Have the parent decide, then record it. What cannot be recorded here does not run."""

@@ -36,7 +36,7 @@ from ..history.model.events import (
     NetToggled,
 )
 from ..history.model.state import ChangeState, SessionState, SwitchState
-from ..recording.gate_sync import GateSync
+from ..recording.ledger import SessionLedger
 
 PROPOSED_FOR = 15 * 60.0
 """Seconds within which the others have to agree to what was proposed."""
@@ -83,13 +83,13 @@ class Switching:
     def __init__(
         self,
         host: SwitchHost,
-        in_step: GateSync,
+        ledger: SessionLedger,
         policy: ApprovalPolicy,
         clock: Callable[[], datetime],
         tokens: OperatorTokens,
     ) -> None:
         self._host = host
-        self._in_step = in_step
+        self._ledger = ledger
         self._policy = policy
         self._clock = clock
         self._tokens = tokens
@@ -112,7 +112,7 @@ class Switching:
         Raises `JournalError` when it could not be recorded: then nothing has changed.
         """
         async with self._turn:
-            await self._in_step.catch_up()
+            await self._ledger.catch_up()
             manager = self._host.manager
             looser = self._losing_to(net) if active else [net] if net in manager.active else []
             if not looser:
@@ -138,7 +138,7 @@ class Switching:
     ) -> Reply:
         """Enforce, or switch to shadow mode, or propose to; counts from the next call on."""
         async with self._turn:
-            await self._in_step.catch_up()
+            await self._ledger.catch_up()
             manager = self._host.manager
             if mode == manager.mode:
                 return Reply(True, f"{self._host.id} is now in {mode} mode")
@@ -220,7 +220,7 @@ class Switching:
     async def confirm(self, change_id: str, by: str, credential: Credential | None = None) -> Reply:
         """Agree to a proposed change, which is made with the last agreement it needs."""
         async with self._turn:
-            await self._in_step.catch_up()
+            await self._ledger.catch_up()
             change = self._host.state.changes.get(change_id)
             if change is None:
                 return Reply(False, "Not confirmed: nothing of this kind is proposed any more")
@@ -339,7 +339,7 @@ class Switching:
 
     async def _done(self, event: NetToggled | ModeChanged, why: str) -> None:
         """Record what was switched, and have the calls that it concerns decided again."""
-        await self._in_step.recorded(event)
+        await self._ledger.record_change(event)
         self.arm()
         await self._host.questions.ask_again(why)
 
@@ -404,7 +404,7 @@ class Switching:
         Raises `JournalError`; what is not recorded has not happened.
         """
         async with self._turn:
-            await self._in_step.catch_up()
+            await self._ledger.catch_up()
             state, now = self._host.state, self._clock()
             for net, off in list(state.off.items()):
                 if off.until is not None and off.until <= now:

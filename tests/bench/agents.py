@@ -17,6 +17,7 @@ from interlock.app.widgets.lists.transcript import Transcript
 from interlock.engine.agents import Agent, C, Message, Reply, ScriptedModel, T, ToolContext, tool
 from interlock.engine.history.model.state import CallState, SessionState, TranscriptEntry
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ..support.fake_hub import FakeHub
@@ -84,7 +85,9 @@ async def _hosted(database: Path, sessions: int, steps: int) -> float:
     agent = Agent(_model(steps), tools=[work], max_steps=steps + 1)
     try:
         names = [
-            await hub.open_session(agent, registry=registry, active=["limit-work-100000", "block-rm"])
+            await hub.open_session(
+                agent, SessionConfig(registry, active=["limit-work-100000", "block-rm"])
+            )
             for _ in range(sessions)
         ]
         start = time.perf_counter()
@@ -101,13 +104,13 @@ async def _idle_memory(database: Path) -> float:
     registry = compile_rules(RULES).registry
     agent = Agent(_model(1), tools=[work])
     for _ in range(10):
-        await hub.open_session(agent, registry=registry)
+        await hub.open_session(agent, SessionConfig(registry))
     gc.collect()
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
         for _ in range(IDLE):
-            await hub.open_session(agent, registry=registry)
+            await hub.open_session(agent, SessionConfig(registry))
         gc.collect()
         return (tracemalloc.get_traced_memory()[0] - before) / IDLE
     finally:
@@ -128,8 +131,7 @@ async def _busy_console() -> list[float]:
         for number in range(10):
             session = await hub.open_session(
                 agent,
-                registry=registry,
-                active=["limit-work-100000", "block-rm"],
+                SessionConfig(registry, active=["limit-work-100000", "block-rm"]),
                 session_id=f"agent-{number}",
             )
             await hub.send(session, "go")

@@ -15,7 +15,7 @@ from types import CodeType, FrameType
 
 import interlock.engine.hub.hub
 from interlock.engine.agents import Agent, C, Reply, ScriptedModel, T, tool
-from interlock.engine.hub.hub import Hub
+from interlock.engine.hub.hub import Hub, SessionConfig
 from interlock.rules import compile_rules
 
 PRODUCT = Path(interlock.engine.hub.hub.__file__).parents[2]
@@ -68,7 +68,7 @@ async def walk(folder: Path) -> CallPath:
     hub = Hub.open(folder / "hub.db")
     agent = Agent(ScriptedModel(reply), name="bot", tools=[run_tests])
     rules = compile_rules("require test before deploy")
-    session = await hub.open_session(agent, registry=rules.registry)
+    session = await hub.open_session(agent, SessionConfig(rules.registry))
     await hub.send(session, "go", by="maria")
     await answered.wait()
     await hub.close()

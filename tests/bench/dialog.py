@@ -14,6 +14,7 @@ from interlock.app.console.app import InterlockConsole
 from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
 from interlock.engine.gate import ApprovalAnswer, ApprovalRequest
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.engine.sessions.hosted import HostedSession
 from interlock.rules import compile_rules
 
@@ -63,7 +64,7 @@ def _child(folder: Path) -> None:
         await asyncio.sleep(1.0)
         agent = Agent(ScriptedModel([*replies, T("all asked")]), name="bench", tools=[deploy])
         rules = compile_rules("require human-approval before deploy")
-        session = await hub.open_session(agent, registry=rules.registry)
+        session = await hub.open_session(agent, SessionConfig(rules.registry))
         await hub.send(session, "go")
         return session
 

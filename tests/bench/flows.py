@@ -30,6 +30,7 @@ from interlock.engine.flows import (
     Suspended,
 )
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 
 NODES = 50
 TURNS = 7
@@ -244,7 +245,7 @@ async def _hosted() -> list[tuple[str, float, str]]:
         for runs in (1, HOSTED):
             began = time.perf_counter()
             begun = state("S0")(number=0)
-            names = [await hub.open_flow(flow, begun, registry={}) for _ in range(runs)]
+            names = [await hub.open_flow(flow, begun, SessionConfig({})) for _ in range(runs)]
             await asyncio.gather(*map(hub.flow_ended, names))
             rate = NODES * runs / (time.perf_counter() - began)
             rates.append((f"flow steps under a hub, {runs} at a time", rate, "steps/s"))

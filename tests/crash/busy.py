@@ -20,6 +20,7 @@ from interlock.engine.history.journal import writer
 from interlock.engine.history.model.events import ApprovalRequested, JournalEvent
 from interlock.engine.history.model.state import SessionState
 from interlock.engine.hub.hub import BranchError, Hub, UnknownSessionError
+from interlock.engine.sessions.config import SessionConfig
 
 from . import disk, planted
 from .agents import NETS, Agents, Step, steps_from
@@ -80,11 +81,11 @@ class Busy:
         if recorded:
             await self.resume(session)
         else:
-            await self.hub.open_session(self.agents.of(session), registry=NETS, session_id=session)
+            await self.hub.open_session(self.agents.of(session), SessionConfig(NETS), session_id=session)
             self.marks.told("opened", session)
 
     async def resume(self, session: str) -> None:
-        await self.hub.resume_session(session, self.agents.of(session), registry=NETS, by="maria")
+        await self.hub.resume_session(session, self.agents.of(session), SessionConfig(NETS, by="maria"))
 
     # Operators
 
@@ -184,7 +185,7 @@ class Busy:
 
     async def _branch_at(self, session: str, at: int, name: str, by: str) -> None:
         agent = self.agents.of(name)
-        await self.hub.branch_session(session, at, agent, registry=NETS, by=by, branch_id=name)
+        await self.hub.branch_session(session, at, agent, SessionConfig(NETS, by=by), branch_id=name)
         self.marks.told("opened", name)
 
     async def wake(self, by: str) -> None:

@@ -21,6 +21,7 @@ from random import Random
 from interlock.engine.history.audit.verify import verify_journal
 from interlock.engine.history.model.events import CallDecided, CallResult
 from interlock.engine.hub.hub import CallAnswer, Hub, OutsideAgent, UnknownSessionError
+from interlock.engine.sessions.config import SessionConfig
 
 from ..engine.support.external_agent import check_fold, recorded
 from . import disk
@@ -104,9 +105,9 @@ class Elsewhere:
     async def _begin(self, name: str, known: bool) -> None:
         agent = OutsideAgent(name=name)
         if known:
-            await self.hub.resume_outside(name, agent, registry=NETS)
+            await self.hub.resume_outside(name, agent, SessionConfig(NETS))
         else:
-            await self.hub.open_outside(agent, registry=NETS, session_id=name)
+            await self.hub.open_outside(agent, SessionConfig(NETS), session_id=name)
 
     async def live(self, steps: int, *besides: Callable[[], Coroutine[None, None, None]]) -> None:
         """Agents, an operator and whatever `besides` does, until the agents have done their steps."""

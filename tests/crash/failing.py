@@ -10,6 +10,7 @@ from typing import Literal
 from interlock.engine.agents import Agent, C, Event, Reply, ScriptedModel, T, ToolCallEvent
 from interlock.engine.history.errors import JournalError
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 
 from ..engine.support.shop import check
 from . import disk
@@ -58,7 +59,7 @@ class Refused:
             self.refuse()
 
     async def open(self, mode: Literal["enforce", "shadow"] = "enforce") -> None:
-        await self.hub.open_session(self.agent, registry=NETS, session_id="one", mode=mode)
+        await self.hub.open_session(self.agent, SessionConfig(NETS, mode=mode), session_id="one")
         self.hub._live.get("one")[1].on_any(self._listen)
 
     async def work(self, text: str) -> str:
@@ -83,7 +84,7 @@ def refused(reporting: int, folder: str, error: int, kinds: int, moment: str) ->
         said["shown"] = (await on.hub.session("one")).error
         said["again"] = await on.work("go on")
         try:
-            await on.hub.open_session(on.agent, registry=NETS, session_id="two")
+            await on.hub.open_session(on.agent, SessionConfig(NETS), session_id="two")
         except JournalError as refusal:
             said["opened"] = str(refusal)
         disk.recover()
@@ -91,7 +92,7 @@ def refused(reporting: int, folder: str, error: int, kinds: int, moment: str) ->
         state = await on.hub.session("one")
         said["status"] = state.status
         await check(on.hub, "one")
-        await on.hub.open_session(on.agent, registry=NETS, session_id="two")
+        await on.hub.open_session(on.agent, SessionConfig(NETS), session_id="two")
         await on.hub.close()
         return said
 

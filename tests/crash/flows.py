@@ -30,6 +30,7 @@ from interlock.engine.flows.agents.tools import CallContext
 from interlock.engine.gate import create_gate_manager
 from interlock.engine.history.model.state import ApprovalState
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from .marks import Marks
@@ -215,11 +216,13 @@ class Flows:
     async def begin(self, run: str) -> None:
         begun = Begun(number=number_of(run))
         ctx = self._context(run)
-        await self._hub.open_flow(Busywork, begun, registry=RULES, session_id=run, context=ctx)
+        await self._hub.open_flow(Busywork, begun, SessionConfig(RULES), session_id=run, context=ctx)
         self._marks.told("opened", run)
 
     async def resume(self, run: str) -> None:
-        await self._hub.resume_flow(run, Busywork, registry=RULES, by="maria", context=self._context(run))
+        await self._hub.resume_flow(
+            run, Busywork, SessionConfig(RULES, by="maria"), context=self._context(run)
+        )
 
     def _context(self, run: str) -> Context:
         return Context(deps={World: World(run, self._marks)})

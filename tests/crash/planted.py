@@ -34,8 +34,8 @@ from interlock.engine.history.model.state import SessionState
 from interlock.engine.net.net import ToolCall
 from interlock.engine.recording import resume as resuming
 from interlock.engine.recording.records import decision_record
-from interlock.engine.sessions.config import Terms
-from interlock.engine.sessions.external_answers import CallAnswer
+from interlock.engine.sessions.call_answers import CallAnswer
+from interlock.engine.sessions.config import SessionConfig
 from interlock.engine.sessions.flow.gate import RunGate
 from interlock.engine.sessions.flow.session import FlowSession
 from interlock.engine.sessions.hosted import HostedSession
@@ -103,7 +103,7 @@ def _kept_in_memory(forgotten: Callable[[HostedSession, EventBody], bool]) -> No
     record = HostedSession.record
 
     async def record_others(
-        self: HostedSession, *bodies: EventBody, then: Callable[[bool], None] | None = None
+        self: HostedSession, *bodies: EventBody, on_written: Callable[[bool], None] | None = None
     ) -> None:
         kept: list[EventBody] = []
         for body in bodies:
@@ -114,9 +114,9 @@ def _kept_in_memory(forgotten: Callable[[HostedSession, EventBody], bool]) -> No
             else:
                 kept.append(body)
         if kept:
-            await record(self, *kept, then=then)
-        elif then is not None:
-            then(True)
+            await record(self, *kept, on_written=on_written)
+        elif on_written is not None:
+            on_written(True)
 
     HostedSession.record = record_others
 
@@ -167,7 +167,7 @@ def helpers_begin_again() -> None:
 
 def branches_begin_now() -> None:
     """A branch has the markings that its origin has by now, not those of the moment."""
-    branch, fit = SessionRegistry.branch, Terms.fit
+    branch, point = SessionRegistry.branch, SessionConfig.resume_point
     now: dict[str, SessionState] = {}
 
     async def begin(self: SessionRegistry, session_id: str, *more: object) -> str:
@@ -178,7 +178,7 @@ def branches_begin_now() -> None:
             del now[session_id]
 
     SessionRegistry.branch = begin
-    Terms.fit = lambda terms, state: fit(terms, now.get(state.id, state))
+    SessionConfig.resume_point = lambda config, state: point(config, now.get(state.id, state))
 
 
 def upgraded_in_pieces() -> None:
@@ -199,7 +199,7 @@ def steps_recorded_late() -> None:
     record = FlowSession.record
 
     async def record_late(
-        self: FlowSession, *bodies: EventBody, then: Callable[[bool], None] | None = None
+        self: FlowSession, *bodies: EventBody, on_written: Callable[[bool], None] | None = None
     ) -> None:
         step = any(isinstance(body, FlowStepped) and body.step for body in bodies)
         if step or any(isinstance(body, SessionStatus) for body in bodies):
@@ -207,7 +207,7 @@ def steps_recorded_late() -> None:
             if step:
                 late[self.id], bodies = [*bodies], ()
             bodies = (*before, *bodies)
-        await record(self, *bodies, then=then)
+        await record(self, *bodies, on_written=on_written)
 
     FlowSession.record = record_late
 
@@ -224,7 +224,7 @@ def flows_repeat_approved_calls() -> None:
 
 def answers_in_memory() -> None:
     """What people answer a flow is kept in memory, and never recorded."""
-    _kept_in_memory(lambda session, body: session.loop == "flow" and isinstance(body, ApprovalDecided))
+    _kept_in_memory(lambda session, body: session.kind == "flow" and isinstance(body, ApprovalDecided))
 
 
 BUGS: dict[str, Callable[[], None]] = {

@@ -16,6 +16,7 @@ from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.writer import Writer, Written
 from interlock.engine.history.model.events import ApprovalRequested, ApprovalWithdrawn
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ..engine.support.shop import Shop, bodies, bot, until
@@ -60,7 +61,7 @@ async def test_nobody_answers_what_is_being_withdrawn(hub: Hub, monkeypatch: pyt
     """A question that is interrupted before it is on disk is withdrawn, and its answer comes too late."""
     held = Held(monkeypatch, ApprovalRequested, ApprovalWithdrawn)
     events = hub.subscribe()
-    session = await hub.open_session(bot(Shop(), C(deploy={}), T("ok")), registry=NETS)
+    session = await hub.open_session(bot(Shop(), C(deploy={}), T("ok")), SessionConfig(NETS))
     await hub.send(session, "go", by="maria")
     await held.until(ApprovalRequested)
     await hub.abort(session, "not now")
@@ -91,7 +92,7 @@ async def test_nothing_is_withdrawn_that_was_not_asked(hub: Hub) -> None:
 
     tool = define_tool("deploy", "Deploy.", NoInput, deploy, preview=preview)
     agent = Agent(ScriptedModel([C(deploy={}), T("ok"), T("ok")]), name="bot", tools=[tool])
-    session = await hub.open_session(agent, registry=NETS)
+    session = await hub.open_session(agent, SessionConfig(NETS))
     await hub.send(session, "go", by="maria")
     await previewing.wait()
     await hub.send(session, "not now", by="maria")
@@ -102,7 +103,7 @@ async def test_nothing_is_withdrawn_that_was_not_asked(hub: Hub) -> None:
 async def test_an_answer_that_comes_too_late_leaves_nothing_open(hub: Hub) -> None:
     """A question whose session was stopped in the same moment as it is answered is withdrawn."""
     events = hub.subscribe()
-    session = await hub.open_session(bot(Shop(), C(deploy={}), T("ok")), registry=NETS)
+    session = await hub.open_session(bot(Shop(), C(deploy={}), T("ok")), SessionConfig(NETS))
     await hub.send(session, "go", by="maria")
     await until(events, ApprovalRequested)
     [request] = await hub.approvals()
@@ -120,7 +121,7 @@ async def test_what_was_asked_again_is_asked_again(hub: Hub, tmp_path: Path) -> 
     rules = "require human-approval before deploy\nblock rm"
     registry = compile_rules(rules).registry
     events = hub.subscribe()
-    session = await hub.open_session(bot(Shop(), C(deploy={}), T("ok")), registry=registry)
+    session = await hub.open_session(bot(Shop(), C(deploy={}), T("ok")), SessionConfig(registry))
     await hub.send(session, "go", by="maria")
     await until(events, ApprovalRequested)
     await hub.toggle_net(session, "block-rm", False, by="maria", reason="a test")
@@ -130,7 +131,7 @@ async def test_what_was_asked_again_is_asked_again(hub: Hub, tmp_path: Path) -> 
     left = Hub.open(tmp_path / "left.db")
     try:
         again = left.subscribe()
-        await left.resume_session(session, bot(Shop(), T("ok")), registry=registry)
+        await left.resume_session(session, bot(Shop(), T("ok")), SessionConfig(registry))
         await until(again, ApprovalRequested)
         [request] = await left.approvals()
         assert request.call_id == next(iter((await left.session(session)).calls))

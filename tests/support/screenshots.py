@@ -44,6 +44,7 @@ from interlock.app.widgets.base.blocks import BlockList
 from interlock.app.widgets.lists.decision_table import DecisionTable
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import library_rules
 
 from .decisions import NOW, usual
@@ -172,8 +173,7 @@ async def flow(out: Path, place: Path, size: tuple[int, int], suffix: str) -> No
         await hub.open_flow(
             prepared.flow,
             Release(version="1.1", since=SINCE),
-            registry=prepared.rules.registry,
-            by=OPERATOR,
+            SessionConfig(prepared.rules.registry, by=OPERATOR),
             session_id="release-1",
             context=prepared.context,
             factory=Paced(0.0),

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         return code
     from ....engine.gateway.acp.agent import AcpAgent, AcpError
     from ....engine.history.errors import SessionNotFound
-    from ....engine.hub.hub import ResumeError
+    from ....engine.hub.hub import ResumeError, SessionConfig
     from ....rules import RuleError
     from ...config.trust import rule_texts
     from ...hosting.host import host
@@ -75,9 +75,8 @@ def run(args: argparse.Namespace) -> int:
                 agent = AcpAgent(
                     hub, args.agent, _directory(args), unasked=typed["unasked"] or "cancel", log=log
                 )
-                session = await agent.open(
-                    registry=rules.registry, mode=args.mode, by=args.operator, resume=args.resume
-                )
+                config = SessionConfig(rules.registry, mode=args.mode, by=args.operator)
+                session = await agent.open(config, resume=args.resume)
                 if args.task is not None:
                     await hub.send(session, args.task, by=args.operator)
                 return session

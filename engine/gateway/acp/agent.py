@@ -7,10 +7,10 @@ itself and requests permission. Messages of the agent are handled one at a time,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, Final, TypeAlias, TypedDict, TypeVar, cast
+from typing import BinaryIO, Final, TypeAlias, TypeVar, cast
 
 from acp.connection import Connection
 from acp.exceptions import RequestError
@@ -29,10 +29,8 @@ from acp.schema import (
 from pydantic import ValidationError
 
 from ...agents import AgentError
-from ...gate.types import Mode
 from ...history.errors import JournalError
-from ...hub.hub import Hub, OutsideAgent
-from ...net.net import SkillNet
+from ...hub.hub import Hub, OutsideAgent, SessionConfig
 from ...sessions.errors import UnknownSessionError
 from .calls import KINDS, mark_kind
 from .gate import AcpGate, PermissionRequest, Unasked
@@ -51,12 +49,6 @@ _EARLY_ENDS: Final = {
 
 _Heard: TypeAlias = "SessionNotification | tuple[RequestPermissionRequest, asyncio.Future[Message]]"
 T = TypeVar("T")
-
-
-class _Terms(TypedDict):
-    registry: Mapping[str, SkillNet]
-    active: Sequence[str] | None
-    by: str | None
 
 
 class AcpAgent:
@@ -94,20 +86,12 @@ class AcpAgent:
         self._gate: AcpGate
         self._gone: asyncio.Task[str]
 
-    async def open(
-        self,
-        *,
-        registry: Mapping[str, SkillNet],
-        active: Sequence[str] | None = None,
-        mode: Mode | None = None,
-        by: str | None = None,
-        resume: str | None = None,
-    ) -> str:
-        """Start the agent and a session of it under the nets of `registry`; return the session's id.
+    async def open(self, config: SessionConfig, *, resume: str | None = None) -> str:
+        """Start the agent and a session of it; return the session's id.
 
-        With `resume`, continue a recorded session, given by its id or a unique beginning of it; without a
-        `mode`, in its recorded mode. Raises `AcpError`, and what `Hub.open_outside`, or with `resume`
-        `Hub.resume_outside`, raises; the agent is then ended.
+        With `resume`, continue a recorded session, given by its id or a unique beginning of it. Raises
+        `AcpError`, and what `Hub.open_outside`, or with `resume` `Hub.resume_outside`, raises; the agent
+        is then ended.
         """
         earlier = None if resume is None else await self._recorded(resume)
         try:
@@ -131,15 +115,10 @@ class AcpAgent:
                 name=met.name, tools=KINDS, workdir=str(self._directory), source={SOURCE: met.session}
             )
             self._gone = asyncio.create_task(self._see_it_end(), name=f"end of {met.name}")
-            terms = _Terms(registry=registry, active=active, by=by)
             if earlier is None:
-                self._session = await self._hub.open_outside(
-                    who, mode=mode or "enforce", driver=self, **terms
-                )
+                self._session = await self._hub.open_outside(who, config, driver=self)
             else:
-                self._session = await self._hub.resume_outside(
-                    earlier[0], who, mode=mode, driver=self, **terms
-                )
+                self._session = await self._hub.resume_outside(earlier[0], who, config, driver=self)
         except BaseException:
             self._process.kill()
             await self._process.end()

@@ -30,7 +30,7 @@ from ...history.errors import JournalError
 from ...history.model.state import SessionState
 from ...recording.explanation import ExplanationView
 from ...sessions.errors import CallRefused, UnknownSessionError
-from ...sessions.external_calls import CallAnswer
+from ...sessions.submitted_calls import CallAnswer
 from .calls import AtGate, PermissionOptions, SeenCall
 from .input import Input
 from .process import Message

@@ -56,20 +56,10 @@ def _resume(desk: AgentDesk) -> _Made:
     return handler(RESUME, lambda asked: desk.sessions.resume(desk.identity, asked, desk.listener))
 
 
-def _call(desk: AgentDesk) -> _Made:
-    sessions, identity = desk.sessions, desk.identity
-    return handler(
-        CALL,
-        lambda asked: sessions.call(identity, asked),
-        waits=True,
-        at_once=lambda asked, told: sessions.call_at_once(identity, asked, told),
-    )
-
-
 _MAKERS: Final[Mapping[str, Callable[[AgentDesk], _Made]]] = {
     OPEN.name: _open,
     RESUME.name: _resume,
-    CALL.name: _call,
+    CALL.name: lambda desk: handler(CALL, lambda a: desk.sessions.call(desk.identity, a), waits=True),
     REST.name: lambda desk: handler(REST, lambda a: desk.sessions.rest(desk.identity, a)),
     CLOSE.name: lambda desk: handler(CLOSE, lambda a: desk.sessions.close(desk.identity, a)),
     SAID.name: lambda desk: handler(SAID, lambda a: desk.sessions.said(desk.identity, a)),

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from ...gate.types import Mode
 from ...history.errors import JournalError
 from ...history.journal.reader import SessionNotFound
-from ...hub.hub import Hub, OutsideAgent, UnknownSessionError
+from ...hub.hub import Hub, OutsideAgent, SessionConfig, UnknownSessionError
 from ...net.net import SkillNet
 from ...recording.explanation import ExplanationView
 from ..protocol.agent_methods import (
@@ -86,16 +86,15 @@ class AgentSessions:
         with self._beginning(identity, asked.session), as_wire_errors():
             if asked.session is not None:
                 await self._check_free(identity, asked.session)
-            session = await self.hub.open_outside(
-                agent,
-                registry=registry,
+            config = SessionConfig(
+                registry,
                 active=self._active(registry, asked.active),
                 mode=mode,
                 by=identity.name,
                 owner=identity.owner,
-                session_id=asked.session,
                 explain_blocks=asked.explain_blocks,
             )
+            session = await self.hub.open_outside(agent, config, session_id=asked.session)
             return await self._began(identity, session, listener)
 
     async def resume(self, identity: Identity, asked: ResumeSession, listener: Listener) -> SessionOpen:
@@ -107,14 +106,9 @@ class AgentSessions:
             agent = await self._recorded(identity, asked.session)
             if agent is None:
                 raise _unknown(asked.session)
-            session = await self.hub.resume_outside(
-                asked.session,
-                agent,
-                registry=registry,
-                mode="enforce" if self._mode == "enforce" and not self._may_shadow else None,
-                by=identity.name,
-                owner=identity.owner,
-            )
+            mode = "enforce" if self._mode == "enforce" and not self._may_shadow else None
+            config = SessionConfig(registry, mode=mode, by=identity.name, owner=identity.owner)
+            session = await self.hub.resume_outside(asked.session, agent, config)
             return await self._began(identity, session, listener)
 
     async def _is_open(self, identity: Identity, session_id: str) -> bool:
@@ -207,15 +201,9 @@ class AgentSessions:
 
     # Calls
 
-    def call_at_once(
-        self, identity: Identity, asked: CallTool, told: Callable[[CallAnswer | BaseException], None]
-    ) -> bool:
-        """As `call`, for a new call that rules decide without an operator; see `OpenCalls.at_once`."""
-        return self.calls.at_once(self._mine(identity, asked.session), asked, told)
-
-    async def call(self, identity: Identity, asked: CallTool) -> CallAnswer:
-        """Decide a call; waits for an operator where it needs approval."""
-        return await self.calls.judge(self._mine(identity, asked.session), asked)
+    def call(self, identity: Identity, asked: CallTool) -> asyncio.Future[CallAnswer]:
+        """Decide a call; see `OpenCalls.judge`."""
+        return self.calls.judge(self._mine(identity, asked.session), asked)
 
     async def withdraw(self, identity: Identity, asked: WithdrawCall) -> Nothing:
         """Withdraw a pending call. The reason names the agent: it is no operator's statement."""

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol
 
 from pydantic import BaseModel, ValidationError
 from websockets.exceptions import ConnectionClosed
@@ -40,20 +40,17 @@ FINISHING = 10.0
 log = logging.getLogger(__name__)
 
 
-Told: TypeAlias = Callable[[BaseModel | BaseException], None]
-AtOnce: TypeAlias = Callable[[Payload, Told], bool]
-"""Answers without a task of its own, later; false for what it cannot, and then it has done nothing."""
-
-
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """Handler of a method; one that `waits` for operators does not count as a request at work."""
+    """Handler of a method; one that `waits` for operators does not count as a request at work.
+
+    A future that `answer` returns is waited for without a task.
+    """
 
     needs: Needs
     params: type[Payload]
     answer: Callable[[Payload], Awaitable[BaseModel]]
     waits: bool = False
-    at_once: AtOnce | None = None
 
 
 class RequestHandlers(Protocol):
@@ -73,21 +70,14 @@ def handler(
     answer: Callable[[ParamsT], Awaitable[ResultT]],
     *,
     waits: bool = False,
-    at_once: Callable[[ParamsT, Told], bool] | None = None,
 ) -> tuple[str, Handler]:
     """A method's name, and its handler."""
 
-    async def call(params: Payload) -> BaseModel:
+    def call(params: Payload) -> Awaitable[BaseModel]:
         assert isinstance(params, method.params)
-        return await answer(params)
+        return answer(params)
 
-    def call_at_once(params: Payload, told: Told) -> bool:
-        assert isinstance(params, method.params)
-        assert at_once is not None
-        return at_once(params, told)
-
-    at_once_too = None if at_once is None else call_at_once
-    return method.name, Handler(method.needs, method.params, call, waits, at_once_too)
+    return method.name, Handler(method.needs, method.params, call, waits)
 
 
 class InForce:
@@ -141,7 +131,7 @@ class Connection:
         self.usage = usage
         self._others = others
         self._answering: set[Id] = set()
-        self._waiting: set[asyncio.Task[None]] = set()
+        self._waiting: set[asyncio.Future[Any]] = set()
         self._calls = 0
         self._working: set[asyncio.Task[None]] = set()
         self._places = asyncio.Semaphore(limits.at_work)
@@ -246,10 +236,8 @@ class Connection:
             await self._send(error_frame(request.id, wrong))
             return
         self._answering.add(request.id)
-        if found.at_once is not None and self._is_told(request.id, request.method, params, found.at_once):
-            return
         if found.waits:
-            self._wait(self._answer(request.id, request.method, params, found))
+            self._answer_later(request.id, request.method, params, found)
             return
         # A peer that reads no answers, or asks for too much at once, waits in its own socket.
         await self._places.acquire()
@@ -265,10 +253,15 @@ class Connection:
         self.usage.places.release()
         self._places.release()
 
-    def _wait(self, work: Coroutine[None, None, None]) -> None:
-        """Run work that counts as a waiting call."""
+    def _wait(self, work: asyncio.Future[Any]) -> None:
+        """Count work as a waiting call until it is done."""
         self._count(1)
-        self._begin(work, self._waiting).add_done_callback(lambda _: self._count(-1))
+        self._waiting.add(work)
+        work.add_done_callback(self._stop_waiting)
+
+    def _stop_waiting(self, work: asyncio.Future[Any]) -> None:
+        self._waiting.discard(work)
+        self._count(-1)
 
     def _count(self, calls: int) -> None:
         self._calls += calls
@@ -282,31 +275,30 @@ class Connection:
         task.add_done_callback(tasks.discard)
         return task
 
-    def _is_told(self, request_id: Id, method: str, params: Payload, at_once: AtOnce) -> bool:
-        """Try to answer a request without a task of its own; tell whether it was, or was refused."""
-        told = partial(self._tell_answer, request_id, method)
-        self._count(1)
+    def _answer_later(self, request_id: Id, method: str, params: Payload, found: Handler) -> None:
+        """Send the answer of a handler that waits, once it is there."""
         try:
-            if at_once(params, told):
-                return True
+            answer = asyncio.ensure_future(found.answer(params))
         except Exception as error:
-            told(error)
-            return True
-        self._count(-1)
-        return False
+            self._say(request_id, _failed(request_id, method, error))
+            return
+        self._wait(answer)
+        answer.add_done_callback(partial(self._say_answer, request_id, method))
 
-    def _tell_answer(self, request_id: Id, method: str, answer: BaseModel | BaseException) -> None:
-        """Send an answer that was made without a task."""
-        self._count(-1)
+    def _say_answer(self, request_id: Id, method: str, answer: asyncio.Future[BaseModel]) -> None:
+        if answer.cancelled():
+            self._answering.discard(request_id)
+        elif (failure := answer.exception()) is not None:
+            self._say(request_id, _failed(request_id, method, failure))
+        else:
+            self._say(request_id, result_frame(request_id, answer.result()))
+
+    def _say(self, request_id: Id, frame: bytes) -> None:
+        """Send an answer without a task, unless its peer is slow: it then counts as waiting."""
         # A client that has the answer may reuse the id.
         self._answering.discard(request_id)
-        if isinstance(answer, BaseModel):
-            frame = result_frame(request_id, answer)
-        else:
-            frame = _failed(request_id, method, answer)
         if not self._socket.say(frame):
-            # As an answer in a task does, it counts as waiting until its peer takes it.
-            self._wait(self._send(frame))
+            self._wait(asyncio.get_running_loop().create_task(self._send(frame)))
 
     def _refused(self, request: Request, desk: RequestHandlers) -> WireError | None:
         """Refusal of a request before its handler runs; `None` if it may run."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ...history.errors import JournalError
 from ...history.model.fast_models import construct_model
-from ...hub.hub import CallAnswer as Answered
+from ...hub.hub import CallAnswer as Decided
 from ...hub.hub import CallRefused, Hub, UnknownSessionError
 from ..protocol.agent_methods import CallAnswer, CallTool, SessionEnded
 from ..protocol.errors import as_wire_errors
@@ -103,93 +103,76 @@ class OpenCalls:
             if waiters.leaving is not None:
                 waiters.leaving.cancel()
 
-    def at_once(
-        self, session: Open, asked: CallTool, told: Callable[[CallAnswer | BaseException], None]
-    ) -> bool:
-        """As `judge`, for a new call that rules decide without an operator: only its record takes time.
+    def judge(self, session: Open, asked: CallTool) -> asyncio.Future[CallAnswer]:
+        """Decide a call; its answer, for which a call that needs approval waits. Raises `WireError`.
 
-        `told` is called with the answer, or with what `judge` would have raised. False for any other
-        call, and then nothing has happened.
+        A client that cancels it waits no more. Without any client the call is withdrawn later.
         """
-        waiting = session.waiting
-        if (
-            asked.wait is not None
-            or asked.call in waiting
-            or len(waiting) >= self._limits.calls_per_session
-        ):
-            return False
-        waiters = Waiters(footprint(asked.model_dump_json()), 1)
-        self.held.check(session.owner, waiters.size)
-
-        def answered(found: Answered | BaseException) -> None:
-            session.used = self._clock()
-            if waiting.get(asked.call) is waiters:
-                self._stop_watching(session, asked.call)
-            told(
-                _coded(found)
-                if isinstance(found, BaseException)
-                else construct_model(CallAnswer, found.__dict__)
-            )
-
+        session.used = self._clock()
+        waiters = session.waiting.get(asked.call)
+        is_first = waiters is None
+        if waiters is None:
+            limit = self._limits.calls_per_session
+            if len(session.waiting) >= limit:
+                raise WireError(
+                    Code.LIMIT,
+                    f"session '{session.id}' has {limit} calls that wait for an answer, the most it may "
+                    "have",
+                    {"limit": limit},
+                )
+            waiters = Waiters(footprint(asked.model_dump_json()))
+            self.held.check(session.owner, waiters.size)
         with as_wire_errors():
-            if not self._hub.call_at_once(session.id, asked.call, asked.tool, asked.input, answered):
-                return False
-        session.used = self._clock()
-        waiting[asked.call] = waiters
-        self.held.hold(session.owner, waiters)
-        return True
-
-    async def judge(self, session: Open, asked: CallTool) -> CallAnswer:
-        """Decide a call; waits for an operator where it needs approval."""
-        session.used = self._clock()
-        limit = self._limits.calls_per_session
-        if asked.call not in session.waiting and len(session.waiting) >= limit:
-            raise WireError(
-                Code.LIMIT,
-                f"session '{session.id}' has {limit} calls that wait for an answer, the most it may have",
-                {"limit": limit},
-            )
-        size = 0 if asked.call in session.waiting else footprint(asked.model_dump_json())
-        self.held.check(session.owner, size)
+            decided = self._hub.submit_call(session.id, asked.call, asked.tool, asked.input)
+        if is_first:
+            session.waiting[asked.call] = waiters
+            self.held.hold(session.owner, waiters)
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[CallAnswer] = loop.create_future()
         longest = self._limits.wait if asked.wait is None else min(asked.wait, self._limits.wait)
-        with as_wire_errors(), self._watching(session, asked.call, size):
-            try:
-                async with asyncio.timeout(longest):
-                    answered = await self._hub.call(session.id, asked.call, asked.tool, asked.input)
-            except TimeoutError:
-                return CallAnswer(outcome="waiting", mode=(await self._hub.session(session.id)).mode)
-            self._stop_watching(session, asked.call)
-        return construct_model(CallAnswer, answered.__dict__)
-
-    @contextmanager
-    def _watching(self, session: Open, call_id: str, size: int) -> Generator[None, None, None]:
-        """Count a client as waiting; without any, the call is withdrawn later, unless it was refused."""
-        waited_before = call_id in session.waiting
-        if not waited_before:
-            session.waiting[call_id] = Waiters(size)
-            self.held.hold(session.owner, session.waiting[call_id])
-        waiters = session.waiting[call_id]
+        timer = loop.call_later(longest, self._answer_later, session, answer)
         waiters.count += 1
         if waiters.leaving is not None:
             waiters.leaving.cancel()
             waiters.leaving = None
-        refused = False
-        try:
-            yield
-        except Exception:
-            refused = not waited_before
-            raise
-        finally:
+
+        def give(decided: asyncio.Future[Decided]) -> None:
+            if decided.cancelled():
+                answer.cancel()
+            elif answer.done():
+                return
+            elif (failure := decided.exception()) is not None:
+                answer.set_exception(_coded(failure))
+            else:
+                self._stop_watching(session, asked.call)
+                answer.set_result(construct_model(CallAnswer, decided.result().__dict__))
+
+        def leave(answer: asyncio.Future[CallAnswer]) -> None:
+            timer.cancel()
+            decided.cancel()
             waiters.count -= 1
             session.used = self._clock()
-            if not waiters.count and session.waiting.get(call_id) is waiters:
-                if refused:
-                    self.held.let_go(session.owner, session.waiting.pop(call_id))
-                else:
-                    loop = asyncio.get_running_loop()
-                    waiters.leaving = loop.call_later(
-                        self._limits.absent, self._take_back, session, call_id, waiters
-                    )
+            if waiters.count or session.waiting.get(asked.call) is not waiters:
+                return
+            if is_first and not answer.cancelled() and answer.exception() is not None:
+                self.held.let_go(session.owner, session.waiting.pop(asked.call))
+            else:
+                absent = self._limits.absent
+                waiters.leaving = loop.call_later(absent, self._take_back, session, asked.call, waiters)
+
+        decided.add_done_callback(give)
+        answer.add_done_callback(leave)
+        return answer
+
+    def _answer_later(self, session: Open, answer: asyncio.Future[CallAnswer]) -> None:
+        """Have the client ask again: it has waited for as long as one may."""
+        self._start(self._say_waiting(session, answer))
+
+    async def _say_waiting(self, session: Open, answer: asyncio.Future[CallAnswer]) -> None:
+        with suppress(UnknownSessionError):  # then its call ends so, too
+            mode = (await self._hub.session(session.id)).mode
+            if not answer.done():
+                answer.set_result(CallAnswer(outcome="waiting", mode=mode))
 
     def _stop_watching(self, session: Open, call_id: str) -> None:
         """Forget the waiting clients of an answered call."""
@@ -202,9 +185,12 @@ class OpenCalls:
     def _take_back(self, session: Open, call_id: str, waiters: Waiters) -> None:
         if session.waiting.get(call_id) is waiters:
             self.held.let_go(session.owner, session.waiting.pop(call_id))
-            task = asyncio.get_running_loop().create_task(self._withdraw_left(session.id, call_id))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._start(self._withdraw_left(session.id, call_id))
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _withdraw_left(self, session_id: str, call_id: str) -> None:
         with suppress(UnknownSessionError, CallRefused):

@@ -6,16 +6,17 @@ asked: another host asks again, or finds the answer.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from ...agents import Tool
 from ...flows import Question
-from ...gate.types import ApprovalRequest, GateDecision, ResultRecord, ToolResult
+from ...gate.phases import PendingQuestion
+from ...gate.types import GateDecision, ResultRecord, ToolResult
 from ...net.net import ToolCall
 from ...recording.records import json_input
-from ..external import OutsideSession
-from ..external_answers import CallAnswer, answer_of
+from ..call_answers import CallAnswer, answer_of
+from ..submitted import SubmittedSession
 from .questions import Wishes
 
 RAN = "done", "failed", "unknown"
@@ -25,7 +26,7 @@ UNKNOWN = "whether it did its work is unknown. Look before you do it again"
 class RunGate:
     """Gate of one run. Models repeat ids, so each host of the run puts its `prefix` before them."""
 
-    def __init__(self, session: OutsideSession, prefix: str, wishes: Wishes) -> None:
+    def __init__(self, session: SubmittedSession, prefix: str, wishes: Wishes) -> None:
         self._session = session
         self._prefix = prefix
         self._wishes = wishes
@@ -57,24 +58,13 @@ class RunGate:
         """The decision, as the record has it, or what a person has to be asked first."""
         calls, call_id = self._session.calls, self.id_of(call.tool_call_id)
         arguments = json_input(call.input)
-        if (decided := calls.book.decided.get(call_id)) is not None:
+        if (decided := calls.index.decided.get(call_id)) is not None:
             return self._again(call, call_id, answer_of(decided, repeated=True))
-        answered: asyncio.Future[CallAnswer] = asyncio.get_running_loop().create_future()
-
-        def told(answer: CallAnswer | BaseException) -> None:
-            if answered.done():
-                return
-            if isinstance(answer, BaseException):
-                answered.set_exception(answer)
-            else:
-                answered.set_result(answer)
-
-        if calls.ask_at_once(call_id, call.tool_name, arguments, told):
-            return _decision(call, await answered)
-        request = self._asking(call)
-        if request is not None:
-            return Question(request)
-        return _decision(call, await calls.ask(call_id, call.tool_name, arguments))
+        await self._session.catch_up()
+        reached = calls.try_decide(call_id, call.tool_name, arguments)
+        if isinstance(reached, PendingQuestion):
+            return Question(replace(reached.request, call=call))
+        return _decision(call, await (reached or calls.submit(call_id, call.tool_name, arguments)))
 
     async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
         """Record how a call ended; the nets have heard of it then."""
@@ -91,25 +81,6 @@ class RunGate:
         return GateDecision(
             call, "block", reason=f"{call.tool_name} is not run again: it was allowed before, and {how}"
         )
-
-    def _asking(self, call: ToolCall) -> ApprovalRequest | None:
-        """Approval request of the first net that needs approval for a call."""
-        manager = self._session.manager
-        explained = manager.explain(call)
-        for each in explained.nets:
-            for step in each.verdict.steps:
-                if step.transition.type == "manual":
-                    return ApprovalRequest(
-                        call,
-                        each.net,
-                        manager.nets[each.net],
-                        step.transition,
-                        step.tool,
-                        explained.names,
-                        each.marking,
-                        each.rule,
-                    )
-        return None
 
 
 def _decision(call: ToolCall, answer: CallAnswer) -> GateDecision:

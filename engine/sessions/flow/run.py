@@ -243,12 +243,12 @@ class FlowRun:
         # An earlier host had been told of them.
         self._gate.offered(self._runtime.tools(self._ctx))
         tool = asks.tool_id.rpartition("::")[2]
-        decided = await self._host.calls.ask(waits, tool, asks.args or {})
+        decided = await self._host.calls.submit(waits, tool, asks.args or {})
         return Approve() if decided.outcome == "allow" else Deny(reason=decided.reason or "")
 
     async def _filled_in(self, asks: Suspended, waits: str) -> JsonValue:
         """A person's answer. One that the record has is not asked for again."""
-        answers, decided, numbers = self._host.answers, self._host.calls.book.decided, count(2)
+        answers, decided, numbers = self._host.answers, self._host.calls.index.decided, count(2)
         known = waits
         while known in decided and known not in answers:
             known = f"{waits}@{next(numbers)}"  # that one was denied, and the run stood

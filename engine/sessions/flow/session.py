@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import ClassVar, Protocol
 
@@ -17,14 +17,13 @@ from ...history.model.events import (
     EventBody,
     JournalEvent,
     SessionOpened,
-    SessionResumed,
     SessionStatus,
 )
-from ...recording.records import net_record
-from ...recording.resume import ResumePoint, closings
-from ..config import Terms
-from ..external import OutsideSession
-from ..hosted import HostedSession, Loop
+from ...history.model.records import Kind
+from ...recording.resume import ResumePoint
+from ..config import SessionConfig
+from ..profile import AgentProfile
+from ..submitted import SubmittedSession
 from .record import Answer, answer_in, flow_record
 
 
@@ -38,10 +37,10 @@ class Run(Protocol):
     def stop(self) -> None: ...
 
 
-class FlowSession(OutsideSession):
+class FlowSession(SubmittedSession):
     """Session of a flow; it takes no messages. `answers` are what operators filled in, by call."""
 
-    loop: ClassVar[Loop] = "flow"
+    kind: ClassVar[Kind] = "flow"
     renews_ids: ClassVar[bool] = False
     interrupted: ClassVar[str] = STOPPED
     run: Run | None = None
@@ -52,79 +51,35 @@ class FlowSession(OutsideSession):
         """Empty at first."""
         return {}
 
-    def hand_over(
-        self, *bodies: EventBody, then: Callable[[bool], None] | None = None
-    ) -> asyncio.Future[None]:
-        """As every session's; a step that waits for an answer finds it."""
-
-        def recorded(written: bool) -> None:
-            for body in bodies if written else ():
-                if isinstance(body, ApprovalDecided) and (answer := answer_in(body)) is not None:
-                    self.answers[body.call_id] = answer
-            if then is not None:
-                then(written)
-
-        return super().hand_over(*bodies, then=recorded)
+    def written(self, event: JournalEvent) -> None:
+        """See `LedgerHost`: a step that waits for an answer finds it."""
+        super().written(event)
+        if isinstance(event.body, ApprovalDecided) and (answer := answer_in(event.body)) is not None:
+            self.answers[event.body.call_id] = answer
 
     def unmasked(self, approval_id: str, edited: dict[str, JsonValue]) -> dict[str, JsonValue]:
         """An answer is as it was filled in; an input as every session's."""
         if self.state.approvals[approval_id].wants is not None:
             return edited
-        return HostedSession.unmasked(self, approval_id, edited)
+        return super().unmasked(approval_id, edited)
 
-    # How it begins and goes on
+    # Begin and resume
 
-    def opening(
-        self,
-        name: str,
-        graph: Graph,
-        by: str | None,
-        source: dict[str, JsonValue] | None,
-    ) -> SessionOpened:
-        """The event its record begins with."""
-        return SessionOpened(
-            agent=name,
-            model="",
-            mode=self.manager.mode,
-            nets=tuple(net_record(key, net) for key, net in self.manager.nets.items()),
-            active=tuple(self.manager.active),
-            workdir=self.manager.surroundings.workdir,
-            shell=self.manager.surroundings.shell,
-            opened_by=by,
-            kind="flow",
-            source=source,
-            flow=flow_record(name, graph),
-        )
+    def opening(self, name: str, graph: Graph, config: SessionConfig) -> SessionOpened:
+        """The event with which its record begins."""
+        flow = {"flow": flow_record(name, graph)}
+        return self.opened(self._profile(name), config).model_copy(update=flow)
 
     def resuming(
-        self,
-        name: str,
-        terms: Terms,
-        fit: ResumePoint,
-        events: Sequence[JournalEvent],
+        self, name: str, config: SessionConfig, point: ResumePoint, events: Sequence[JournalEvent]
     ) -> list[EventBody]:
-        """Events with which it is resumed after those recorded. What an operator had denied is denied."""
-        state, bodies = self.state, [event.body for event in events]
-        for body in bodies:
-            self.calls.book.take(body)
-        self._wait_for_results(fit.markings)
-        resumed = SessionResumed(
-            agent=name,
-            model="",
-            mode=self.manager.mode,
-            nets=fit.fresh,
-            dropped=fit.dropped,
-            forgot=fit.forgot,
-            active=tuple(self.manager.active),
-            workdir=self.manager.surroundings.workdir,
-            shell=self.manager.surroundings.shell,
-            by=terms.by,
-            reason=terms.reason,
-            source=terms.source,
-            ended_grants=self.ended_grants,
-        )
-        ended = closings(state, (), bodies, going_on={p.call_id for p in state.pending})
-        return [resumed, *ended, SessionStatus(status="running")]
+        """Events with which it is resumed after those recorded."""
+        resumption = self.resumption(self._profile(name), config, point, events)
+        return [*resumption, SessionStatus(status="running")]
+
+    def _profile(self, name: str) -> AgentProfile:
+        around = self.manager.surroundings
+        return AgentProfile(name, workdir=around.workdir, shell=around.shell)
 
     # The run
 

@@ -14,6 +14,7 @@ from interlock.app.screens.live.screen import LiveScreen
 from interlock.app.widgets.inputs.say_line import SayLine
 from interlock.engine.agents import Agent, AgentError, C, ScriptedModel, T, Usage, tool
 from interlock.engine.hub.hub import UnknownSessionError
+from interlock.engine.sessions.config import SessionConfig
 
 from ...engine.gateway.acp.acp_world import World, call
 from ...engine.gateway.served import Served, until
@@ -43,7 +44,7 @@ class TestCostLimit:
         )
         async with served(tmp_path) as server:
             agent = Agent(model, name="bot", tools=[note], max_cost=1.0)
-            session = await server.hub.open_session(agent, registry={})
+            session = await server.hub.open_session(agent, SessionConfig({}))
             await server.hub.send(session, "go", by="cy")
             async with attached(server) as ada:
                 await ada.shows("$1.50 of $1.00", "raise the limit")
@@ -105,7 +106,7 @@ class TestEveryKind:
         """A session whose loop is the server's own can be told, stopped and compacted."""
         async with served(tmp_path) as server, server.console() as console:
             agent = Agent(ScriptedModel([T("hello")]), name="bot")
-            session = await server.hub.open_session(agent, registry={})
+            session = await server.hub.open_session(agent, SessionConfig({}))
             await console.sessions()
             assert console.steers(session)
             await console.send(session, "hi")

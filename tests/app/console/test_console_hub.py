@@ -21,6 +21,7 @@ from interlock.app.widgets.inputs.safe_input import TypedText
 from interlock.engine.agents import Agent, C, Reply, ScriptedModel, T, ToolContext, tool
 from interlock.engine.history.model.events import ApprovalDecided, CallDecided, MessageAdded
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 RULES = """
@@ -62,7 +63,7 @@ class Console:
 
         agent = Agent(ScriptedModel(self.replies), name="release-bot", tools=[run_tests, deploy])
         session = await hub.open_session(
-            agent, registry=compile_rules(RULES).registry, by="maria", session_id="one"
+            agent, SessionConfig(compile_rules(RULES).registry, by="maria"), session_id="one"
         )
         await hub.send(session, "Ship it.", by="maria")
         self.sent.set()

@@ -42,6 +42,7 @@ from interlock.engine.history.model.events import (
 from interlock.engine.hub.api import HubApi
 from interlock.engine.hub.hub import Hub
 from interlock.engine.hub.operations import operations
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ...engine.gateway.served import Served
@@ -107,7 +108,7 @@ async def waiting(hub: Hub, shop: Shop, by: str, session: str = "s1") -> None:
     events = hub.subscribe()
     agent = bot(shop, C(deploy={"env": "prod"}), T("done"))
     registry = compile_rules(RULES).registry
-    await hub.open_session(agent, registry=registry, by=by, session_id=session)
+    await hub.open_session(agent, SessionConfig(registry, by=by), session_id=session)
     await hub.send(session, "ship it", by=by)
     await until(events, ApprovalRequested)
     events.close()

@@ -16,6 +16,7 @@ from interlock.app.screens.approval.screen import ApprovalScreen
 from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
 from interlock.engine.history.model.events import ApprovalDecided, ApprovalGiven, CallDecided
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 ROUNDS = 20
@@ -91,7 +92,7 @@ class Shop:
         replies = [reply for n in range(ROUNDS) for reply in (C(deploy={"number": n}), T("done"))]
         agent = Agent(ScriptedModel(replies), name="release-bot", tools=[deploy])
         registry = compile_rules(self.rules).registry
-        await self.hub.open_session(agent, registry=registry, by="mia", session_id=SESSION)
+        await self.hub.open_session(agent, SessionConfig(registry, by="mia"), session_id=SESSION)
 
     async def ask(self) -> str:
         """Have it deploy; the request that comes of it."""

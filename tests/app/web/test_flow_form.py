@@ -11,6 +11,7 @@ from playwright.async_api import Browser
 from interlock.app.web.environment import tab_environment
 from interlock.app.web.tabs import Console
 from interlock.engine.history.model.events import ApprovalDecided
+from interlock.engine.sessions.config import SessionConfig
 
 from ...engine.gateway.served import served
 from ..screens.flows.flows import Commit, Release
@@ -40,7 +41,7 @@ class TestForm:
                 **tab_environment(server.ada),
                 "INTERLOCK_CONFIG_DIR": str(tmp_path),
             }
-            run = await server.hub.open_flow(Release, Commit(sha="abc"), registry={}, by="maria")
+            run = await server.hub.open_flow(Release, Commit(sha="abc"), SessionConfig({}, by="maria"))
             async with (
                 fronted(lambda _: Console(line, environment)) as front,
                 pages(browser, 1) as [page],

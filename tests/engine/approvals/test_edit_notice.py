@@ -10,6 +10,7 @@ from interlock.engine.agents import C, T
 from interlock.engine.agents.edit_notice import changed_by_a_person
 from interlock.engine.history.model.events import ApprovalRequested, CallResult
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ..support.shop import Shop, bodies, bot, prompt, until
@@ -59,7 +60,7 @@ class TestTold:
         """What the model reads once its deploy is approved, as it was where the edit is refused."""
         shop = Shop()
         agent = bot(shop, C(c1=("deploy", {"env": "prod"})), T("done"))
-        session = await hub.open_session(agent, registry=compile_rules(rules).registry)
+        session = await hub.open_session(agent, SessionConfig(compile_rules(rules).registry))
         events = hub.subscribe()
         await hub.send(session, "go", by="maria")
         await until(events, ApprovalRequested)

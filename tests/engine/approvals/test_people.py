@@ -24,6 +24,7 @@ from interlock.engine.history.model.events import (
 from interlock.engine.history.model.state import ApprovalState, SessionState
 from interlock.engine.hub.hub import ApprovalPolicy, Hub
 from interlock.engine.net.net import ToolCall
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 from tests.support.clock import Clock
 
@@ -135,7 +136,7 @@ async def waiting(
 ) -> tuple[str, ApprovalState]:
     """A session that `by` opened, set to work by `task_by`, whose deploy waits."""
     events = hub.subscribe()
-    session = await hub.open_session(agent(shop), registry=compile_rules(rules).registry, by=by)
+    session = await hub.open_session(agent(shop), SessionConfig(compile_rules(rules).registry, by=by))
     await hub.send(session, "go", by=task_by)
     await until(events, ApprovalRequested)
     [request] = await hub.approvals()
@@ -172,7 +173,7 @@ class TestOtherPeople:
         """Who speaks while the agent works is behind what it does from then on, and not before."""
         events = hub.subscribe()
         bot = agent(shop, C(deploy={}), C(deploy={}), T("done"))
-        session = await hub.open_session(bot, registry=compile_rules(TWO).registry, by="mia")
+        session = await hub.open_session(bot, SessionConfig(compile_rules(TWO).registry, by="mia"))
         await hub.send(session, "go", by="mia")
         await until(events, ApprovalRequested)
         [first] = await hub.approvals()
@@ -186,7 +187,7 @@ class TestOtherPeople:
         """Only the turn that runs counts: the next one is somebody else's."""
         events = hub.subscribe()
         bot = agent(shop, T("hello"), C(deploy={}), T("done"))
-        session = await hub.open_session(bot, registry=compile_rules(TWO).registry, by="mia")
+        session = await hub.open_session(bot, SessionConfig(compile_rules(TWO).registry, by="mia"))
         await hub.send(session, "hello", by="ben")
         await hub.wait(session)
         await hub.send(session, "deploy", by="ada")
@@ -200,7 +201,9 @@ class TestOtherPeople:
         session, _ = await waiting(hub, shop)
         await hub.close_session(session, "mia")
         events = hub.subscribe()
-        await hub.resume_session(session, agent(shop), registry=compile_rules(TWO).registry, by="ben")
+        await hub.resume_session(
+            session, agent(shop), SessionConfig(compile_rules(TWO).registry, by="ben")
+        )
         await hub.send(session, "again", by="ada")
         await until(events, ApprovalRequested)
         [request] = await hub.approvals()
@@ -212,14 +215,14 @@ class TestOtherPeople:
     async def test_not_who_branched_it(self, hub: Hub, shop: Shop) -> None:
         """A branch is of whoever made it; who spoke in what was copied is not behind its new turn."""
         session = await hub.open_session(
-            agent(shop, T("hello")), registry=compile_rules(TWO).registry, by="mia"
+            agent(shop, T("hello")), SessionConfig(compile_rules(TWO).registry, by="mia")
         )
         await hub.send(session, "hello", by="jo")
         await hub.wait(session)
         events = hub.subscribe()
         at = (await hub.session(session)).seq
         branch = await hub.branch_session(
-            session, at, agent(shop), registry=compile_rules(TWO).registry, by="ben"
+            session, at, agent(shop), SessionConfig(compile_rules(TWO).registry, by="ben")
         )
         await hub.send(branch, "deploy", by="ada")
         await until(events, ApprovalRequested)

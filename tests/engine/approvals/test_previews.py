@@ -13,13 +13,14 @@ from interlock.engine.agents import C, Runtime, T, task_tool
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.model.events import ApprovalRequested, JournalEvent
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 
 async def asked(hub: Hub, agent: Agent, rules: str) -> tuple[str, str | None]:
     """Run `agent` to its first question; the session and what the question says would change."""
     events = hub.subscribe()
-    session = await hub.open_session(agent, registry=compile_rules(rules).registry)
+    session = await hub.open_session(agent, SessionConfig(compile_rules(rules).registry))
     await hub.send(session, "go")
     async with asyncio.timeout(10):
         async for event in events:
@@ -85,7 +86,7 @@ class TestPreview:
         tool = define_tool("act", "Act.", Nothing, run, preview=preview)
         agent = Agent(ScriptedModel([C(act={}), T("ok")]), tools=[tool])
         rules = compile_rules("require human-approval before act")
-        session = await hub.open_session(agent, registry=rules.registry)
+        session = await hub.open_session(agent, SessionConfig(rules.registry))
         await hub.send(session, "go")
         await started.wait()
         await hub.abort(session, "stop")

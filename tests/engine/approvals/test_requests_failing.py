@@ -97,7 +97,7 @@ async def rested(hub: Hub, session: str) -> None:
     async with asyncio.timeout(20):
         with suppress(JournalError):  # what was refused is also what its run failed with
             await hub.wait(session)
-    await hub._live.get(session)[0]._in_step.catch_up()
+    await hub._live.get(session)[0].ledger.catch_up()
     await check(hub, session)
 
 
@@ -184,15 +184,15 @@ class TestAnswering:
         record = HostedSession.record
 
         async def cancelling(
-            self: HostedSession, *some: EventBody, then: Callable[[bool], None] | None = None
+            self: HostedSession, *some: EventBody, on_written: Callable[[bool], None] | None = None
         ) -> None:
             def told(written: bool) -> None:
-                assert then is not None
-                then(written)
+                assert on_written is not None
+                on_written(written)
                 deciding.cancel()
 
             asks = any(isinstance(body, ApprovalRequested) for body in some)
-            await record(self, *some, then=told if asks else then)
+            await record(self, *some, on_written=told if asks else on_written)
 
         monkeypatch.setattr(HostedSession, "record", cancelling)
         with disk.full_for(ApprovalRequested):

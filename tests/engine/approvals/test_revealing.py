@@ -34,6 +34,7 @@ from interlock.engine.history.model.events import (
     event_body,
 )
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ..support.shop import until
@@ -94,7 +95,7 @@ async def asking(path: Path, rules: str = RULES, **call: dict[str, JsonValue]) -
     hub = Hub.open(path, language=LANGUAGE)
     subscription = hub.subscribe()
     agent = Agent(ScriptedModel([C(**call), T("done")]), tools=[write, bash, run], name="bot")
-    session = await hub.open_session(agent, registry=compile_rules(rules).registry, session_id="s")
+    session = await hub.open_session(agent, SessionConfig(compile_rules(rules).registry), session_id="s")
     await hub.send(session, "go")
     await until(subscription, ApprovalRequested)
     [request] = await hub.approvals()
@@ -235,7 +236,7 @@ class TestDeclaredFields:
         hub = Hub.open(tmp_path / "j.db", language=LANGUAGE)
         agent = Agent(ScriptedModel([C(task_helper={"prompt": "x"}), T("ok")]), tools=[task_tool(child)])
         rules = compile_rules("map shell run.task.line rm as delete\nlimit delete to 5 per session")
-        await hub.open_session(agent, registry=rules.registry, session_id="s")
+        await hub.open_session(agent, SessionConfig(rules.registry), session_id="s")
         await hub.send("s", "go")
         await hub.wait("s")
         [below] = [line.id for line in await hub.history() if line.parent == "s"]

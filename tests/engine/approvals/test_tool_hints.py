@@ -13,6 +13,7 @@ from interlock.engine.history.model.events import ApprovalRequested
 from interlock.engine.history.model.state import SessionState
 from interlock.engine.hub.hub import Hub
 from interlock.engine.net.net import ToolCall
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ..support.shop import until
@@ -43,7 +44,7 @@ async def asked(path: Path, agent: Agent, rules: str = "") -> tuple[Hub, Session
     """A hub whose session `s` of `agent` has been set to work, and its state when it first asks."""
     hub = Hub.open(path / "journal.db")
     subscription = hub.subscribe()
-    await hub.open_session(agent, registry=compile_rules(rules).registry, session_id="s")
+    await hub.open_session(agent, SessionConfig(compile_rules(rules).registry), session_id="s")
     await hub.send("s", "go")
     await until(subscription, ApprovalRequested)
     return hub, await hub.session("s")

@@ -11,6 +11,7 @@ from interlock.engine.agents import C, T
 from interlock.engine.history.fold.event_text import headline
 from interlock.engine.history.model.events import ApprovalRequested, ApprovalWithdrawn
 from interlock.engine.hub.hub import CallWithdrawn, Hub, UnknownSessionError
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ..support.external_agent import opened
@@ -21,7 +22,7 @@ ASK = "require human-approval before deploy"
 
 async def asking(hub: Hub, agent: Agent) -> str:
     """A session of which a call waits for a person."""
-    session = await hub.open_session(agent, registry=compile_rules(ASK).registry)
+    session = await hub.open_session(agent, SessionConfig(compile_rules(ASK).registry))
     heard = hub.subscribe()
     await hub.send(session, "go", by="maria")
     await until(heard, ApprovalRequested)

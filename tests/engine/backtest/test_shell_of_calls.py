@@ -18,6 +18,7 @@ from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import CallDecided, SessionOpened
 from interlock.engine.hub.hub import Hub, OutsideAgent
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules, condition_of
 
 from ..gateway.served import served
@@ -86,7 +87,7 @@ class TestRecord:
         hub = Hub(Journal.open(tmp_path / "journal.db"))
         try:
             agent = OutsideAgent(name="robin", shell="bash")
-            name = await hub.open_outside(agent, registry=rules, session_id="r1")
+            name = await hub.open_outside(agent, SessionConfig(rules), session_id="r1")
             answer = await hub.call(name, "c1", "bash", HARMLESS_TO_BASH)
             assert answer.outcome == "allow"
             events = await hub.recorded(name)
@@ -101,7 +102,9 @@ class TestRecord:
         rules = compile_rules(RULES).registry
         hub = Hub(Journal.open(tmp_path / "journal.db"))
         try:
-            name = await hub.open_outside(OutsideAgent(name="robin"), registry=rules, session_id="r1")
+            name = await hub.open_outside(
+                OutsideAgent(name="robin"), SessionConfig(rules), session_id="r1"
+            )
             answer = await hub.call(name, "c1", "bash", HARMLESS_TO_BASH)
             assert answer.outcome == "block"
             opened = (await hub.recorded(name))[0].body
@@ -123,12 +126,12 @@ class TestJudgedAgain:
         }
         for name, (shell, later) in agents.items():
             agent = OutsideAgent(name="robin", shell=shell)
-            await hub.open_outside(agent, registry={}, session_id=name)
+            await hub.open_outside(agent, SessionConfig({}), session_id=name)
             assert (await hub.call(name, "c1", "bash", HARMLESS_TO_BASH)).outcome == "allow"
             await hub.result(name, "c1", output="ran", is_error=False)
             if later is not None:
                 await hub.close_session(name, by="ada")
-                await hub.resume_outside(name, OutsideAgent(name="robin", shell=later), registry={})
+                await hub.resume_outside(name, OutsideAgent(name="robin", shell=later), SessionConfig({}))
                 await hub.call(name, "c2", "bash", HARMLESS_TO_BASH)
         await hub.close()
         backtest = Backtest(Trial.of(compile_rules(RULES).registry))
@@ -143,7 +146,7 @@ class TestJudgedAgain:
         """What a replay says of a call, and what other nets say of it, is read for that shell."""
         hub = Hub.open(tmp_path / "journal.db")
         await hub.open_outside(
-            OutsideAgent(name="robin", shell="zsh"), registry=ZSH.registry, session_id="r1"
+            OutsideAgent(name="robin", shell="zsh"), SessionConfig(ZSH.registry), session_id="r1"
         )
         await hub.call("r1", "c1", "bash", {"command": "=rm x"})
         events = await hub.recorded("r1")
@@ -200,7 +203,7 @@ class TestFlows:
         context = Context(working_dir=tmp_path)
         rules = compile_rules(RULES).registry
         run = await hub.open_flow(
-            Commands, Commit(sha="x"), registry=rules, context=context, factory=Script(replies)
+            Commands, Commit(sha="x"), SessionConfig(rules), context=context, factory=Script(replies)
         )
         await hub.flow_ended(run)
         state = await hub.session(run)

@@ -29,6 +29,7 @@ from interlock.engine.history.model.events import (
     StepEnded,
 )
 from interlock.engine.hub.hub import DIED, Hub, Streaming
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ..support.shop import RULES, Shop, bodies, start, until
@@ -175,7 +176,7 @@ class TestSwitches:
         agent = Agent(
             ScriptedModel([C(rm={}), T("ok"), C(rm={}), T("ok")]), name="bot", tools=shop.tools()
         )
-        session = await hub.open_session(agent, registry=compile_rules(RULES).registry)
+        session = await hub.open_session(agent, SessionConfig(compile_rules(RULES).registry))
         off = await hub.toggle_net(session, "block-rm", False, by="maria", reason="a test")
         assert off.message == "maria turned off block-rm"
         await hub.send(session, "go")
@@ -244,7 +245,7 @@ class TestRecord:
             raise RuntimeError("model fell over")
 
         agent = Agent(ScriptedModel(crash), name="bad", tools=shop.tools())
-        bad = await hub.open_session(agent, registry={})
+        bad = await hub.open_session(agent, SessionConfig({}))
         good = await start(hub, shop, C(test={}), T("fine"))
         await hub.send(bad, "go")
         with pytest.raises(RuntimeError, match="model fell over"):
@@ -277,7 +278,7 @@ class TestFullDisk:
 DYING = """
 import asyncio, os, signal, sys
 from interlock.engine.agents import Agent, C, ScriptedModel, tool
-from interlock.engine.hub.hub import Hub
+from interlock.engine.hub.hub import Hub, SessionConfig
 from interlock.rules import compile_rules
 
 @tool
@@ -290,7 +291,7 @@ async def main():
     hub = Hub.open(sys.argv[1])
     agent = Agent(ScriptedModel([C(deploy={})]), name="bot", tools=[deploy])
     rules = compile_rules("limit deploy to 2 per session")
-    session = await hub.open_session(agent, registry=rules.registry)
+    session = await hub.open_session(agent, SessionConfig(rules.registry))
     await hub.send(session, "go")
     await hub.wait(session)
 
@@ -355,7 +356,7 @@ class TestUninspectable:
             tools=[tool(shell, name="sh")],
         )
         events = hub.subscribe()
-        session = await hub.open_session(agent, registry=rules)
+        session = await hub.open_session(agent, SessionConfig(rules))
         await hub.send(session, "go")
         await until(events, ApprovalRequested)
         [request] = await hub.approvals()

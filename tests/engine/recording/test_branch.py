@@ -17,6 +17,7 @@ from interlock.engine.history.model.events import (
     StepEnded,
 )
 from interlock.engine.hub.hub import BranchError, Hub, ResumeError
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ..history.support.recording import limit, opening, recorded, registry, sequence
@@ -33,7 +34,7 @@ def bot(shop: Shop, *replies: Reply) -> Agent:
 async def worked(hub: Hub, shop: Shop) -> str:
     """A session that tested, deployed twice, and was refused a third time."""
     agent = bot(shop, C(test={}), C(deploy={}), C(test={}), C(deploy={}), C(deploy={}), T("done"))
-    session = await hub.open_session(agent, registry=NETS, by="maria")
+    session = await hub.open_session(agent, SessionConfig(NETS, by="maria"))
     await hub.send(session, "ship it", by="maria")
     await hub.wait(session)
     return session
@@ -58,7 +59,7 @@ class TestBranch:
         then = fold((await hub.recorded(session))[:at])
         assert then.nets["limit-deploy-2"].marking["budget"] == 1
         agent = bot(shop, C(test={}), T("enough"))
-        branch = await hub.branch_session(session, at, agent, registry=NETS, by="ben")
+        branch = await hub.branch_session(session, at, agent, SessionConfig(NETS, by="ben"))
         state = await hub.session(branch)
         assert {k: n.marking for k, n in state.nets.items()} == {
             k: n.marking for k, n in then.nets.items()
@@ -82,7 +83,7 @@ class TestBranch:
         """The branch's own events fold to its state; no decision or result is claimed a second time."""
         session = await worked(hub, shop)
         at = (await hub.recorded(session))[-2].seq
-        branch = await hub.branch_session(session, at, bot(shop), registry=NETS)
+        branch = await hub.branch_session(session, at, bot(shop), SessionConfig(NETS))
         state = fold(await hub.recorded(branch))
         assert state == await hub.session(branch)
         parent = await hub.session(session)
@@ -102,7 +103,7 @@ class TestBranch:
         session = await worked(hub, shop)
         at = await after(hub, session, CallResult, 1)
         agent = bot(shop, C(deploy={}), C(test={}), C(deploy={}), C(test={}), C(deploy={}), T("done"))
-        branch = await hub.branch_session(session, at, agent, registry=NETS)
+        branch = await hub.branch_session(session, at, agent, SessionConfig(NETS))
         await hub.send(branch, "go on")
         await hub.wait(branch)
         outcomes = [(d.tool, d.outcome) for d in bodies(hub, branch, CallDecided)]
@@ -119,12 +120,14 @@ class TestBranch:
         """A branch can be branched and resumed like any session."""
         session = await worked(hub, shop)
         at = await after(hub, session, CallResult, 1)
-        branch = await hub.branch_session(session, at, bot(shop, T("x")), registry=NETS, branch_id="b1")
-        twig = await hub.branch_session(branch, 4, bot(shop), registry=NETS, branch_id="b2")
+        branch = await hub.branch_session(
+            session, at, bot(shop, T("x")), SessionConfig(NETS), branch_id="b1"
+        )
+        twig = await hub.branch_session(branch, 4, bot(shop), SessionConfig(NETS), branch_id="b2")
         assert (await hub.session(twig)).parent == "b1"
         await hub.close_session(branch, by="maria")
         agent = bot(shop, T("on"))
-        await hub.resume_session(branch, agent, registry=NETS)
+        await hub.resume_session(branch, agent, SessionConfig(NETS))
         await hub.send(branch, "go")
         await hub.wait(branch)
         assert (await hub.session(branch)).kind == "branch"
@@ -132,13 +135,13 @@ class TestBranch:
 
     async def test_switches(self, hub: Hub, shop: Shop) -> None:
         """Active nets and mode are those of the moment, not the latest."""
-        session = await hub.open_session(bot(shop), registry=NETS, mode="shadow")
+        session = await hub.open_session(bot(shop), SessionConfig(NETS, mode="shadow"))
         await hub.toggle_net(session, "limit-deploy-2", False, by="maria", reason="a test")
         await hub.set_mode(session, "enforce", by="maria")
-        branch = await hub.branch_session(session, 1, bot(shop), registry=NETS)
+        branch = await hub.branch_session(session, 1, bot(shop), SessionConfig(NETS))
         state = await hub.session(branch)
         assert (state.active, state.mode) == (list(NETS), "shadow")
-        later = await hub.session(await hub.branch_session(session, 2, bot(shop), registry=NETS))
+        later = await hub.session(await hub.branch_session(session, 2, bot(shop), SessionConfig(NETS)))
         assert (later.active, later.mode) == (["require-test-before-deploy"], "shadow")
         assert (await hub.session(session)).mode == "enforce"
 
@@ -148,11 +151,13 @@ class TestBranch:
         at = await after(hub, session, CallResult, 0)
         others = {"limit-deploy-2": limit("deploy", 2)}
         with pytest.raises(ResumeError, match="'require-test-before-deploy' is missing"):
-            await hub.branch_session(session, at, bot(shop), registry=others)
+            await hub.branch_session(session, at, bot(shop), SessionConfig(others))
         others_only = {"registry": others, "nets": "changed"}
         with pytest.raises(ResumeError, match=r"is missing\. Say why"):
-            await hub.branch_session(session, at, bot(shop), **others_only)
-        branch = await hub.branch_session(session, at, bot(shop), **others_only, reason="other rules")
+            await hub.branch_session(session, at, bot(shop), SessionConfig(**others_only))
+        branch = await hub.branch_session(
+            session, at, bot(shop), SessionConfig(**others_only, reason="other rules")
+        )
         [opened] = bodies(hub, branch, SessionOpened)
         assert opened.reason == "other rules"
         assert list((await hub.session(branch)).nets) == ["limit-deploy-2"]
@@ -168,7 +173,7 @@ class TestPoints:
         call = proposed.body.calls[0].call_id
         for at in range(proposed.seq, answered):
             with pytest.raises(BranchError) as caught:
-                await hub.branch_session(session, at, bot(shop), registry=NETS)
+                await hub.branch_session(session, at, bot(shop), SessionConfig(NETS))
             assert caught.value.nearest == (proposed.seq - 1, answered)
             assert str(caught.value) == (
                 f"Session '{session}' cannot be branched at event {at}: no result there yet of "
@@ -182,18 +187,18 @@ class TestPoints:
         session = await start(hub, shop, C(test={}), C(deploy={}), T("done"))
         shown = await until(events, ApprovalRequested)
         with pytest.raises(BranchError) as caught:
-            await hub.branch_session(session, shown.seq, bot(shop), registry=REGISTRY)
+            await hub.branch_session(session, shown.seq, bot(shop), SessionConfig(REGISTRY))
         [before] = caught.value.nearest
-        branch = await hub.branch_session(session, before, bot(shop), registry=REGISTRY)
+        branch = await hub.branch_session(session, before, bot(shop), SessionConfig(REGISTRY))
         assert [a.session for a in await hub.approvals()] == [session]
         assert (await hub.session(branch)).nets["require-test-before-deploy"].marking["gate"] == 1
 
     @pytest.mark.parametrize("at", [-1, 0, 10_000])
     async def test_no_such_event(self, hub: Hub, shop: Shop, at: int) -> None:
         """A number that the session does not have is answered with those it has."""
-        session = await hub.open_session(bot(shop), registry={})
+        session = await hub.open_session(bot(shop), SessionConfig({}))
         with pytest.raises(BranchError, match=f"has events 1 to 1, not {at}") as caught:
-            await hub.branch_session(session, at, bot(shop), registry={})
+            await hub.branch_session(session, at, bot(shop), SessionConfig({}))
         assert caught.value.nearest == (1,)
 
 

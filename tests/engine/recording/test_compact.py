@@ -27,6 +27,7 @@ from interlock.engine.history.model.events import JournalEvent, MessageAdded, Se
 from interlock.engine.hub.hub import Hub, UnknownSessionError
 from interlock.engine.recording.conversation import conversation
 from interlock.engine.recording.journal_store import JournalStore
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ..support.shop import RULES, Shop, bodies, bot, check, prompt, start
@@ -37,7 +38,7 @@ STEPS = (C(test={}, rm={}), T("tested"))
 
 async def worked(hub: Hub, agent: Agent) -> str:
     """A session whose first turn is over: a call that ran, one that was blocked, an answer."""
-    session = await hub.open_session(agent, registry=REGISTRY)
+    session = await hub.open_session(agent, SessionConfig(REGISTRY))
     await hub.send(session, "go", by="maria")
     await hub.wait(session)
     return session
@@ -150,7 +151,7 @@ class TestMeanwhile:
     async def test_a_message_waits(self, hub: Hub) -> None:
         """Section 9: what an operator says meanwhile is answered afterwards, and shown as work."""
         model = Held()
-        session = await hub.open_session(Agent(model, name="bot"), registry={})
+        session = await hub.open_session(Agent(model, name="bot"), SessionConfig({}))
         await hub.send(session, "go")
         model.go_on.set()
         await hub.wait(session)
@@ -176,7 +177,7 @@ class TestMeanwhile:
     async def test_stopped(self, hub: Hub) -> None:
         """Section 9: an operator can stop it; the session rests."""
         model = Held()
-        session = await hub.open_session(Agent(model, name="bot"), registry={})
+        session = await hub.open_session(Agent(model, name="bot"), SessionConfig({}))
         await hub.send(session, "go")
         model.go_on.set()
         await hub.wait(session)
@@ -202,7 +203,7 @@ class TestGoingOn:
         live = hub._live.get(session)[1].messages
         await hub.close_session(session, by="ben")
         other = bot(shop, T("back"))
-        await hub.resume_session(session, other, registry=REGISTRY)
+        await hub.resume_session(session, other, SessionConfig(REGISTRY))
         assert hub._live.get(session)[1].messages == live
         await hub.send(session, "and now", by="ben")
         await hub.wait(session)
@@ -221,7 +222,7 @@ class TestGoingOn:
         prompts: list[list[str]] = []
         for at in (before, after):
             agent = bot(shop, T("ok"))
-            branch = await hub.branch_session(session, at, agent, registry=REGISTRY)
+            branch = await hub.branch_session(session, at, agent, SessionConfig(REGISTRY))
             await hub.send(branch, "try")
             await hub.wait(branch)
             prompts.append([line.split(":")[0] for line in prompt(agent)])
@@ -235,7 +236,7 @@ class TestGoingOn:
         """Section 9: a host that dies while the model sums up leaves a session that can be resumed."""
         first = Hub.open(tmp_path / "hub.db")
         model = Held()
-        session = await first.open_session(Agent(model, name="bot"), registry={})
+        session = await first.open_session(Agent(model, name="bot"), SessionConfig({}))
         await first.send(session, "go")
         model.go_on.set()
         await first.wait(session)
@@ -251,7 +252,7 @@ class TestGoingOn:
 
         hub = Hub.open(copy)
         agent = Agent(ScriptedModel([T("back")]), name="bot")
-        await hub.resume_session(session, agent, registry={})
+        await hub.resume_session(session, agent, SessionConfig({}))
         await hub.send(session, "again")
         await hub.wait(session)
         assert prompt(agent) == ["user: go", "assistant: said", "user: again"]

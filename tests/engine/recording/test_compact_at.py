@@ -10,6 +10,7 @@ from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.model.events import MessageAdded, SessionStatus, StepEnded
 from interlock.engine.hub.hub import Hub
 from interlock.engine.recording.conversation import conversation
+from interlock.engine.sessions.config import SessionConfig
 
 from ..support.shop import bodies
 
@@ -22,7 +23,7 @@ async def talked(hub: Hub, *replies: Reply) -> tuple[str, ScriptedModel]:
     """A session whose third turn was too long, and its model."""
     model = ScriptedModel([T("a1"), T("a2"), long(T("a3")), *replies])
     agent = Agent(model, name="bot", compact_at=1000)
-    session = await hub.open_session(agent, registry={})
+    session = await hub.open_session(agent, SessionConfig({}))
     for text in ("u1", "u2", "u3"):
         await hub.send(session, text, by="maria")
         await hub.wait(session)

@@ -14,6 +14,7 @@ from interlock.engine.hub.hub import Hub, UnknownSessionError
 from interlock.engine.net.net import ToolCall
 from interlock.engine.recording.explain import view_of
 from interlock.engine.recording.explanation import ExplanationView
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 RULES = "require test before deploy\nrequire human-approval before deploy\nblock rm"
@@ -34,7 +35,7 @@ async def deploy(ctx: ToolContext, env: str = "staging") -> str:
 async def opened(hub: Hub, *replies: object, explain_blocks: bool = False) -> str:
     agent = Agent(ScriptedModel(list(replies)), name="bot", tools=[run_tests, deploy])
     session = await hub.open_session(
-        agent, registry=compile_rules(RULES).registry, explain_blocks=explain_blocks
+        agent, SessionConfig(compile_rules(RULES).registry, explain_blocks=explain_blocks)
     )
     await hub.send(session, "go", by="maria")
     return session
@@ -127,7 +128,7 @@ class TestExplain:
             name="bot",
             tools=[run_tests, deploy],
         )
-        session = await hub.open_session(agent, registry=compile_rules(rules).registry)
+        session = await hub.open_session(agent, SessionConfig(compile_rules(rules).registry))
         await hub.send(session, "go", by="maria")
         await hub.wait(session)
         calls = (await hub.session(session)).calls

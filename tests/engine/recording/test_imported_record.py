@@ -31,6 +31,7 @@ from interlock.engine.history.model.events import (
     StepEnded,
 )
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.engine.sessions.recovery import _Family
 from interlock.rules import compile_rules
 
@@ -98,7 +99,7 @@ class TestGoesOn:
         session = await forged(tmp_path, shop)
         hub = Hub.open(tmp_path / "mine.db")
         agent = bot(shop, C(rm={}, test={}), C(deploy={}), T("done"))
-        await hub.resume_session(session, agent, registry=REGISTRY, by="ben")
+        await hub.resume_session(session, agent, SessionConfig(REGISTRY, by="ben"))
         state = await hub.session(session)
         assert (state.mode, set(state.active), state.changes) == ("enforce", set(REGISTRY), {})
         assert (state.off, state.shadowed) == ({}, None)
@@ -135,7 +136,7 @@ class TestGoesOn:
         taken_in(tmp_path, "left-1")
         shop, hub = Shop(), Hub.open(tmp_path / "mine.db")
         agent = bot(shop, T("done"), T("more"))
-        await hub.resume_session("left-1", agent, registry=REGISTRY, by="ben")
+        await hub.resume_session("left-1", agent, SessionConfig(REGISTRY, by="ben"))
         await hub.send("left-1", "go on", by="ben")
         await hub.wait("left-1")
         assert shop.ran == []
@@ -152,7 +153,7 @@ class TestGoesOn:
         hub = Hub.open(tmp_path / "mine.db")
         dear = replace(C(test={}), usage=Usage(input=10, output=5, cost=1.2))
         agent = bot(shop, dear, T("never")).replace(max_cost=1.0)
-        await hub.resume_session(session, agent, registry=REGISTRY, by="ben")
+        await hub.resume_session(session, agent, SessionConfig(REGISTRY, by="ben"))
         await hub.send(session, "go on", by="ben")
         with pytest.raises(CostLimitError):
             await hub.wait(session)
@@ -164,7 +165,9 @@ class TestGoesOn:
         session = await forged(tmp_path, shop)
         hub = Hub.open(tmp_path / "mine.db")
         last = open_reader(hub.database).count(session)
-        branch = await hub.branch_session(session, last, bot(shop, T("")), registry=REGISTRY, by="ben")
+        branch = await hub.branch_session(
+            session, last, bot(shop, T("")), SessionConfig(REGISTRY, by="ben")
+        )
         state = await hub.session(branch)
         assert (state.mode, set(state.active), state.grants) == ("enforce", set(REGISTRY), {})
         assert not (await hub.origin(branch)).imported
@@ -180,7 +183,7 @@ class TestGoesOn:
         session = await forged(tmp_path, shop)
         hub = Hub.open(tmp_path / "mine.db")
         terms = {"mode": "shadow", "active": ["block-rm"], "reason": "to look at it"}
-        await hub.resume_session(session, bot(shop, T("")), registry=REGISTRY, **terms)  # type: ignore[arg-type]
+        await hub.resume_session(session, bot(shop, T("")), SessionConfig(REGISTRY, **terms))  # type: ignore[arg-type]
         state = await hub.session(session)
         assert (state.mode, state.active) == ("shadow", ["block-rm"])
         await hub.close()

@@ -33,6 +33,7 @@ from interlock.engine.history.journal.journal import JournalError
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.hub.hub import Hub
 from interlock.engine.recording.journal_store import JournalStore
+from interlock.engine.sessions.config import SessionConfig
 
 from ...support.laws import examples
 from ..history.support.recording import limit, registry
@@ -164,7 +165,7 @@ class TestAgentOnAJournal:
         """A session that a hub recorded under nets can be read, not gone on with outside of it."""
         hub = Hub.open(tmp_path / "j.db")
         agent = Agent(ScriptedModel([T("hello")]), name="bot")
-        session = await hub.open_session(agent, registry=registry(limit("note", 1)), session_id="g")
+        session = await hub.open_session(agent, SessionConfig(registry(limit("note", 1))), session_id="g")
         await hub.send(session, "hi")
         await hub.wait(session)
         await hub.close()
@@ -202,7 +203,7 @@ class TestList:
     async def test_in_a_journal(self, tmp_path: Path) -> None:
         """The journal's list has the same shape; sessions in which nothing was said are not in it."""
         hub = Hub.open(tmp_path / "j.db")
-        await hub.open_session(Agent(ScriptedModel([]), name="bot"), registry={})
+        await hub.open_session(Agent(ScriptedModel([]), name="bot"), SessionConfig({}))
         await hub.close()
         store = JournalStore.open(tmp_path / "j.db")
         await store.append("a", AssistantMessage(text="before"))

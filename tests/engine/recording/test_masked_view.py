@@ -17,6 +17,7 @@ from interlock.engine.history.redaction.redaction import Redaction
 from interlock.engine.history.redaction.spans import mask_of
 from interlock.engine.hub.hub import Hub, Streaming
 from interlock.engine.recording.masked_view import Streams, shown_state
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ..support.shop import until
@@ -50,7 +51,7 @@ async def asking(path: Path) -> tuple[Hub, list[object], str]:
     hub.listener = asyncio.get_running_loop().create_task(listen())  # pyright: ignore - kept alive
     model = ScriptedModel([C(login={"user": "me", "password": SECRET}), T(f"I used {KEY} there.")])
     agent = Agent(model, tools=[login], name="bot")
-    session = await hub.open_session(agent, registry=compile_rules(RULES).registry, session_id="s")
+    session = await hub.open_session(agent, SessionConfig(compile_rules(RULES).registry), session_id="s")
     await hub.send(session, f"log in with password={SECRET}")
     await until(subscription, ApprovalRequested)
     [request] = await hub.approvals()
@@ -112,7 +113,7 @@ class TestHub:
         hub = Hub.open(tmp_path / "j.db")
         model = ScriptedModel([T("ok")])
         agent = Agent(model, tools=[login], name="bot")
-        await hub.resume_session("s", agent, registry=compile_rules(RULES).registry)
+        await hub.resume_session("s", agent, SessionConfig(compile_rules(RULES).registry))
         assert SECRET not in says(await hub.session("s"))
         await hub.send("s", "go on")
         await hub.wait("s")
@@ -125,7 +126,7 @@ class TestHub:
         hub = Hub.open(tmp_path / "j.db", redaction=Redaction(["user"]))
         agent = Agent(ScriptedModel([C(login={"user": "me", "password": "x"})]), tools=[login])
         subscription = hub.subscribe()
-        session = await hub.open_session(agent, registry=compile_rules(RULES).registry)
+        session = await hub.open_session(agent, SessionConfig(compile_rules(RULES).registry))
         await hub.send(session, "go")
         await until(subscription, ApprovalRequested)
         [request] = await hub.approvals()
@@ -152,7 +153,7 @@ class TestWriting:
         listening = hub.subscribe()
         args = {"user": "me", "password": SECRET}
         model = ScriptedModel([C(a=("login", args), b=("login", args)), T("done")], input_delta=1)
-        session = await hub.open_session(Agent(model, tools=[login], name="bot"), registry={})
+        session = await hub.open_session(Agent(model, tools=[login], name="bot"), SessionConfig({}))
         await hub.send(session, "log in")
         await hub.wait(session)
         await hub.close()
@@ -168,7 +169,7 @@ class TestWriting:
         hub = Hub.open(tmp_path / "j.db")
         listening = hub.subscribe()
         model = ScriptedModel([C(a=(KEY, {})), T("done")], input_delta=1)
-        session = await hub.open_session(Agent(model, name="bot"), registry={})
+        session = await hub.open_session(Agent(model, name="bot"), SessionConfig({}))
         await hub.send(session, "log in")
         await hub.wait(session)
         await hub.close()

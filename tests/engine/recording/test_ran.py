@@ -31,6 +31,7 @@ from interlock.engine.history.model.events import CallDecided, CallRecord, Messa
 from interlock.engine.history.redaction.redaction import Redaction
 from interlock.engine.hub.hub import Hub
 from interlock.engine.recording.journal_store import JournalStore
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ..history.support.recording import opening, recorded, state_after
@@ -182,7 +183,7 @@ class TestUnderAHub:
         """A-45, A-77: what ran is in the decision and not a second time; loaded is what was said."""
         hub = Hub.open(tmp_path / "hub.db")
         registry = compile_rules("limit note to 9 per session").registry
-        session = await hub.open_session(agent(None, text="other"), registry=registry)
+        session = await hub.open_session(agent(None, text="other"), SessionConfig(registry))
         await hub.send(session, "go")
         await hub.wait(session)
         hosted = hub._live.get(session)[0]

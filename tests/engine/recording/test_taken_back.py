@@ -16,6 +16,7 @@ from interlock.engine.history.fold.event_text import changes
 from interlock.engine.history.fold.fold import apply, fold, new_state, snapshot
 from interlock.engine.history.model.events import CallDecided, CallResult, StepRecord, event_body
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ..history.support.recording import limit, limit_per, opening, recorded, state_after, washing
@@ -39,7 +40,7 @@ async def session_of(hub: Hub, shop: Shop, rules: str = RULES) -> str:
     )
     hooks = Hooks(before_tool_call=override)
     agent = Agent(model, name="bot", tools=shop.tools(), hooks=hooks)
-    session = await hub.open_session(agent, registry=compile_rules(rules).registry)
+    session = await hub.open_session(agent, SessionConfig(compile_rules(rules).registry))
     await hub.send(session, "go")
     await hub.wait(session)
     return session
@@ -89,7 +90,7 @@ class TestUnderAHub:
             tools=[task_tool(worker)],
         )
         registry = compile_rules("limit deploy to 1 per session").registry
-        session = await hub.open_session(boss, registry=registry)
+        session = await hub.open_session(boss, SessionConfig(registry))
         await hub.send(session, "go")
         await hub.wait(session)
         assert shop.ran == ["deploy prod"]

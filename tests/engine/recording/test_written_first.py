@@ -20,6 +20,7 @@ from interlock.engine.history.model.events import (
     MessageAdded,
 )
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ..support.shop import Shop, bodies, until
@@ -63,7 +64,7 @@ class TestOrder:
 
         shop.before_run = lambda name: look("ran", CallDecided)
         agent = Agent(ScriptedModel(reply), name="bot", tools=shop.tools())
-        session = await hub.open_session(agent, registry=compile_rules(RULES).registry)
+        session = await hub.open_session(agent, SessionConfig(compile_rules(RULES).registry))
         events = hub.subscribe()
         await hub.send(session, "go", by="maria")
         await until(events, ApprovalRequested)

@@ -13,6 +13,7 @@ from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.writer import Writer
 from interlock.engine.history.model.events import LimitRaised, SessionOpened, StepEnded
 from interlock.engine.hub.hub import Hub, ResumeError, UnknownSessionError
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 REGISTRY = compile_rules("limit note to 9 per session").registry
@@ -42,7 +43,7 @@ async def asked(hub: Hub, session: str, text: str) -> None:
 class TestReached:
     async def test_is_said_in_the_transcript(self, hub: Hub) -> None:
         """Limits: the turn ends in an error that names the limit and how to go on; words are kept."""
-        session = await hub.open_session(agent(paid(NOTE, 1.2), T("never")), registry=REGISTRY)
+        session = await hub.open_session(agent(paid(NOTE, 1.2), T("never")), SessionConfig(REGISTRY))
         with pytest.raises(CostLimitError):
             await asked(hub, session, "go")
         state = await hub.session(session)
@@ -65,7 +66,7 @@ class TestReached:
             tools=[task_tool(child)],
             max_cost=1.0,
         )
-        session = await hub.open_session(boss, registry=REGISTRY)
+        session = await hub.open_session(boss, SessionConfig(REGISTRY))
         await asked(hub, session, "go")
         state = await hub.session(session)
         [below] = [s for s in await hub.sessions() if s.parent == session]
@@ -86,7 +87,7 @@ class TestReached:
             tools=[task_tool(mid)],
             max_cost=0.5,
         )
-        session = await hub.open_session(top, registry=REGISTRY)
+        session = await hub.open_session(top, SessionConfig(REGISTRY))
         with pytest.raises(CostLimitError):
             await asked(hub, session, "go")
         states = {s.agent: s for s in await hub.sessions()}
@@ -101,11 +102,11 @@ class TestGoingOn:
         boss = Agent(
             ScriptedModel([paid(TASK, 0.1), paid(T("a"), 0.1)]), tools=[task_tool(child)], max_cost=1.0
         )
-        session = await hub.open_session(boss, registry=REGISTRY)
+        session = await hub.open_session(boss, SessionConfig(REGISTRY))
         await asked(hub, session, "go")
         await hub.close_session(session, by="maria")
         model = ScriptedModel([paid(T("b"), 0.2), T("never")])
-        await hub.resume_session(session, boss.replace(model=model), registry=REGISTRY)
+        await hub.resume_session(session, boss.replace(model=model), SessionConfig(REGISTRY))
         await asked(hub, session, "on")
         with pytest.raises(CostLimitError, match=r"has spent \$1\.10 of \$1\.00"):
             await asked(hub, session, "on")
@@ -114,13 +115,13 @@ class TestGoingOn:
     async def test_with_a_higher_limit(self, hub: Hub) -> None:
         """Limits: the new limit is in the record, and holds from there on."""
         bot = agent(paid(T("a"), 1.0))
-        session = await hub.open_session(bot, registry=REGISTRY)
+        session = await hub.open_session(bot, SessionConfig(REGISTRY))
         await asked(hub, session, "go")
         await hub.close_session(session, by="maria")
         higher = bot.replace(model=ScriptedModel([T("b")]), max_cost=3.0)
         with pytest.raises(ResumeError, match=r"a cost limit of \$3.00. Say why"):
-            await hub.resume_session(session, higher, registry=REGISTRY)
-        await hub.resume_session(session, higher, registry=REGISTRY, reason="it is worth it")
+            await hub.resume_session(session, higher, SessionConfig(REGISTRY))
+        await hub.resume_session(session, higher, SessionConfig(REGISTRY, reason="it is worth it"))
         await asked(hub, session, "on")
         state = await hub.session(session)
         assert (state.max_cost, state.cost, state.status) == (3.0, 1.0, "idle")
@@ -128,11 +129,11 @@ class TestGoingOn:
     async def test_a_branch_begins_anew(self, hub: Hub) -> None:
         """Limits: what was used stays with the session that used it."""
         bot = agent(paid(T("a"), 1.0))
-        session = await hub.open_session(bot, registry=REGISTRY)
+        session = await hub.open_session(bot, SessionConfig(REGISTRY))
         await asked(hub, session, "go")
         last = len(await hub.recorded(session))
         branch = await hub.branch_session(
-            session, last, bot.replace(model=ScriptedModel([T("b")])), registry=REGISTRY
+            session, last, bot.replace(model=ScriptedModel([T("b")])), SessionConfig(REGISTRY)
         )
         await asked(hub, branch, "on")
         assert (await hub.session(branch)).cost == 0
@@ -141,7 +142,9 @@ class TestGoingOn:
 class TestRaising:
     async def test_without_closing_it(self, hub: Hub) -> None:
         """Limits: an operator raises the limit of a live session, and it goes on with what is said."""
-        session = await hub.open_session(agent(paid(NOTE, 1.2), paid(T("done"), 0.1)), registry=REGISTRY)
+        session = await hub.open_session(
+            agent(paid(NOTE, 1.2), paid(T("done"), 0.1)), SessionConfig(REGISTRY)
+        )
         with pytest.raises(CostLimitError):
             await asked(hub, session, "go")
         outcome = await hub.raise_limit(session, 2.5, by="maria", reason="a test")
@@ -159,7 +162,7 @@ class TestRaising:
     async def test_refused(self, hub: Hub) -> None:
         """Limits: what is no higher limit is not recorded, and the answer says why."""
         for max_cost, why in ((1.0, "max_cost is $1.00 already"), (None, "has no cost limit to raise")):
-            session = await hub.open_session(agent(max_cost=max_cost), registry=REGISTRY)
+            session = await hub.open_session(agent(max_cost=max_cost), SessionConfig(REGISTRY))
             outcome = await hub.raise_limit(session, 1.0, by="maria", reason="a test")
             assert not outcome.ok
             assert why in outcome.message
@@ -169,7 +172,7 @@ class TestRaising:
 
     async def test_unrecorded(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
         """Limits: a limit whose raise the journal refuses stays what it was."""
-        session = await hub.open_session(agent(paid(NOTE, 1.2), T("never")), registry=REGISTRY)
+        session = await hub.open_session(agent(paid(NOTE, 1.2), T("never")), SessionConfig(REGISTRY))
         with pytest.raises(CostLimitError):
             await asked(hub, session, "go")
 
@@ -206,14 +209,14 @@ class TestLabels:
                 return ""
 
         bot = Agent(ScriptedModel([T("a")]), name="bot", tools=[note, labelled, same, Odd()])
-        session = await hub.open_session(bot, registry=REGISTRY)
+        session = await hub.open_session(bot, SessionConfig(REGISTRY))
         state = await hub.session(session)
         assert state.labels == {"labelled": "Take a? note"}
         recorded = await hub.recorded(session)
         assert isinstance(recorded[0].body, SessionOpened)
         assert recorded[0].body.labels == state.labels
         await hub.close_session(session, by="maria")
-        await hub.resume_session(session, bot.replace(tools=[note]), registry=REGISTRY)
+        await hub.resume_session(session, bot.replace(tools=[note]), SessionConfig(REGISTRY))
         assert (await hub.session(session)).labels == {}
 
     def test_of_an_older_record(self) -> None:

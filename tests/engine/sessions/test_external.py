@@ -35,6 +35,7 @@ from interlock.engine.hub.hub import (
     UnknownCallError,
     UnknownSessionError,
 )
+from interlock.engine.sessions.config import SessionConfig
 
 from ..support.external_agent import AGENT, NETS, check_fold, opened, ran, recorded, resumed
 from ..support.shop import until
@@ -100,7 +101,7 @@ class TestSession:
     async def test_only_it_is_driven_from_outside(self, hub: Hub) -> None:
         """A session whose loop is here takes no calls of anybody else."""
         agent = Agent(ScriptedModel([]), name="bot")
-        session = await hub.open_session(agent, registry=NETS)
+        session = await hub.open_session(agent, SessionConfig(NETS))
         with pytest.raises(UnknownSessionError, match="its own loop"):
             await hub.call(session, "t", "test", {})
         with pytest.raises(UnknownSessionError):
@@ -584,10 +585,10 @@ class TestResume:
             await resumed(hub)
         await hub.close_session("robin-1", by="ada")
         with pytest.raises(ResumeError, match="external agent"):
-            await hub.resume_session("robin-1", agent, registry=NETS)
+            await hub.resume_session("robin-1", agent, SessionConfig(NETS))
         with pytest.raises(ResumeError, match="external agent"):
-            await hub.branch_session("robin-1", 1, agent, registry=NETS)
-        own = await hub.open_session(agent, registry=NETS)
+            await hub.branch_session("robin-1", 1, agent, SessionConfig(NETS))
+        own = await hub.open_session(agent, SessionConfig(NETS))
         await hub.close_session(own, by="ada")
         with pytest.raises(ResumeError, match="runs in Interlock"):
             await resumed(hub, own)
@@ -598,7 +599,7 @@ class TestResume:
         found = await hub.recorded_outside("robin-1")
         assert found is not None
         assert (found.id, found.opened_by, found.agent) == ("robin-1", "ada", AGENT)
-        own = await hub.open_session(Agent(ScriptedModel([]), name="bot"), registry=NETS)
+        own = await hub.open_session(Agent(ScriptedModel([]), name="bot"), SessionConfig(NETS))
         assert await hub.recorded_outside(own) is None
 
 

@@ -131,7 +131,7 @@ class World:
     def current(self, call_id: str) -> str:
         """The id in the record of the agent's last call under an id; its own where no session is live."""
         try:
-            return self.hub._outside("robin-1").calls.book.current(call_id)
+            return self.hub._outside("robin-1").calls.index.current(call_id)
         except UnknownSessionError:
             return call_id
 

@@ -19,6 +19,7 @@ from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.state import Origin
 from interlock.engine.hub.hub import Hub, OutsideAgent, ResumeError
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ..support.external_agent import events, opened, ran, resumed
@@ -109,7 +110,9 @@ class TestRecord:
         with pytest.raises(ResumeError, match="was imported: nobody here made its decisions"):
             await hub.recorded_outside("robin-1")
         with pytest.raises(ResumeError, match="was imported"):
-            await hub.resume_outside("robin-1", OutsideAgent(name="robin"), registry={}, nets="changed")
+            await hub.resume_outside(
+                "robin-1", OutsideAgent(name="robin"), SessionConfig({}, nets="changed")
+            )
         assert await hub.sessions() == []
         await hub.close()
 
@@ -130,5 +133,5 @@ class TestRecord:
         hub = Hub.open(journal)
         assert await hub.origin("robin-1") == Origin(session="robin-1", source=None, imported=False)
         with pytest.raises(ValueError, match="external agent"):
-            await hub.resume_session("robin-1", Agent(ScriptedModel([]), name="bot"), registry={})
+            await hub.resume_session("robin-1", Agent(ScriptedModel([]), name="bot"), SessionConfig({}))
         await hub.close()

@@ -21,6 +21,7 @@ from interlock.engine.history.model.events import (
     SessionStatus,
 )
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ..history.support.recording import approval, opening, recorded
@@ -65,7 +66,7 @@ class TestAccepted:
 
     async def test_by_a_session_at_rest(self, hub: Hub, shop: Shop) -> None:
         """A-70: a message that begins a run is in the file, too, when `send` returns; it never waited."""
-        session = await hub.open_session(bot(shop, T("hi")), registry={})
+        session = await hub.open_session(bot(shop, T("hi")), SessionConfig({}))
         await hub.send(session, "hello", by="ben")
         assert next((m.text, m.by) for m in bodies(hub, session, MessageAdded)) == ("hello", "ben")
         await hub.wait(session)
@@ -73,7 +74,7 @@ class TestAccepted:
 
     async def test_two_at_once_to_a_session_at_rest(self, hub: Hub, shop: Shop) -> None:
         """A-74: of two messages the first begins the run and the second waits, on record."""
-        session = await hub.open_session(bot(shop, T("hi"), T("ho")), registry={})
+        session = await hub.open_session(bot(shop, T("hi"), T("ho")), SessionConfig({}))
         await asyncio.gather(hub.send(session, "one"), hub.send(session, "two"))
         await hub.wait(session)
         assert [q.text for q in bodies(hub, session, MessageQueued)] == ["two"]
@@ -90,21 +91,21 @@ class TestAccepted:
 
     async def test_not_what_no_run_can_store(self, hub: Hub, shop: Shop) -> None:
         """A session at rest whose journal is full says so to the sender."""
-        session = await hub.open_session(bot(shop, T("hi")), registry={})
+        session = await hub.open_session(bot(shop, T("hi")), SessionConfig({}))
         with full_disk(), pytest.raises(JournalError):
             await hub.send(session, "hello", by="ben")
         assert bodies(hub, session, MessageAdded) == []
 
     async def test_not_what_no_run_takes_up(self, hub: Hub, shop: Shop) -> None:
         """A run that nobody ever starts is an error of `send`, not a message that hangs."""
-        session = await hub.open_session(bot(shop, T("hi")), registry={})
+        session = await hub.open_session(bot(shop, T("hi")), SessionConfig({}))
         hub.spawn = lambda run, session_id: run.close()
         with pytest.raises(Exception, match="was stopped before it took up what was said"):
             await hub.send(session, "hello", by="ben")
 
     async def test_mode(self, hub: Hub, shop: Shop) -> None:
         """A mode that does not exist is refused before anything is recorded."""
-        session = await hub.open_session(bot(shop), registry={})
+        session = await hub.open_session(bot(shop), SessionConfig({}))
         with pytest.raises(ValueError, match="mode"):
             await hub.send(session, "hello", mode="shout")
         assert bodies(hub, session, SessionStatus) == []
@@ -211,7 +212,7 @@ class TestBranch:
         said = [e.seq for e in events if isinstance(e.body, MessageAdded) and e.body.message_id]
         for at, users in ((said[0] - 1, ["go"]), (said[0], ["go", "then that"])):
             assert at > queued
-            branch = await hub.branch_session(session, at, bot(shop), registry=REGISTRY)
+            branch = await hub.branch_session(session, at, bot(shop), SessionConfig(REGISTRY))
             state = await hub.session(branch)
             assert state.queued == []
             assert [e.text for e in state.transcript if e.kind == "user"] == users

@@ -24,6 +24,7 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.hub.hub import Hub
 from interlock.engine.recording.conversation import conversation
+from interlock.engine.sessions.config import SessionConfig
 
 from ...support.laws import examples
 from ..history.support.recording import approval, registry
@@ -210,7 +211,7 @@ class TestLaws:
 
         async def play(folder: Path) -> None:
             life = Life(Path(shutil.copy(empty, folder / "a.db")), replies)
-            await life.hub.open_session(life.agent(), registry=NETS, session_id="s1")
+            await life.hub.open_session(life.agent(), SessionConfig(NETS), session_id="s1")
             life.watch()
             for (commits, ticks), what in moves:
                 for _ in range(commits):
@@ -234,7 +235,7 @@ class TestLaws:
                     journal.write("s1", event.body)
             second = Life(folder / "b.db", then)
             accepted, back = of(events[:last])
-            await second.hub.resume_session("s1", second.agent(), registry=NETS)
+            await second.hub.resume_session("s1", second.agent(), SessionConfig(NETS))
             second.watch()
             await second.settled()
             await second.check()

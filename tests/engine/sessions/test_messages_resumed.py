@@ -24,6 +24,7 @@ from interlock.engine.history.model.events import (
     SessionStatus,
 )
 from interlock.engine.hub.hub import Hub, ResumeError
+from interlock.engine.sessions.config import SessionConfig
 
 from ..history.support.recording import approval, asks, opening, registry, request
 from ..support.shop import Shop, bodies, bot, check, prompt, until
@@ -46,7 +47,7 @@ async def left(path: Path, *after: EventBody) -> AsyncIterator[Hub]:
 async def gone_on(hub: Hub, shop: Shop, *replies: object) -> Agent:
     """Resume the session and let it come to rest by itself."""
     agent = bot(shop, *replies)
-    await hub.resume_session("s1", agent, registry=registry(ASK), by="ben")
+    await hub.resume_session("s1", agent, SessionConfig(registry(ASK), by="ben"))
     async with asyncio.timeout(10):
         await hub.wait("s1")
     await check(hub, "s1")
@@ -96,7 +97,7 @@ class TestResumed:
         async with left(tmp_path, *WAITED, queued("m1")) as hub:
             agent = bot(shop, T("A"), T("B"))
             events = hub.subscribe()
-            await hub.resume_session("s1", agent, registry=registry(ASK))
+            await hub.resume_session("s1", agent, SessionConfig(registry(ASK)))
             await until(events, ApprovalRequested)
             assert await waiting(hub, "s1") == ["m1"]
             [asked] = await hub.approvals()
@@ -125,15 +126,15 @@ class TestResumed:
         async with left(tmp_path, SAID) as hub:
             before = list(await hub.recorded("s1"))
             with pytest.raises(ResumeError, match="nothing open to go on with"):
-                await hub.resume_session("s1", bot(shop), registry=registry(ASK), must_go_on=True)
+                await hub.resume_session("s1", bot(shop), SessionConfig(registry(ASK)), must_go_on=True)
             assert list(await hub.recorded("s1")) == before
-            await hub.resume_session("s1", bot(shop), registry=registry(ASK))
+            await hub.resume_session("s1", bot(shop), SessionConfig(registry(ASK)))
 
 
 DYING = """
 import asyncio, os, signal, sys
 from interlock.engine.agents import Agent, C, ScriptedModel, tool
-from interlock.engine.hub.hub import Hub
+from interlock.engine.hub.hub import Hub, SessionConfig
 
 async def main():
     hub = Hub.open(sys.argv[1])
@@ -147,7 +148,7 @@ async def main():
         return "never"
 
     agent = Agent(ScriptedModel([C(c1=("work", {}))]), name="bot", tools=[work])
-    await hub.open_session(agent, registry={}, session_id="s1")
+    await hub.open_session(agent, SessionConfig({}), session_id="s1")
     await hub.send("s1", "first", by="maria")
     await hub.wait("s1")
 
@@ -163,7 +164,7 @@ class TestKilled:
         assert died.returncode == -signal.SIGKILL, died.stderr
         hub = Hub.open(tmp_path / "a.db")
         agent = bot(shop, T("A"), T("B"), T("C"))
-        await hub.resume_session("s1", agent, registry={})
+        await hub.resume_session("s1", agent, SessionConfig({}))
         await hub.wait("s1")
         unknown = "tool: Outcome unknown: the session ended before a result was recorded"
         assert prompt(agent) == ["user: first", "assistant: ", unknown, "user: second"]

@@ -7,6 +7,7 @@ from pathlib import Path
 from interlock.engine import Agent, FakeRuntime, ScriptedModel
 from interlock.engine.agents import T
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 
 
 class Remote(FakeRuntime):
@@ -29,8 +30,8 @@ class TestRuntime:
         hub = Hub.open(tmp_path / "hub.db")
         runtime = Remote()
         agent = Agent(ScriptedModel([T("hi")]), runtime=runtime)
-        first = await hub.open_session(agent, registry={})
-        second = await hub.open_session(agent, registry={})
+        first = await hub.open_session(agent, SessionConfig({}))
+        second = await hub.open_session(agent, SessionConfig({}))
         await hub.close_session(first, "maria")
         assert runtime.closed == 0
         await hub.close_session(second, "maria")
@@ -44,7 +45,7 @@ class TestRuntime:
         runtime = Remote()
         agent = Agent(ScriptedModel([]), runtime=runtime)
         for each in (agent, agent, Agent(ScriptedModel([]), runtime=Broken())):
-            await hub.open_session(each, registry={})
+            await hub.open_session(each, SessionConfig({}))
         await hub.close()
         assert runtime.closed == 1
         assert [s.status for s in Hub.open(tmp_path / "hub.db")._journal.reader().sessions()] == [

@@ -18,6 +18,7 @@ from interlock.engine.history.model.events import (
     SessionOpened,
 )
 from interlock.engine.hub.hub import Hub, ResumeError
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 RULES = (
@@ -57,7 +58,7 @@ def shop() -> Shop:
 
 
 async def begin(hub: Hub, agent: Agent, rules: str = RULES) -> str:
-    session = await hub.open_session(agent, registry=compile_rules(rules).registry)
+    session = await hub.open_session(agent, SessionConfig(compile_rules(rules).registry))
     await hub.send(session, "go", by="maria")
     return session
 
@@ -219,8 +220,8 @@ class TestChild:
         await hub.close_session(session, "maria")
         agent = Agent(ScriptedModel([]), tools=shop.tools())
         for attempt in (
-            hub.resume_session(child.id, agent, registry={}),
-            hub.branch_session(child.id, 1, agent, registry={}),
+            hub.resume_session(child.id, agent, SessionConfig({})),
+            hub.branch_session(child.id, 1, agent, SessionConfig({})),
         ):
             with pytest.raises(ResumeError, match="Resume that one"):
                 await attempt

@@ -22,6 +22,7 @@ from interlock.engine.history.model.events import (
     SessionOpened,
 )
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 RULES = """
@@ -94,7 +95,7 @@ def lived(folder: Path, approved: bool) -> list[JournalEvent]:
     async def live() -> list[JournalEvent]:
         family = Family(folder / f"{approved}.db")
         registry = compile_rules(RULES).registry
-        await family.hub.open_session(family.agent(), registry=registry, session_id="s1")
+        await family.hub.open_session(family.agent(), SessionConfig(registry), session_id="s1")
         await family.hub.send("s1", "ship it", by="maria")
         await family.rest(approved=approved)
         ids = [line.id for line in await family.hub.history()]
@@ -142,7 +143,7 @@ class TestEveryDeath:
                 journal.write(session, *(event.body for event in events if event.session == session))
         family = Family(path)
         registry = compile_rules(RULES).registry
-        await family.hub.resume_session("s1", family.agent(), registry=registry)
+        await family.hub.resume_session("s1", family.agent(), SessionConfig(registry))
         state = await family.hub.session("s1")
         if state.phase != "running":
             await family.hub.send("s1", "go on")

@@ -7,6 +7,7 @@ from pathlib import Path
 from interlock.engine import Agent, Deny, Hooks, ScriptedModel, ToolCallEvent, task_tool, tool
 from interlock.engine.agents import C, T
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 
@@ -35,7 +36,7 @@ class TestHostedChildren:
         )
         hub = Hub.open(tmp_path / "hub.db")
         registry = compile_rules("limit deploy to 9 per session").registry
-        session = await hub.open_session(boss, registry=registry)
+        session = await hub.open_session(boss, SessionConfig(registry))
         await hub.send(session, "go")
         await hub.wait(session)
         [child] = [s for s in await hub.sessions() if s.parent == session]

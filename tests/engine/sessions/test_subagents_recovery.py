@@ -24,6 +24,7 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.history.model.records import CallRecord
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 
 from ..history.support.recording import (
     approval,
@@ -95,7 +96,7 @@ class Agents:
 
     async def go_on(self, hub: Hub) -> str:
         """Resume the session, and let it rest, everything approved; what its task's call came to."""
-        await hub.resume_session("s1", self.boss, registry=registry(FIRST, ASK))
+        await hub.resume_session("s1", self.boss, SessionConfig(registry(FIRST, ASK)))
         async with asyncio.timeout(10):
             while (await hub.session("s1")).phase == "running":
                 for request in await hub.approvals():
@@ -176,7 +177,7 @@ class TestGoesOn:
             agents = Agents([])
             started = asyncio.Event()
             agents.helper.model = Hanging(started)
-            await hub.resume_session("s1", agents.boss, registry=registry(FIRST, ASK))
+            await hub.resume_session("s1", agents.boss, SessionConfig(registry(FIRST, ASK)))
             await started.wait()
             await hub.abort("s1", "enough")
             await hub.wait("s1")
@@ -282,7 +283,7 @@ class TestCannotGoOn:
         """A task that waits in a net which is dropped cannot be settled there: its outcome is unknown."""
         async with left(tmp_path, WORKING, TASK) as hub:
             boss = Agents([]).boss
-            await hub.resume_session("s1", boss, registry=registry(ASK), nets="changed", reason="x")
+            await hub.resume_session("s1", boss, SessionConfig(registry(ASK), nets="changed", reason="x"))
             assert (await hub.session("s1")).calls["c1"].output == UNKNOWN
             assert (await hub.session("s1")).pending == []
 
@@ -290,6 +291,6 @@ class TestCannotGoOn:
         """A session that somebody ended goes on with nothing by itself."""
         closed = SessionStatus(status="done", by="ben")
         async with left(tmp_path, WORKING, TASK, after=(closed,)) as hub:
-            await hub.resume_session("s1", Agents([]).boss, registry=registry(FIRST, ASK))
+            await hub.resume_session("s1", Agents([]).boss, SessionConfig(registry(FIRST, ASK)))
             state = await hub.session("s1")
             assert (state.status, state.calls["c1"].output) == ("idle", UNKNOWN)

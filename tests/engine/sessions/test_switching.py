@@ -31,6 +31,7 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.history.model.state import ApprovalState, SessionState
 from interlock.engine.hub.hub import ApprovalPolicy, Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.engine.sessions.external import OutsideAgent
 from interlock.rules import compile_rules
 
@@ -76,7 +77,7 @@ async def waiting(hub: Hub, shop: Shop) -> str:
     """A session that carl started, whose deploy waits for two people."""
     events = hub.subscribe()
     agent = bot(shop, C(deploy={"env": "prod"}), T("done"))
-    session = await hub.open_session(agent, registry=REGISTRY, by="carl", session_id="s1")
+    session = await hub.open_session(agent, SessionConfig(REGISTRY, by="carl"), session_id="s1")
     await hub.send(session, "ship it", by="carl")
     await until(events, ApprovalRequested)
     events.close()
@@ -288,7 +289,7 @@ class TestDefaults:
         events = hub.subscribe()
         agent = bot(shop, C(deploy={"env": "prod"}), T("done"))
         session = await hub.open_session(
-            agent, registry=every, active=[default], by="carl", session_id="s1"
+            agent, SessionConfig(every, active=[default], by="carl"), session_id="s1"
         )
         await hub.send(session, "ship it", by="carl")
         await until(events, ApprovalRequested)
@@ -419,7 +420,7 @@ class TestForATime:
         assert (await hub.session(session)).off["block-rm"].until == START + timedelta(minutes=10)
         await hub.close_session(session, by="carl")
         watch.now += timedelta(minutes=11)
-        await hub.resume_session(session, bot(shop, T("ok")), registry=REGISTRY, by="carl")
+        await hub.resume_session(session, bot(shop, T("ok")), SessionConfig(REGISTRY, by="carl"))
         state = await hub.session(session)
         assert ("block-rm" in state.active, state.off) == (True, {})
         assert bodies(hub, session, NetToggled)[-1].timed
@@ -430,7 +431,7 @@ class TestForATime:
     ) -> None:
         """Timers stand still while a machine sleeps: the call after it meets the net nevertheless."""
         agent = bot(shop, C(test={}), C(rm={}), T("done"))
-        await hub.open_session(agent, registry=REGISTRY, by="carl", session_id="s1")
+        await hub.open_session(agent, SessionConfig(REGISTRY, by="carl"), session_id="s1")
         await hub.toggle_net("s1", "block-rm", False, by="ada", reason="x", seconds=600)
         watch.now += timedelta(minutes=11)
         await hub.send("s1", "go", by="carl")
@@ -441,7 +442,9 @@ class TestForATime:
 
     async def test_on_again_for_calls_from_elsewhere(self, hub: Hub, watch: Watch) -> None:
         """The same for a call that is decided at once."""
-        await hub.open_outside(OutsideAgent(name="bot"), registry=REGISTRY, by="carl", session_id="s1")
+        await hub.open_outside(
+            OutsideAgent(name="bot"), SessionConfig(REGISTRY, by="carl"), session_id="s1"
+        )
         await hub.toggle_net("s1", "block-rm", False, by="ada", reason="x", seconds=600)
         assert (await hub.call("s1", "c1", "rm", {})).outcome == "allow"
         watch.now += timedelta(minutes=11)
@@ -489,7 +492,7 @@ class TestRecord:
     async def test_which_rule_was_off(self, hub: Hub, shop: Shop) -> None:
         """The decision, its headline, the list and the replay's marks name the rule and the people."""
         agent = bot(shop, C(rm={}), C(test={}), T("done"))
-        session = await hub.open_session(agent, registry=REGISTRY, by="carl", session_id="s1")
+        session = await hub.open_session(agent, SessionConfig(REGISTRY, by="carl"), session_id="s1")
         assert (await off(hub, "block-rm", "ada"))[0]
         await hub.send(session, "go", by="carl")
         await hub.wait(session)

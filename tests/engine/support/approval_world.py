@@ -24,6 +24,7 @@ from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.journal import JournalError
 from interlock.engine.hub.hub import ApprovalPolicy, Hub, UnknownSessionError
 from interlock.engine.net.net import ToolCall
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from .approval_rules import Call, Written, text_of
@@ -130,7 +131,7 @@ class World:
     async def open(self) -> None:
         for number, name in enumerate(self.names):
             await self.hub.open_session(
-                self.agent(number), registry=self.registry, session_id=name, by=STARTER
+                self.agent(number), SessionConfig(self.registry, by=STARTER), session_id=name
             )
 
     def agent(self, number: int) -> Agent:
@@ -285,7 +286,7 @@ class World:
                     calling.cancel()
                 await hub.close_session(name, by="ben")
                 agent = self.agent(self.names.index(name))
-                await hub.resume_session(name, agent, registry=self.registry, by="ben")
+                await hub.resume_session(name, agent, SessionConfig(self.registry, by="ben"))
             case _:
                 pass
 
@@ -352,7 +353,7 @@ class World:
             if hosted.state.kind == "child":
                 continue
             if self.refused:
-                await hosted._in_step.catch_up()
+                await hosted.ledger.catch_up()
                 recorder = hosted.manager._recorder
                 assert recorder is not None
                 assert recorder.broken is None, "the gate refuses for ever"

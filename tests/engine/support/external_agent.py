@@ -11,6 +11,7 @@ from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import EventBody, JournalEvent
 from interlock.engine.hub.hub import CallAnswer, Hub, OutsideAgent
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from .shop import RULES
@@ -23,14 +24,15 @@ T = TypeVar("T", bound=EventBody)
 
 async def opened(hub: Hub, rules: str = RULES, **terms: object) -> str:
     """A session named `robin-1` under `rules`."""
-    registry = compile_rules(rules).registry
-    return await hub.open_outside(AGENT, registry=registry, by="ada", session_id="robin-1", **terms)
+    driver, registry = terms.pop("driver", None), compile_rules(rules).registry
+    config = SessionConfig(registry, by="ada", **terms)
+    return await hub.open_outside(AGENT, config, session_id="robin-1", driver=driver)
 
 
 async def resumed(hub: Hub, session: str = "robin-1", rules: str = RULES, **terms: object) -> str:
-    return await hub.resume_outside(
-        session, AGENT, registry=compile_rules(rules).registry, by="ada", **terms
-    )
+    driver, registry = terms.pop("driver", None), compile_rules(rules).registry
+    config = SessionConfig(registry, by="ada", **terms)
+    return await hub.resume_outside(session, AGENT, config, driver=driver)
 
 
 async def ran(hub: Hub, session: str, call_id: str, tool: str, *, failed: bool = False) -> CallAnswer:

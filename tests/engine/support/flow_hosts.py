@@ -15,6 +15,7 @@ from interlock.engine.history.audit.verify import verify_journal
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.state import ApprovalState, SessionState
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from .external_agent import check_fold
@@ -41,13 +42,15 @@ async def begin(
 ) -> str:
     registry = compile_rules(rules).registry
     return await hub.open_flow(
-        flow, Commit(sha="abc"), registry=registry, by="maria", factory=Script(replies), mode=mode
+        flow, Commit(sha="abc"), SessionConfig(registry, by="maria", mode=mode), factory=Script(replies)
     )
 
 
 async def go_on(hub: Hub, session: str, flow: type[Flow], *replies: Reply, rules: str = "") -> str:
     registry = compile_rules(rules).registry
-    return await hub.resume_flow(session, flow, registry=registry, by="maria", factory=Script(replies))
+    return await hub.resume_flow(
+        session, flow, SessionConfig(registry, by="maria"), factory=Script(replies)
+    )
 
 
 async def asked(hub: Hub) -> ApprovalState:
@@ -81,6 +84,6 @@ async def killed(hub: Hub, session: str) -> None:
 async def checked(hub: Hub, session: str) -> None:
     """The live session and its gate are the fold of the record, and the chain of its hashes is whole."""
     hosted = hub._live.hosted(session)
-    await hosted._in_step.catch_up()
+    await hosted.ledger.catch_up()
     await check_fold(hub, session)
     assert [check.fault for check in verify_journal(hub.database) if check.fault is not None] == []

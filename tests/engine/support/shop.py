@@ -10,6 +10,7 @@ from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import JournalEvent
 from interlock.engine.hub.hub import Hub, Subscription
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 RULES = """
@@ -56,7 +57,7 @@ class Shop:
 async def start(hub: Hub, shop: Shop, *replies: Reply, mode: str = "enforce", rules: str = RULES) -> str:
     """A session whose model gives `replies`, already working on a task."""
     agent = Agent(ScriptedModel(list(replies)), name="bot", tools=shop.tools())
-    session = await hub.open_session(agent, registry=compile_rules(rules).registry, mode=mode)
+    session = await hub.open_session(agent, SessionConfig(compile_rules(rules).registry, mode=mode))
     await hub.send(session, "go", by="maria")
     return session
 

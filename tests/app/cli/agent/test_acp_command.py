@@ -20,6 +20,7 @@ from interlock.engine.gateway.acp.agent import AcpAgent
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import CallDecided, SessionOpened, SessionStatus
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 from tests.engine.gateway.acp.acp_world import AGENT as SCRIPT
 from tests.engine.gateway.acp.acp_world import agents_python
@@ -149,7 +150,7 @@ async def console(here: Path) -> AsyncIterator[RealConsole]:
 
     async def start(hub: Hub) -> None:
         agent = AcpAgent(hub, AGENT, here)
-        await agent.open(registry=compile_rules(RULES).registry, by="mia")
+        await agent.open(SessionConfig(compile_rules(RULES).registry, by="mia"))
 
     app = InterlockConsole(hub, operator="mia", start=start, quiet=0.0)
     try:

@@ -11,6 +11,7 @@ from interlock.app.hosting.headless import follow
 from interlock.engine.agents import C, T
 from interlock.engine.history.model.events import ApprovalDecided, ApprovalGiven
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 from tests.engine.support.shop import Shop, bodies, bot
 
@@ -25,7 +26,7 @@ class TestAnswerApprove:
         async def start(hub: Hub) -> str:
             agent = bot(shop, C(deploy={"env": "prod"}), T("done"))
             registry = compile_rules(f"{asks} before deploy").registry
-            session = await hub.open_session(agent, registry=registry, by="carl", session_id="s1")
+            session = await hub.open_session(agent, SessionConfig(registry, by="carl"), session_id="s1")
             await hub.send(session, "ship it", by="carl")
             return session
 

@@ -16,6 +16,7 @@ from interlock.engine.agents import C, T
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import CallDecided, MessageAdded
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 from tests.support.command import command
 from tests.support.openai_server import OpenAIServer, begins_call, ends, says
@@ -235,7 +236,7 @@ class TestUnseen:
         hub, out = Hub.open(tmp_path / "run.db"), StringIO()
 
         async def start(hub: Hub) -> str:
-            session = await hub.open_session(agent, registry=registry)
+            session = await hub.open_session(agent, SessionConfig(registry))
             await hub.send(session, "go")
             return session
 

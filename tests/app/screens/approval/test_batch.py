@@ -21,6 +21,7 @@ from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import ApprovalDecided, ApprovalExpired
 from interlock.engine.history.model.state import ApprovalState
 from interlock.engine.hub.hub import Hub, Outcome
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ...support.queue_scenes import asking, asks
@@ -304,7 +305,7 @@ class TestRealHub:
             for env in ("a", "b"):
                 model = ScriptedModel([C(deploy={"env": env}), T("done")])
                 agent = Agent(model, name=f"bot-{env}", tools=[deploy])
-                sessions.append(await hub.open_session(agent, registry=rules))
+                sessions.append(await hub.open_session(agent, SessionConfig(rules)))
                 await hub.send(sessions[-1], "go")
             for _ in range(200):
                 if len(await hub.approvals()) == 2:

@@ -20,6 +20,7 @@ from interlock.app.widgets.replay.transcript import MomentTranscript
 from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 from tests.support.decisions import Ticking, call, opened, write_usual
 
@@ -69,7 +70,7 @@ async def live(path: Path, *, old: int = 0) -> AsyncIterator[Live]:
         replies = [C(rm={"path": "cache"}), T("done"), *[C(lint={}), T("done")] * 9]
         agent = Agent(ScriptedModel(replies), name=name, tools=[rm, lint])
         registry = compile_rules(RULES).registry
-        await hub.open_session(agent, registry=registry, mode=mode, session_id=name)
+        await hub.open_session(agent, SessionConfig(registry, mode=mode), session_id=name)
     app = InterlockConsole(hub, operator="maria", clock=lambda: clock.now)
     try:
         async with app.run_test(size=(120, 40), notifications=True) as pilot:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from interlock.engine.agents import C
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from tests.engine.support.release import Commit, Release, Script
 from tests.support.copies import copied
 
@@ -29,7 +30,7 @@ async def _run(database: Path) -> None:
     replies = C(test={}), C(submit={"text": f"faster, with {KEY}"})
     with_events = hub.subscribe()
     await hub.open_flow(
-        Release, Commit(sha="abc"), registry={}, by="maria", session_id=ID, factory=Script(replies)
+        Release, Commit(sha="abc"), SessionConfig({}, by="maria"), session_id=ID, factory=Script(replies)
     )
     async with asyncio.timeout(10):
         while not await hub.approvals():

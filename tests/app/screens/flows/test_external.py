@@ -15,6 +15,7 @@ from interlock.app.sources.read_only import read_only
 from interlock.app.widgets.inputs.safe_input import TypedText
 from interlock.engine.agents import C
 from interlock.engine.history.journal.reader import open_reader
+from interlock.engine.sessions.config import SessionConfig
 from tests.engine.support.release import Commit, Release, Script
 from tests.support.fake_hub import FakeHub
 
@@ -41,8 +42,7 @@ class TestAttached:
             session = await server.hub.open_flow(
                 Release,
                 Commit(sha="abc"),
-                registry={},
-                by="maria",
+                SessionConfig({}, by="maria"),
                 factory=Script([C(submit={"text": "notes"})]),
             )
             await ada.dialog()

@@ -17,6 +17,7 @@ from interlock.app.sources.read_only import read_only
 from interlock.app.terminal.key_rights import READ_ONLY
 from interlock.engine.agents import Agent, C, ScriptedModel, T, Usage, tool
 from interlock.engine.history.model.state import SessionState
+from interlock.engine.sessions.config import SessionConfig
 from tests.support.fake_hub import FakeHub
 
 from ...support.real_console import real_console
@@ -148,7 +149,7 @@ class TestRaising:
         async with real_console() as on:
             hub = on.app.hub
             agent = Agent(model, name="bot", tools=[note], max_cost=1.0)
-            session = await hub.open_session(agent, registry={})
+            session = await hub.open_session(agent, SessionConfig({}))
             await hub.send(session, "go", by="maria")
             await on.until("$1.50 of $1.00")
             await on.pilot.press("dollar_sign")

@@ -12,6 +12,7 @@ from interlock.engine.history.model.events import (
     MessageAdded,
 )
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ...support.shop import until
@@ -30,7 +31,7 @@ class TestOverriddenArguments:
         hooks = Hooks(before_tool_call=lambda e: Override(args={"text": "effective"}))
         model = ScriptedModel([C(c1=("note", {"text": "original"})), T("ok")])
         agent = Agent(model, tools=[noted(ran)], hooks=hooks)
-        session = await hub.open_session(agent, registry={})
+        session = await hub.open_session(agent, SessionConfig({}))
         await hub.send(session, "go", by="operator")
         await hub.wait(session)
         assert ran == ["effective"]
@@ -50,7 +51,7 @@ class TestOverriddenArguments:
         ran: list[str] = []
         model = ScriptedModel([C(c1=("note", {"text": "original"})), T("ok")])
         rules = compile_rules("require human-approval before note")
-        session = await hub.open_session(Agent(model, tools=[noted(ran)]), registry=rules.registry)
+        session = await hub.open_session(Agent(model, tools=[noted(ran)]), SessionConfig(rules.registry))
         events = hub.subscribe()
         await hub.send(session, "go", by="operator")
         await until(events, ApprovalRequested)

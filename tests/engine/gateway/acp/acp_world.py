@@ -13,6 +13,7 @@ from interlock.engine.gateway.acp.agent import AcpAgent
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.model.state import ApprovalState, SessionState
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 from tests.support.forked import python_with
 
@@ -53,7 +54,7 @@ class World:
             log=self.log.open("wb"),
             **options,
         )
-        self.session = await agent.open(registry=compile_rules(rules).registry, by="mia", **terms)
+        self.session = await agent.open(SessionConfig(compile_rules(rules).registry, by="mia", **terms))
         return agent
 
     async def tell(self, *steps: object, mode: str = "steer") -> None:

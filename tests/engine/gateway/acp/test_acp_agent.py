@@ -22,6 +22,7 @@ from interlock.engine.history.model.events import (
     SessionStatus,
 )
 from interlock.engine.hub.hub import Hub, Streaming
+from interlock.engine.sessions.config import SessionConfig
 
 from .acp_world import World, asks, call, is_running
 
@@ -242,7 +243,7 @@ class TestStart:
         """A command that is not there is named."""
         agent = AcpAgent(world.hub, ["no-such-agent-here"], world.directory)
         with pytest.raises(AcpError, match="'no-such-agent-here' cannot be run"):
-            await agent.open(registry={})
+            await agent.open(SessionConfig({}))
         assert await world.hub.sessions() == []
 
     @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from acp.schema import AuthEnvVar, AuthMethodAgent, EnvVarAuthMethod, TerminalAu
 
 from interlock.engine.gateway.acp.agent import AcpAgent, AcpError
 from interlock.engine.gateway.acp.handshake import how_to_log_in
+from interlock.engine.sessions.config import SessionConfig
 
 from .acp_world import World
 
@@ -114,7 +115,7 @@ class TestLogin:
         """An agent with one way that needs no input is told to log in, and then begins its session."""
         offered = '[{"id": "a", "name": "Account"}]'
         agent = AcpAgent(world.hub, [sys.executable, "-c", OPENS, offered], world.directory)
-        session = await agent.open(registry={})
+        session = await agent.open(SessionConfig({}))
         assert (await world.hub.session(session)).agent == "a"
 
     @pytest.mark.parametrize(
@@ -128,11 +129,11 @@ class TestLogin:
         """Where there is a choice, or something to fill in, nothing is tried; the error says the ways."""
         agent = AcpAgent(world.hub, [sys.executable, "-c", OPENS, offered], world.directory)
         with pytest.raises(AcpError, match="wants to be logged in first"):
-            await agent.open(registry={})
+            await agent.open(SessionConfig({}))
 
     async def test_of_a_real_agent(self, world: World) -> None:
         """What the agent offered when it was met is in the error of the session that it refused."""
         offered = '[{"id": "a", "name": "Account", "description": "In the browser"}]'
         agent = AcpAgent(world.hub, [sys.executable, "-c", SHUT, offered], world.directory)
         with pytest.raises(AcpError, match=r"It offers:\n- Account: In the browser\."):
-            await agent.open(registry={})
+            await agent.open(SessionConfig({}))

@@ -7,6 +7,7 @@ import pytest
 from interlock.engine.gateway.acp.agent import AcpAgent, AcpError
 from interlock.engine.history.model.events import SessionResumed
 from interlock.engine.hub.hub import OutsideAgent
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from .acp_world import AGENT, RULES, World, agents_python, call
@@ -17,7 +18,7 @@ async def goes_on(world: World, *able: str) -> None:
     await world.hub.close_session(world.session, "mia")
     agent = AcpAgent(world.hub, [*agents_python(), str(AGENT), *able], world.directory)
     rules = compile_rules(RULES).registry
-    assert await agent.open(registry=rules, by="mia", resume=world.session[:-1]) == world.session
+    assert await agent.open(SessionConfig(rules, by="mia"), resume=world.session[:-1]) == world.session
 
 
 class TestGoingOn:
@@ -63,6 +64,6 @@ class TestGoingOn:
     async def test_of_another_sort(self, world: World) -> None:
         """A session that is no such agent's is none to go on with."""
         agent = OutsideAgent(name="bot")
-        world.session = await world.hub.open_outside(agent, registry={}, by="mia")
+        world.session = await world.hub.open_outside(agent, SessionConfig({}, by="mia"))
         with pytest.raises(AcpError, match="none of an agent that speaks this protocol"):
             await goes_on(world, "load")

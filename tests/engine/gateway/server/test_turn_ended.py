@@ -12,7 +12,7 @@ from interlock.engine.gateway.protocol.agent_methods import REST, OfSession
 from interlock.engine.gateway.protocol.framing import Code
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.model.events import CallResult
-from interlock.engine.sessions.external_answers import NO_RESULT
+from interlock.engine.sessions.call_answers import NO_RESULT
 
 from ..served import Served, served, until
 

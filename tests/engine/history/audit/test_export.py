@@ -33,6 +33,7 @@ from interlock.engine.history.model.records import CallRecord
 from interlock.engine.history.redaction.redaction import Redaction
 from interlock.engine.hub.hub import Hub
 from interlock.engine.recording.conversation import message_log
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 from tests.support.laws import examples
 
@@ -478,7 +479,7 @@ class TestMessages:
         try:
             session = await hub.open_session(
                 Agent(model, name="bot", tools=shop.tools(), system_prompt="Be brief."),
-                registry=compile_rules(RULES).registry,
+                SessionConfig(compile_rules(RULES).registry),
             )
             await hub.send(session, "go — \U0001f680", by="maria")
             await hub.wait(session)

@@ -19,6 +19,7 @@ from interlock.engine.history.journal.reader import SessionNotFound
 from interlock.engine.history.journal.schema import connect_readonly
 from interlock.engine.history.model.events import MessageAdded
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ...support.shop import Shop
@@ -179,7 +180,7 @@ class TestHub:
             return C(deploy={})
 
         agent = Agent(ScriptedModel(reply), name="bot", tools=shop.tools())
-        session = await hub.open_session(agent, registry=compile_rules("block rm").registry)
+        session = await hub.open_session(agent, SessionConfig(compile_rules("block rm").registry))
         try:
             await hub.send(session, "go", by="maria")
             with suppress(JournalError):

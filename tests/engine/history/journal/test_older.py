@@ -18,6 +18,7 @@ from interlock.engine.history.journal.maintenance import index_mismatches, rebui
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.journal.schema import RETIRED
 from interlock.engine.hub.hub import DIED, Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 DUMP = Path(__file__).parents[3] / "data" / "journal_0006.sql"
@@ -107,7 +108,7 @@ class TestWriting:
         for session, told in (("cut-1", "Outcome unknown"), ("asks-1", "Skipped: user sent")):
             model = ScriptedModel([T("I see")])
             agent = Agent(model, name="bot", tools=[deploy])
-            await hub.resume_session(session, agent, registry=registry)
+            await hub.resume_session(session, agent, SessionConfig(registry))
             await hub.send(session, "go on")
             await hub.wait(session)
             assert model.requests[0].messages[-2].text.startswith(told)

@@ -27,6 +27,7 @@ from interlock.engine.history.model.records import StepRecord
 from interlock.engine.hub.hub import Hub, ResumeError, UnknownSessionError
 from interlock.engine.net.net import NetError, SkillNet, Transition, define_skill_net
 from interlock.engine.recording.resume import check_reason, standing
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ...history.support.recording import approval, limit, opening, registry, sequence
@@ -42,7 +43,7 @@ class TestConversation:
         await hub.wait(session)
         await hub.close_session(session, by="maria")
         agent = bot(shop, T("and more"))
-        assert await hub.resume_session(session, agent, registry=REGISTRY, by="ben") == session
+        assert await hub.resume_session(session, agent, SessionConfig(REGISTRY, by="ben")) == session
         await hub.send(session, "go on", by="ben")
         await hub.wait(session)
         blocked = bodies(hub, session, CallDecided)[1].reason
@@ -69,7 +70,7 @@ class TestConversation:
         await hub.wait(session)
         agent = bot(shop, T("again"))
         await hub.close_session(session, by="maria")
-        await hub.resume_session(session, agent, registry=REGISTRY)
+        await hub.resume_session(session, agent, SessionConfig(REGISTRY))
         await hub.send(session, "more")
         await hub.wait(session)
         assert isinstance(agent.model, ScriptedModel)
@@ -81,7 +82,7 @@ class TestConversation:
         """A-77: a call whose other arguments were blocked is loaded with the text the model read."""
         agent = bot(shop, C(deploy={}), T("ok"))
         rules = compile_rules("map deploy.env prod as release\nblock release")
-        session = await hub.open_session(agent, registry=rules.registry)
+        session = await hub.open_session(agent, SessionConfig(rules.registry))
         hosted, live = hub._live.get(session)
         live.on("tool_call", lambda event: Override(args={"env": "prod"}))
         await hub.send(session, "go")
@@ -97,7 +98,7 @@ class TestConversation:
         session = await start(hub, shop, C(test={}), T("done"))
         await hub.wait(session)
         await hub.close_session(session, by="maria")
-        await hub.resume_session(session, bot(shop, T("ok"), name="other"), registry=REGISTRY)
+        await hub.resume_session(session, bot(shop, T("ok"), name="other"), SessionConfig(REGISTRY))
         assert (await hub.session(session)).status == "idle"
         await hub.send(session, "more")
         await hub.wait(session)
@@ -112,7 +113,7 @@ class TestConversation:
         session = await start(hub, shop, T("done"))
         await hub.wait(session)
         await hub.close_session(session, by="maria")
-        assert await hub.resume_session(session[:-2], bot(shop), registry=REGISTRY) == session
+        assert await hub.resume_session(session[:-2], bot(shop), SessionConfig(REGISTRY)) == session
 
 
 class TestRefused:
@@ -120,7 +121,7 @@ class TestRefused:
         """A session that is live here cannot be resumed a second time."""
         session = await start(hub, shop, T("done"))
         with pytest.raises(ResumeError, match=f"'{session}' is live here"):
-            await hub.resume_session(session, bot(shop), registry=REGISTRY)
+            await hub.resume_session(session, bot(shop), SessionConfig(REGISTRY))
         await hub.wait(session)
 
     async def test_twice_at_once(self, hub: Hub, shop: Shop) -> None:
@@ -128,7 +129,7 @@ class TestRefused:
         session = await start(hub, shop, T("done"))
         await hub.wait(session)
         await hub.close_session(session, by="maria")
-        tries = [hub.resume_session(session, bot(shop), registry=REGISTRY) for _ in range(2)]
+        tries = [hub.resume_session(session, bot(shop), SessionConfig(REGISTRY)) for _ in range(2)]
         ended = await asyncio.gather(*tries, return_exceptions=True)
         assert sorted(type(e).__name__ for e in ended) == ["ResumeError", "str"]
         assert len(bodies(hub, session, SessionResumed)) == 1
@@ -137,7 +138,7 @@ class TestRefused:
     async def test_unknown(self, hub: Hub, shop: Shop) -> None:
         """A-5: a session that is not recorded is named."""
         with pytest.raises(SessionNotFound, match="Session not found: nope"):
-            await hub.resume_session("nope", bot(shop), registry=REGISTRY)
+            await hub.resume_session("nope", bot(shop), SessionConfig(REGISTRY))
 
     async def test_record_without_sense(self, tmp_path: Path, shop: Shop) -> None:
         """A record that cannot be folded is not gone on with."""
@@ -147,7 +148,7 @@ class TestRefused:
             journal.write("odd", opening(), body)
         hub = Hub.open(tmp_path / "odd.db")
         with pytest.raises(ResumeError, match=r"its record makes no sense: session 'odd', event 2"):
-            await hub.resume_session("odd", bot(shop), registry={})
+            await hub.resume_session("odd", bot(shop), SessionConfig({}))
         await hub.close()
 
 
@@ -155,7 +156,7 @@ class TestNets:
     async def ended(self, hub: Hub, shop: Shop, nets: dict[str, SkillNet]) -> str:
         """A session that tested once and ended."""
         agent = bot(shop, C(test={}), T("ok"))
-        session = await hub.open_session(agent, registry=nets)
+        session = await hub.open_session(agent, SessionConfig(nets))
         await hub.send(session, "go")
         await hub.wait(session)
         await hub.close_session(session, by="maria")
@@ -166,7 +167,7 @@ class TestNets:
         session = await self.ended(hub, shop, registry(sequence("test", "deploy"), limit("test", 2)))
         agent = bot(shop, C(deploy={}, test={}), C(test={}), T("ok"))
         await hub.resume_session(
-            session, agent, registry=registry(sequence("test", "deploy"), limit("test", 2))
+            session, agent, SessionConfig(registry(sequence("test", "deploy"), limit("test", 2)))
         )
         await hub.send(session, "go on")
         await hub.wait(session)
@@ -178,23 +179,20 @@ class TestNets:
     async def test_switches_go_on(self, hub: Hub, shop: Shop) -> None:
         """Active nets, their order and the mode are the record's unless others are named."""
         nets = registry(sequence("test", "deploy"), limit("test", 2))
-        session = await hub.open_session(bot(shop), registry=nets)
+        session = await hub.open_session(bot(shop), SessionConfig(nets))
         await hub.toggle_net(session, "require-test-before-deploy", False, by="maria", reason="a test")
         await hub.toggle_net(session, "limit-test-2", False, by="maria", reason="a test")
         await hub.toggle_net(session, "require-test-before-deploy", True, by="maria")
         await hub.set_mode(session, "shadow", by="maria", reason="a test")
         await hub.close_session(session, by="maria")
-        await hub.resume_session(session, bot(shop), registry=nets)
+        await hub.resume_session(session, bot(shop), SessionConfig(nets))
         state = await hub.session(session)
         assert (state.active, state.mode) == (["require-test-before-deploy"], "shadow")
         await hub.close_session(session, by="maria")
         await hub.resume_session(
             session,
             bot(shop),
-            registry=nets,
-            active=["limit-test-2"],
-            mode="enforce",
-            reason="a test",
+            SessionConfig(nets, active=["limit-test-2"], mode="enforce", reason="a test"),
         )
         state = await hub.session(session)
         assert (state.active, state.mode) == (["limit-test-2"], "enforce")
@@ -222,12 +220,12 @@ class TestNets:
         before = len(await hub.recorded(session))
         for reason in (None, " "):
             with pytest.raises(ResumeError) as caught:
-                await hub.resume_session(session, bot(shop), **terms, reason=reason)
+                await hub.resume_session(session, bot(shop), SessionConfig(**terms, reason=reason))
             assert caught.value.unexplained
             assert said in str(caught.value)
             assert "Say why" in str(caught.value)
         assert len(await hub.recorded(session)) == before
-        await hub.resume_session(session, bot(shop), **terms, reason="a new suite")
+        await hub.resume_session(session, bot(shop), SessionConfig(**terms, reason="a new suite"))
         [opened] = bodies(hub, session, SessionOpened)
         [resumed] = bodies(hub, session, SessionResumed)
         assert (resumed.by, resumed.reason) == ("maria", "a new suite")
@@ -242,8 +240,7 @@ class TestNets:
     async def test_the_reason_is_asked_for_with_what_waits(self, hub: Hub, shop: Shop) -> None:
         """G-67: who loosens a rule reads which calls wait for people."""
         session = await hub.open_session(
-            bot(shop, C(deploy={}), T("done")),
-            registry=registry(approval("deploy")),
+            bot(shop, C(deploy={}), T("done")), SessionConfig(registry(approval("deploy")))
         )
         events = hub.subscribe()
         await hub.send(session, "go")
@@ -262,7 +259,7 @@ class TestNets:
         before = list(await hub.recorded(session))
         changed = {"limit-test-2": limit("test", 5)}
         with pytest.raises(ResumeError) as caught:
-            await hub.resume_session(session, bot(shop), registry=changed)
+            await hub.resume_session(session, bot(shop), SessionConfig(changed))
         assert (caught.value.missing, caught.value.changed) == (
             ("require-test-before-deploy",),
             ("limit-test-2",),
@@ -274,7 +271,7 @@ class TestNets:
         )
         assert list(await hub.recorded(session)) == before
         await hub.resume_session(
-            session, bot(shop), registry=registry(sequence("test", "deploy"), limit("test", 2))
+            session, bot(shop), SessionConfig(registry(sequence("test", "deploy"), limit("test", 2)))
         )
 
     async def test_others_start_fresh(self, hub: Hub, shop: Shop) -> None:
@@ -282,7 +279,7 @@ class TestNets:
         session = await self.ended(hub, shop, registry(sequence("test", "deploy"), limit("test", 2)))
         nets = {"limit-test-2": limit("test", 5), "limit-rm-1": limit("rm", 1)}
         await hub.resume_session(
-            session, bot(shop), registry=nets, nets="changed", by="maria", reason="fewer rules"
+            session, bot(shop), SessionConfig(nets, nets="changed", by="maria", reason="fewer rules")
         )
         [resumed] = bodies(hub, session, SessionResumed)
         assert [net.key for net in resumed.nets] == ["limit-test-2", "limit-rm-1"]
@@ -309,16 +306,18 @@ class TestNets:
     async def test_more_nets(self, hub: Hub, shop: Shop) -> None:
         """A net that the record does not know holds from now on; nothing needs to be allowed for it."""
         session = await self.ended(hub, shop, registry(limit("test", 2)))
-        await hub.resume_session(session, bot(shop), registry=registry(limit("test", 2), limit("rm", 1)))
+        await hub.resume_session(
+            session, bot(shop), SessionConfig(registry(limit("test", 2), limit("rm", 1)))
+        )
         assert (await hub.session(session)).active == ["limit-test-2", "limit-rm-1"]
         await check(hub, session)
 
     async def test_moved_rule(self, hub: Hub, shop: Shop) -> None:
         """A rule that stands on another line of its file is still the same rule."""
-        session = await hub.open_session(bot(shop), registry=REGISTRY)
+        session = await hub.open_session(bot(shop), SessionConfig(REGISTRY))
         await hub.close_session(session, by="maria")
         moved = compile_rules(f"# a comment more\n{RULES}").registry
-        await hub.resume_session(session, bot(shop), registry=moved)
+        await hub.resume_session(session, bot(shop), SessionConfig(moved))
 
     async def test_notes_are_not_recorded(self, hub: Hub, shop: Shop) -> None:
         """A net whose hook keeps notes is refused, or goes on from its marking without them."""
@@ -334,9 +333,9 @@ class TestNets:
 
         session = await self.ended(hub, shop, registry(noting()))
         with pytest.raises(ResumeError, match="'noting' keeps notes that no record holds") as caught:
-            await hub.resume_session(session, bot(shop), registry=registry(noting()))
+            await hub.resume_session(session, bot(shop), SessionConfig(registry(noting())))
         assert caught.value.forgetful == ("noting",)
-        await hub.resume_session(session, bot(shop), registry=registry(noting()), nets="changed")
+        await hub.resume_session(session, bot(shop), SessionConfig(registry(noting()), nets="changed"))
         assert (await hub.session(session)).nets["noting"].marking == {"ready": 0, "spent": 1}
         [resumed] = bodies(hub, session, SessionResumed)
         assert (resumed.forgot, resumed.nets) == (("noting",), ())
@@ -347,9 +346,9 @@ class TestNets:
         session = await self.ended(hub, shop, registry(limit("test", 2)))
         with pytest.raises(NetError, match="Unknown nets in active: 'nope'"):
             await hub.resume_session(
-                session, bot(shop), registry=registry(limit("test", 2)), active=["nope"]
+                session, bot(shop), SessionConfig(registry(limit("test", 2)), active=["nope"])
             )
-        await hub.resume_session(session, bot(shop), registry=registry(limit("test", 2)))
+        await hub.resume_session(session, bot(shop), SessionConfig(registry(limit("test", 2))))
 
 
 class TestClosing:
@@ -373,12 +372,12 @@ class TestClosing:
     async def test_source(self, hub: Hub, shop: Shop) -> None:
         """How a session was started is kept with it, until it is resumed in another way."""
         source = {"model": "openai/x", "rules": ["a.rules"]}
-        session = await hub.open_session(bot(shop), registry={}, source=source)
+        session = await hub.open_session(bot(shop), SessionConfig({}, source=source))
         assert (await hub.session(session)).source == source
         await hub.close_session(session, by="maria")
-        await hub.resume_session(session, bot(shop), registry={})
+        await hub.resume_session(session, bot(shop), SessionConfig({}))
         assert (await hub.session(session)).source == source
         await hub.close_session(session, by="maria")
-        await hub.resume_session(session, bot(shop), registry={}, source={"model": "y"})
+        await hub.resume_session(session, bot(shop), SessionConfig({}, source={"model": "y"}))
         [line] = await hub.history()
         assert (await hub.session(session)).source == line.source == {"model": "y"}

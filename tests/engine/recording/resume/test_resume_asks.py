@@ -25,7 +25,7 @@ from pathlib import Path
 from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
 from interlock.engine.history.model.events import ApprovalRequested
 from interlock.engine.history.fold.fold import fold
-from interlock.engine.hub.hub import Hub
+from interlock.engine.hub.hub import Hub, SessionConfig
 from interlock.rules import compile_rules
 
 RULES = """
@@ -58,10 +58,10 @@ async def main():
     registry = compile_rules(RULES + "block rm").registry
     events = hub.subscribe()
     if first:
-        await hub.open_session(agent, registry=registry, session_id="s1")
+        await hub.open_session(agent, SessionConfig(registry), session_id="s1")
         await hub.send("s1", "ship it", by="maria")
     else:
-        await hub.resume_session("s1", agent, registry=registry, by="ben")
+        await hub.resume_session("s1", agent, SessionConfig(registry, by="ben"))
     answering = asyncio.create_task(answer(hub, events))
     await hub.wait("s1")
     events.close()

@@ -23,7 +23,7 @@ import asyncio, json, os, signal, sys
 from pathlib import Path
 from interlock.engine.agents import Agent, C, ScriptedModel, T, tool
 from interlock.engine.history.model.events import ApprovalRequested
-from interlock.engine.hub.hub import Hub
+from interlock.engine.hub.hub import Hub, SessionConfig
 from interlock.rules import compile_rules
 
 RULES = """
@@ -81,7 +81,7 @@ async def main():
     agent = Agent(model, name="bot", tools=[test, deploy, publish])
     registry = compile_rules(RULES).registry
     if mode == "resume":
-        await hub.resume_session("s1", agent, registry=registry, by="ben")
+        await hub.resume_session("s1", agent, SessionConfig(registry, by="ben"))
         resumed = (await hub.session("s1")).model_dump_json()
         await hub.send("s1", "go on", by="ben")
         await hub.wait("s1")
@@ -90,7 +90,7 @@ async def main():
         print(json.dumps({"resumed": json.loads(resumed), "read": read}))
         return
     events = hub.subscribe()
-    await hub.open_session(agent, registry=registry, session_id="s1")
+    await hub.open_session(agent, SessionConfig(registry), session_id="s1")
     await hub.send("s1", "ship it", by="maria")
     if mode == "while a person is asked":
         async for event in events:

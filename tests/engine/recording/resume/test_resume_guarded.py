@@ -16,6 +16,7 @@ from interlock.engine.history.model.events import NetToggled, SessionOpened, eve
 from interlock.engine.hub.hub import Hub, ResumeError
 from interlock.engine.net.net import SkillNet
 from interlock.engine.recording.resume import check_no_looser, guarded, standing
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ...sessions.test_switching import NO_GRANTS, REGISTRY, RISK, RULES, TWO, Watch, off
@@ -48,7 +49,7 @@ def _without_name_maps(opened: SessionOpened) -> SessionOpened:
 async def ended(hub: Hub, shop: Shop, **terms: Any) -> str:
     """A session that carl started under `RULES`, and ended."""
     agent = bot(shop, T("ok"))
-    session = await hub.open_session(agent, registry=REGISTRY, by="carl", session_id="s1", **terms)
+    session = await hub.open_session(agent, SessionConfig(REGISTRY, by="carl", **terms), session_id="s1")
     await hub.close_session(session, by="carl")
     return session
 
@@ -89,10 +90,10 @@ class TestRefused:
             ResumeError, match=r"one person alone.*other (person has|people have) confirm"
         ):
             await hub.resume_session(
-                session, bot(shop, T("ok")), by=by, **({"registry": REGISTRY} | LOOSER[how])
+                session, bot(shop, T("ok")), SessionConfig(by=by, **{"registry": REGISTRY} | LOOSER[how])
             )
         assert len(await hub.recorded(session)) == before
-        await hub.resume_session(session, bot(shop, T("ok")), registry=REGISTRY, by=by)
+        await hub.resume_session(session, bot(shop, T("ok")), SessionConfig(REGISTRY, by=by))
         state = await hub.session(session)
         assert (TWO in state.active, state.mode) == (True, "enforce")
         await check(hub, session)
@@ -102,7 +103,10 @@ class TestRefused:
         session = await ended(hub, shop)
         with pytest.raises(ResumeError, match="one person alone"):
             await hub.branch_session(
-                session, 1, bot(shop, T("ok")), by=by, **({"registry": REGISTRY} | LOOSER[how])
+                session,
+                1,
+                bot(shop, T("ok")),
+                SessionConfig(by=by, **{"registry": REGISTRY} | LOOSER[how]),
             )
 
 
@@ -114,7 +118,7 @@ class TestFree:
         session = await ended(hub, shop)
         more = rules(RULES.replace("block rm", "block mkfs"))
         await hub.resume_session(
-            session, bot(shop), registry=more, nets="changed", by="carl", reason="a new disk"
+            session, bot(shop), SessionConfig(more, nets="changed", by="carl", reason="a new disk")
         )
         state = await hub.session(session)
         assert {TWO, RISK, NO_GRANTS, "block-mkfs"} <= {*state.active}
@@ -124,7 +128,7 @@ class TestFree:
         """Maps may be added where they take no call from a guarded rule's name."""
         session = await ended(hub, shop)
         more = rules(f"{RULES}map deploy.env staging as staging\nmap bash.command rm as rm")
-        await hub.resume_session(session, bot(shop), registry=more, nets="changed", by="carl")
+        await hub.resume_session(session, bot(shop), SessionConfig(more, nets="changed", by="carl"))
         assert TWO in (await hub.session(session)).active
 
     async def test_maps_of_an_older_record(self, hub: Hub, shop: Shop) -> None:
@@ -150,20 +154,20 @@ class TestFree:
     async def test_once_others_agreed(self, hub: Hub, shop: Shop) -> None:
         """A rule that two others turned off for good does not hold up its session."""
         session = await hub.open_session(
-            bot(shop, T("ok")), registry=REGISTRY, by="carl", session_id="s1"
+            bot(shop, T("ok")), SessionConfig(REGISTRY, by="carl"), session_id="s1"
         )
         for name in ("ada", "ben"):
             assert (await off(hub, TWO, name))[0]
         await hub.close_session(session, by="carl")
         fewer = {key: REGISTRY[key] for key in WITHOUT}
-        await hub.resume_session(session, bot(shop), registry=fewer, nets="changed", by="carl")
+        await hub.resume_session(session, bot(shop), SessionConfig(fewer, nets="changed", by="carl"))
         assert TWO not in (await hub.session(session)).nets
 
     async def test_started_in_shadow_mode(self, hub: Hub, shop: Shop) -> None:
         """A new session is its starter's: in shadow mode it stays so, resumed and branched."""
         session = await ended(hub, shop, mode="shadow")
-        branch = await hub.branch_session(session, 1, bot(shop), registry=REGISTRY, by="carl")
-        await hub.resume_session(session, bot(shop), registry=REGISTRY, by="carl")
+        branch = await hub.branch_session(session, 1, bot(shop), SessionConfig(REGISTRY, by="carl"))
+        await hub.resume_session(session, bot(shop), SessionConfig(REGISTRY, by="carl"))
         assert {(await hub.session(s)).mode for s in (session, branch)} == {"shadow"}
 
 
@@ -180,16 +184,18 @@ class TestDefaults:
         default, limit, block = every
         known = every if registered else {default: every[default], block: every[block]}
         session = await hub.open_session(
-            bot(shop, T("ok")), registry=known, active=[default], by="carl", session_id="s1"
+            bot(shop, T("ok")), SessionConfig(known, active=[default], by="carl"), session_id="s1"
         )
         await hub.close_session(session, by="carl")
         with pytest.raises(ResumeError, match=f"'{limit}' takes calls from '{default}'"):
             await hub.resume_session(
-                session, bot(shop), registry=every, active=[default, limit], nets="changed", by="ada"
+                session,
+                bot(shop),
+                SessionConfig(every, active=[default, limit], nets="changed", by="ada"),
             )
         # One that blocks what it names takes nothing away.
         await hub.resume_session(
-            session, bot(shop), registry=every, active=[default, block], nets="changed", by="ada"
+            session, bot(shop), SessionConfig(every, active=[default, block], nets="changed", by="ada")
         )
         assert (await hub.session(session)).active == [default, block]
 
@@ -198,14 +204,14 @@ class TestDefaults:
         every = rules(f"block anything-else\n{self.LIMIT}")
         default, limit = every
         session = await hub.open_session(
-            bot(shop, T("ok")), registry=every, active=[default], by="carl", session_id="s1"
+            bot(shop, T("ok")), SessionConfig(every, active=[default], by="carl"), session_id="s1"
         )
         await hub.close_session(session, by="carl")
         on = {"registry": every, "active": [default, limit], "by": "ada"}
         with pytest.raises(ResumeError, match=f"'{limit}' takes calls from '{default}'") as refused:
-            await hub.resume_session(session, bot(shop), **on)
+            await hub.resume_session(session, bot(shop), SessionConfig(**on))
         assert refused.value.unexplained
-        await hub.resume_session(session, bot(shop), **on, reason="a new tool")
+        await hub.resume_session(session, bot(shop), SessionConfig(**on, reason="a new tool"))
         assert (await hub.session(session)).active == [default, limit]
 
 
@@ -223,28 +229,28 @@ class TestReason:
     )
     async def test_other_maps(self, hub: Hub, shop: Shop, less: str, said: str) -> None:
         """Rules that read the same, under maps by which they meet fewer calls, are less."""
-        session = await hub.open_session(bot(shop), registry=rules(self.PLAIN), session_id="s1")
+        session = await hub.open_session(bot(shop), SessionConfig(rules(self.PLAIN)), session_id="s1")
         await hub.close_session(session, by="carl")
         terms = {"registry": rules(less), "nets": "changed", "by": "carl"}
         with pytest.raises(ResumeError, match=f"'approve-before-delete' {said}") as refused:
-            await hub.resume_session(session, bot(shop), **terms)
+            await hub.resume_session(session, bot(shop), SessionConfig(**terms))
         assert refused.value.unexplained
         more = rules(f"{self.PLAIN}map bash.command shred as delete\n")
-        await hub.resume_session(session, bot(shop), registry=more, by="carl")
+        await hub.resume_session(session, bot(shop), SessionConfig(more, by="carl"))
         await hub.close_session(session, by="carl")
-        await hub.resume_session(session, bot(shop), **terms, reason="a new mover")
+        await hub.resume_session(session, bot(shop), SessionConfig(**terms, reason="a new mover"))
 
     async def test_what_is_off_for_a_time(self, hub: Hub, shop: Shop) -> None:
         """A net that will be on again, and enforce mode that will, are part of what a record says."""
         every = rules(self.PLAIN)
-        session = await hub.open_session(bot(shop), registry=every, by="carl", session_id="s1")
+        session = await hub.open_session(bot(shop), SessionConfig(every, by="carl"), session_id="s1")
         await hub.toggle_net(session, "block-mkfs", False, by="carl", reason="x", seconds=600)
         await hub.set_mode(session, "shadow", by="carl", reason="x", seconds=600)
         await hub.close_session(session, by="carl")
         fewer = {key: net for key, net in every.items() if key != "block-mkfs"}
         with pytest.raises(ResumeError, match="'block-mkfs' is missing; shadow mode instead"):
             await hub.resume_session(
-                session, bot(shop), registry=fewer, nets="changed", mode="shadow", by="carl"
+                session, bot(shop), SessionConfig(fewer, nets="changed", mode="shadow", by="carl")
             )
 
 
@@ -254,7 +260,7 @@ class TestForATime:
     async def test_dropped_meanwhile(self, hub: Hub, shop: Shop, watch: Watch) -> None:
         """A net that two people turned off for ten minutes cannot be dropped by one within them."""
         session = await hub.open_session(
-            bot(shop, T("ok")), registry=REGISTRY, by="carl", session_id="s1"
+            bot(shop, T("ok")), SessionConfig(REGISTRY, by="carl"), session_id="s1"
         )
         for name in ("ada", "ben"):
             await hub.toggle_net(session, TWO, False, by=name, reason="x", seconds=600)
@@ -262,17 +268,19 @@ class TestForATime:
         await hub.close_session(session, by="carl")
         fewer = {key: REGISTRY[key] for key in WITHOUT}
         with pytest.raises(ResumeError, match="is missing"):
-            await hub.resume_session(session, bot(shop), registry=fewer, nets="changed", by="carl")
+            await hub.resume_session(session, bot(shop), SessionConfig(fewer, nets="changed", by="carl"))
         watch.now += timedelta(minutes=11)
         await hub.resume_session(
-            session, bot(shop), registry=REGISTRY, active=[RISK, NO_GRANTS], by="ada", reason="x"
+            session, bot(shop), SessionConfig(REGISTRY, active=[RISK, NO_GRANTS], by="ada", reason="x")
         )
         assert TWO in (await hub.session(session)).active
 
     async def test_shadow_mode_meanwhile(self, hub: Hub, shop: Shop) -> None:
         """While it is off for a time, shadow mode takes as many people as with it."""
         only = rules(f"{MAP}\n{STRICT} risk high no grants\nblock rm")
-        session = await hub.open_session(bot(shop, T("ok")), registry=only, by="carl", session_id="s1")
+        session = await hub.open_session(
+            bot(shop, T("ok")), SessionConfig(only, by="carl"), session_id="s1"
+        )
         for name in ("ada", "ben"):
             await hub.toggle_net(session, TWO, False, by=name, reason="x", seconds=600)
         assert TWO not in (await hub.session(session)).active
@@ -284,7 +292,7 @@ class TestBranch:
     async def test_switches_stay_behind(self, hub: Hub, shop: Shop) -> None:
         """What people switched off in a session is on in a branch of it, from whichever moment."""
         session = await hub.open_session(
-            bot(shop, T("ok")), registry=REGISTRY, by="carl", session_id="s1"
+            bot(shop, T("ok")), SessionConfig(REGISTRY, by="carl"), session_id="s1"
         )
         for name in ("ada", "ben"):
             await off(hub, TWO, name)
@@ -293,10 +301,12 @@ class TestBranch:
         loose = (await hub.session(session)).seq
         assert (await hub.session(session)).mode == "shadow"
         assert bodies(hub, session, NetToggled)
-        while_off = await hub.branch_session(session, loose, bot(shop), registry=REGISTRY, by="carl")
+        while_off = await hub.branch_session(
+            session, loose, bot(shop), SessionConfig(REGISTRY, by="carl")
+        )
         await hub.set_mode(session, "enforce", by="ben")
         await hub.toggle_net(session, TWO, True, by="ben")
-        later = await hub.branch_session(session, loose, bot(shop), registry=REGISTRY, by="carl")
+        later = await hub.branch_session(session, loose, bot(shop), SessionConfig(REGISTRY, by="carl"))
         for branch in (while_off, later):
             state = await hub.session(branch)
             assert {TWO, "block-rm"} <= {*state.active}
@@ -304,7 +314,7 @@ class TestBranch:
             assert fold(await hub.recorded(branch)) == state
         with pytest.raises(ResumeError, match="shadow mode"):
             await hub.branch_session(
-                session, loose, bot(shop), registry=REGISTRY, mode="shadow", by="carl"
+                session, loose, bot(shop), SessionConfig(REGISTRY, mode="shadow", by="carl")
             )
 
 

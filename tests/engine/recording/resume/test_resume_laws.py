@@ -20,6 +20,7 @@ from interlock.engine.history.journal.session_index import project
 from interlock.engine.history.model.events import ApprovalRequested, JournalEvent
 from interlock.engine.hub.hub import Hub
 from interlock.engine.recording.resume import BranchError
+from interlock.engine.sessions.config import SessionConfig
 from tests.support.laws import examples
 
 from ...history.support.recording import approval, limit, limit_per, registry, sequence, washing
@@ -144,7 +145,7 @@ class World:
                     await self.hub.decide(event.body.approval_id, approved=well, by="maria")
 
         answering = asyncio.create_task(answer())
-        await self.hub.resume_session(self.session, self.agent(), registry=NETS)
+        await self.hub.resume_session(self.session, self.agent(), SessionConfig(NETS))
         await self.hub.wait(self.session)
         events.close()
         await answering
@@ -164,7 +165,7 @@ class World:
                 else:
                     await self.hub.close()
                     self.hub = Hub.open(self.path)
-                await self.hub.resume_session(self.session, self.agent(), registry=NETS)
+                await self.hub.resume_session(self.session, self.agent(), SessionConfig(NETS))
             case "die", list() as calls:
                 await self.die(calls, well)
             case "branch", int(at):
@@ -176,10 +177,10 @@ class World:
         """Branch the session at `at` or nearby; the branch is where the session was, and goes on."""
         events = await self.hub.recorded(self.session)
         try:
-            branch = await self.hub.branch_session(self.session, at, self.agent(), registry=NETS)
+            branch = await self.hub.branch_session(self.session, at, self.agent(), SessionConfig(NETS))
         except BranchError as error:
             at = error.nearest[0]
-            branch = await self.hub.branch_session(self.session, at, self.agent(), registry=NETS)
+            branch = await self.hub.branch_session(self.session, at, self.agent(), SessionConfig(NETS))
         then, now = fold(events[:at]), await self.hub.session(branch)
         assert {k: (n.marking, n.active) for k, n in now.nets.items()} == {
             k: (n.marking, n.active) for k, n in then.nets.items()
@@ -227,7 +228,7 @@ class TestLaws:
 
         async def play(path: Path) -> None:
             world = World(path)
-            world.session = await world.hub.open_session(world.agent(), registry=NETS)
+            world.session = await world.hub.open_session(world.agent(), SessionConfig(NETS))
             for move in moves:
                 await world.move(*move)
                 await world.check()

@@ -15,6 +15,7 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.history.model.records import StepRecord
 from interlock.engine.hub.hub import DIED, Hub
+from interlock.engine.sessions.config import SessionConfig
 
 from ...history.support.recording import asks, opening, registry, sequence, step
 from ...support.shop import Shop, bodies, bot, check, prompt
@@ -36,7 +37,7 @@ class TestLeftOpen:
             journal.write("s1", opening(FIRST), SessionStatus(status="running"), said, *left)
         hub = Hub.open(path)
         agent = bot(shop, T("I see"))
-        await hub.resume_session("s1", agent, registry=registry(FIRST))
+        await hub.resume_session("s1", agent, SessionConfig(registry(FIRST)))
         await check(hub, "s1")
         await hub.send("s1", "go on")
         await hub.wait("s1")

@@ -33,7 +33,7 @@ from pathlib import Path
 from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, task_tool, tool
 from interlock.engine.history.model.events import ApprovalRequested, MessageAdded, SessionStatus
 from interlock.engine.history.fold.fold import fold
-from interlock.engine.hub.hub import Hub
+from interlock.engine.hub.hub import Hub, SessionConfig
 from interlock.rules import compile_rules
 
 RULES = """
@@ -89,10 +89,10 @@ async def main():
     registry = compile_rules(RULES).registry
     events = hub.subscribe()
     if first:
-        await hub.open_session(boss, registry=registry, session_id="s1")
+        await hub.open_session(boss, SessionConfig(registry), session_id="s1")
         await hub.send("s1", "ship it", by="maria")
     else:
-        await hub.resume_session("s1", boss, registry=registry, by="ben")
+        await hub.resume_session("s1", boss, SessionConfig(registry, by="ben"))
     watching = asyncio.create_task(watch(hub, events))
     await hub.wait("s1")
     events.close()

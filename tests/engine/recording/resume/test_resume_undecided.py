@@ -26,6 +26,7 @@ from interlock.engine.history.model.events import (
 from interlock.engine.history.model.records import CallRecord
 from interlock.engine.hub.hub import DIED, Hub
 from interlock.engine.recording.resume import HOST_GONE, NOT_DECIDED, REFUSED
+from interlock.engine.sessions.config import SessionConfig
 
 from ...history.support.recording import (
     answer,
@@ -60,7 +61,7 @@ async def left(path: Path, *bodies: EventBody) -> AsyncIterator[Hub]:
 async def resume(hub: Hub, shop: Shop) -> Callable[[], list[str]]:
     """Resume it; gives what its model then reads."""
     agent = bot(shop, T("I see"))
-    await hub.resume_session("s1", agent, registry=registry(ASK, TWICE), by="ben")
+    await hub.resume_session("s1", agent, SessionConfig(registry(ASK, TWICE), by="ben"))
     return lambda: prompt(agent)
 
 

@@ -23,6 +23,7 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.hub.hub import CallAnswer, Hub, OutsideAgent, ResumeError
 from interlock.engine.recording.session_end import end_left_open
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ...support.shop import Shop, bodies, bot, check, until
@@ -79,9 +80,8 @@ class TestHostedHere:
         events = hub.subscribe()
         await hub.open_session(
             bot(shop, C(deploy=PROD), T("done")),
-            registry=compile_rules(RULES).registry,
+            SessionConfig(compile_rules(RULES).registry, by="carl"),
             session_id="s1",
-            by="carl",
         )
         await hub.send("s1", "ship it", by="carl")
         await until(events, ApprovalRequested)
@@ -91,7 +91,9 @@ class TestHostedHere:
         after = killed(hub, tmp_path / "after.db")
         try:
             events = after.subscribe()
-            await after.resume_session("s1", bot(shop, T("done")), by="carl", reason="x", **terms)
+            await after.resume_session(
+                "s1", bot(shop, T("done")), SessionConfig(by="carl", reason="x", **terms)
+            )
             await until(events, ApprovalRequested)
             [request] = await after.approvals()
             assert (request.people, request.risk, request.may_grant) == (2, "high", False)
@@ -115,7 +117,7 @@ class TestHostedHere:
         events = hub.subscribe()
         await hub.open_session(
             bot(shop, C(deploy=PROD), T("done")),
-            registry=compile_rules(RULES).registry,
+            SessionConfig(compile_rules(RULES).registry),
             session_id="s1",
         )
         await hub.send("s1", "ship it")
@@ -125,7 +127,7 @@ class TestHostedHere:
         try:
             events = after.subscribe()
             agent = bot(shop, C(deploy=PROD), T("done"))
-            await after.resume_session("s1", agent, registry={}, nets="changed")
+            await after.resume_session("s1", agent, SessionConfig({}, nets="changed"))
             await until(events, ApprovalRequested)
             [request] = await after.approvals()
             await after.decide(request.id, approved=False, by="ada")
@@ -142,19 +144,21 @@ class TestElsewhere:
         """An agent that comes back under other rules and repeats its call is not let pass."""
         terms = {"registry": compile_rules(RULES).registry, **CHANGES[how]}
         agent = OutsideAgent(name="robin", tools=("deploy",))
-        await hub.open_outside(agent, registry=compile_rules(RULES).registry, by="carl", session_id="r1")
+        await hub.open_outside(
+            agent, SessionConfig(compile_rules(RULES).registry, by="carl"), session_id="r1"
+        )
         events = hub.subscribe()
         first = asyncio.ensure_future(hub.call("r1", "d1", "deploy", PROD))
         await until(events, ApprovalRequested)
         alone = killed(hub, tmp_path / "alone.db")
         with pytest.raises(ResumeError, match="one person alone"):
-            await alone.resume_outside("r1", agent, by="carl", **terms)
+            await alone.resume_outside("r1", agent, SessionConfig(by="carl", **terms))
         await alone.close()
         await turned_off(hub, "r1")
         after = killed(hub, tmp_path / "after.db")
         first.cancel()
         try:
-            await after.resume_outside("r1", agent, by="carl", **terms)
+            await after.resume_outside("r1", agent, SessionConfig(by="carl", **terms))
             events = after.subscribe()
             again = asyncio.ensure_future(after.call("r1", "d1", "deploy", PROD))
             await until(events, ApprovalRequested)
@@ -179,10 +183,10 @@ class TestDeadline:
         events = hub.subscribe()
         if here:
             agent = bot(Shop(), C(deploy=PROD), T("done"))
-            await hub.open_session(agent, registry=registry, session_id="s1", by="carl")
+            await hub.open_session(agent, SessionConfig(registry, by="carl"), session_id="s1")
             await hub.send("s1", "ship it", by="carl")
         else:
-            await hub.open_outside(ROBIN, registry=registry, session_id="s1", by="carl")
+            await hub.open_outside(ROBIN, SessionConfig(registry, by="carl"), session_id="s1")
             call = asyncio.ensure_future(hub.call("s1", "d1", "deploy", PROD))
         await until(events, ApprovalRequested)
         [request] = await hub.approvals()
@@ -242,9 +246,9 @@ class TestDeadline:
         """Have the session go on; one of an agent elsewhere makes its call again."""
         registry = compile_rules(WITHIN).registry
         if here:
-            await hub.resume_session("s1", bot(shop, T("done")), registry=registry, by="carl")
+            await hub.resume_session("s1", bot(shop, T("done")), SessionConfig(registry, by="carl"))
             return None
-        await hub.resume_outside("s1", ROBIN, registry=registry, by="carl")
+        await hub.resume_outside("s1", ROBIN, SessionConfig(registry, by="carl"))
         return asyncio.ensure_future(hub.call("s1", "d1", "deploy", PROD))
 
 
@@ -253,7 +257,7 @@ class TestGrantsElsewhere:
         """A grant that came about for another call answers no request that waits, also asked anew."""
         rules = compile_rules("require human-approval before deploy\nblock rm").registry
         events = hub.subscribe()
-        await hub.open_outside(OutsideAgent(name="robin"), registry=rules, session_id="r1")
+        await hub.open_outside(OutsideAgent(name="robin"), SessionConfig(rules), session_id="r1")
         first = asyncio.ensure_future(hub.call("r1", "d1", "deploy", PROD))
         await until(events, ApprovalRequested)
         second = asyncio.ensure_future(hub.call("r1", "d2", "deploy", PROD))

@@ -11,6 +11,7 @@ from interlock.engine.history.errors import JournalError
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import ApprovalWithdrawn, SessionStatus
 from interlock.engine.hub.hub import BranchError, Hub, ResumeError
+from interlock.engine.sessions.config import SessionConfig
 
 from ...support.flow_hosts import asked, begin, bodies, checked, ended, go_on, hubs
 from ...support.full_disk import Disk, disk
@@ -96,7 +97,7 @@ class TestBranched:
         agent = Agent(ScriptedModel([]))
         for at in (1, last // 2, last, last + 1):
             with pytest.raises(ResumeError, match="is a run of flow 'Short'") as caught:
-                await hub.branch_session(session, at, agent, registry={})
+                await hub.branch_session(session, at, agent, SessionConfig({}))
             assert not isinstance(caught.value, BranchError)
 
 

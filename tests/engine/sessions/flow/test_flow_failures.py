@@ -27,6 +27,7 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.history.model.records import FlowStepped
 from interlock.engine.hub.hub import ApprovalPolicy, Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ...support.flow_hosts import asked, begin, bodies, checked, ended, go_on, hubs, killed
@@ -78,7 +79,7 @@ class TestIds:
         one = ScriptedModel([calls(("c1", "test")), SUBMIT])
         two = ScriptedModel([calls(("c1", "deploy")), C(submit={"by": "robin"})])
         registry = compile_rules("block test\n").registry
-        session = await hub.open_flow(two_agents(one, two), Commit(sha="a"), registry=registry)
+        session = await hub.open_flow(two_agents(one, two), Commit(sha="a"), SessionConfig(registry))
         assert (await ended(hub, session)).status == "done"
         assert ran == ["deploy staging"]
         decided = [(d.call_id, d.outcome) for d in bodies(hub, session, CallDecided)]
@@ -187,7 +188,7 @@ class TestSteps:
 
         flow = made(Commit, Notes, lambda g: g.work(slow))
         session = await hub.open_flow(
-            flow, Commit(sha="a"), registry={}, limits=RunLimits(max_seconds=50), session_id="slow"
+            flow, Commit(sha="a"), SessionConfig({}), limits=RunLimits(max_seconds=50), session_id="slow"
         )
         assert (await ended(hub, session)).status == "done"
 

@@ -45,6 +45,7 @@ from interlock.engine.history.model.events import (
 from interlock.engine.history.model.records import FlowStepped
 from interlock.engine.history.model.state import ApprovalState, FlowState
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.engine.sessions.flow.record import flow_record
 from interlock.rules import compile_rules
 from tests.support.laws import examples
@@ -202,9 +203,9 @@ async def interrupted(
         hub, session = Hub.open(path), "run"
         for number, (how, left) in enumerate([*times, (None, 0)]):
             if number == 0:
-                await hub.open_flow(flow, M("S")(val=1), registry=NETS, session_id=session)
+                await hub.open_flow(flow, M("S")(val=1), SessionConfig(NETS), session_id=session)
             else:
-                await hub.resume_flow(session, flow, registry=NETS)
+                await hub.resume_flow(session, flow, SessionConfig(NETS))
             interruption.arm(how, left)
             ended = asyncio.create_task(hub.flow_ended(session))
             people = asyncio.create_task(decide(hub, shaped, lazy))

@@ -23,6 +23,7 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.history.model.records import FlowStepped
 from interlock.engine.hub.hub import Hub
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ...support.flow_hosts import asked, begin, bodies, checked, ended, go_on, hubs, killed
@@ -93,7 +94,7 @@ class TestTraced:
         session = await hub.open_flow(
             Short,
             Commit(sha="a"),
-            registry={},
+            SessionConfig({}),
             factory=Script([C(test={}), SUBMIT]),
             trace=traced.append,
         )
@@ -125,7 +126,7 @@ class TestDeps:
         state = await ended(hub, await begin(hub, Counted))
         assert "twelve files" in (state.transcript[-1].text or "")
         bare = await hub.open_flow(
-            Counted, Commit(sha="a"), registry={}, context=Context(), session_id="bare"
+            Counted, Commit(sha="a"), SessionConfig({}), context=Context(), session_id="bare"
         )
         error = (await ended(hub, bare)).error or ""
         assert "the context has no list; give it in the flow's deps()" in error
@@ -342,7 +343,7 @@ class TestDeath:
         value = Commits(all=[Commit(sha="a"), Commit(sha="b")])
         script = [SUBMIT, C(deploy={})]
         session = await hub.open_flow(
-            Every, value, registry=compile_rules(ASK).registry, factory=Script(script)
+            Every, value, SessionConfig(compile_rules(ASK).registry), factory=Script(script)
         )
         waited = await asked(hub)
         assert bodies(hub, session, FlowStepped)[-1].live == ("Commits::left", "Commits::Draft")

@@ -16,6 +16,7 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.hub.hub import Hub
 from interlock.engine.net.net import NetError
+from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ...support.flow_hosts import asked, begin, bodies, checked, ended, go_on, hubs, killed
@@ -202,7 +203,7 @@ class TestKnown:
                 return g.agent(First).agent(Second)
 
         hub = hubs()
-        session = await hub.open_flow(Both, Commit(sha="a"), registry={})
+        session = await hub.open_flow(Both, Commit(sha="a"), SessionConfig({}))
         await hub.decide((await asked(hub)).id, approved=False, by="ada")
         assert (await ended(hub, session)).status == "done"
         assert ran == ["erase 1"]
@@ -211,4 +212,4 @@ class TestKnown:
         """A net that rules bring does not stand in for the wishes: its name is refused."""
         registry = {KEY: compile_rules(ASK).registry["approve-before-deploy"]}
         with pytest.raises(NetError, match=KEY):
-            await hubs().open_flow(flow_of(erasing(True)), Commit(sha="a"), registry=registry)
+            await hubs().open_flow(flow_of(erasing(True)), Commit(sha="a"), SessionConfig(registry))

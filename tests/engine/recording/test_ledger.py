@@ -21,6 +21,7 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.hub.hub import Hub
 from interlock.engine.net.net import ToolCall
+from interlock.engine.sessions.config import SessionConfig
 from interlock.engine.sessions.hosted import HostedSession
 from interlock.rules import compile_rules
 
@@ -48,7 +49,9 @@ async def hub(journal: StepwiseJournal) -> AsyncIterator[Hub]:
 
 async def idle(hub: Hub, shop: Shop) -> tuple[str, HostedSession]:
     """A session that was told nothing yet, in which `rm` is blocked, and its host."""
-    session = await hub.open_session(bot(shop, T("hello")), registry=compile_rules("block rm").registry)
+    session = await hub.open_session(
+        bot(shop, T("hello")), SessionConfig(compile_rules("block rm").registry)
+    )
     return session, hub._live.get(session)[0]
 
 
@@ -179,8 +182,8 @@ class TestHearing:
         _, hosted = await idle(hub, shop)
         heard: list[object] = []
         journal.refuse = 1
-        first = hosted.hand_over(NOTE, then=heard.append)
-        second = hosted.hand_over(NOTE, then=heard.append)
+        first = hosted.ledger.write(NOTE, on_written=heard.append)
+        second = hosted.ledger.write(NOTE, on_written=heard.append)
         first.add_done_callback(lambda _: heard.append("goes on"))
         await asyncio.wait([first, second])
         assert heard == [False, False, "goes on"]
@@ -194,7 +197,7 @@ class TestHearing:
         """G-63: what was handed over is recorded and known, also when nobody waits for it any more."""
         session, hosted = await idle(hub, shop)
         heard: list[bool] = []
-        hosted.hand_over(NOTE, then=heard.append).cancel()
+        hosted.ledger.write(NOTE, on_written=heard.append).cancel()
         await hosted.record()
         assert heard == [True]
         assert bodies(hub, session, SessionStatus) == [NOTE]

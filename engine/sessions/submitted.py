@@ -1,0 +1,107 @@
+"""Session whose calls are submitted to it: an external agent or a flow runs its loop.
+
+Its record, nets and approval requests are kept here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import ClassVar, Literal
+
+from ..agents.messages import clean_text
+from ..history.model.events import EventBody, JournalEvent, MessageAdded
+from ..recording.resume import ResumePoint, closings
+from .config import SessionConfig
+from .hosted import HostedSession
+from .messages import stopped
+from .profile import AgentProfile
+from .submitted_calls import SubmittedCalls
+
+
+class SubmittedSession(HostedSession):
+    """Session whose loop is not that of a hosted agent; `session` stays `None`."""
+
+    renews_ids: ClassVar[bool] = True
+    """True if a call under the id of one that has a result is another call (G-76)."""
+
+    @cached_property
+    def calls(self) -> SubmittedCalls:
+        """Calls that were submitted, with their decisions and results."""
+        return SubmittedCalls(self)
+
+    @property
+    def bounded_by(self) -> str | None:
+        """Whoever opened it, at a server by the token."""
+        return self.state.opened_by
+
+    @property
+    def now(self) -> datetime:
+        return self.journal.clock()
+
+    def prepared(self, bodies: Iterable[EventBody]) -> Iterable[EventBody]:
+        """See `LedgerHost`. Raises `JournalError` for what rests on a call that was lost."""
+        bodies = tuple(bodies)
+        self.calls.check(bodies)
+        return super().prepared(bodies)
+
+    def written(self, event: JournalEvent) -> None:
+        """See `LedgerHost`: the calls follow the record."""
+        super().written(event)
+        self.calls.note_written(event.body)
+
+    def lost(self, body: EventBody) -> None:
+        """See `LedgerHost`."""
+        self.calls.note_lost(body)
+
+    def preceding(self, call_id: str) -> Sequence[EventBody]:
+        """The call as its agent made it, where the record does not have it yet."""
+        return self.calls.unrecorded(call_id)
+
+    def note_settled(self, call_id: str, output: str) -> None:
+        """No message follows here."""
+
+    def why_left(self, call_id: str) -> str:
+        """As every session's, or as whoever ended the call says."""
+        return self.calls.why_ended(call_id) or super().why_left(call_id)
+
+    async def stop(self, reason: str) -> None:
+        """Block what waits for an operator."""
+        await self.calls.deny_all(stopped(reason))
+
+    async def leave(self, why: str) -> None:
+        """Let nothing of it be asked any more."""
+        await self.calls.close(why)
+
+    async def said(
+        self, role: Literal["user", "assistant"], text: str, reported_by: str | None = None
+    ) -> None:
+        """Record a message, with the token that reported it, if any."""
+        if text.strip():
+            by = reported_by if role == "user" else None
+            await self.record(MessageAdded(role=role, text=str(clean_text(text)), reported_by=by))
+
+    async def result(self, call_id: str, output: str, is_error: bool, seconds: float | None) -> None:
+        """Record how a call ended."""
+        await self.calls.result(call_id, str(clean_text(output)), is_error, seconds)
+
+    def resumption(
+        self,
+        profile: AgentProfile,
+        config: SessionConfig,
+        point: ResumePoint,
+        events: Sequence[JournalEvent],
+    ) -> list[EventBody]:
+        """Events with which it is resumed after those recorded.
+
+        What waits for a result in nets that are what they were keeps waiting. A call that an operator had
+        denied is denied; any other that was not decided is decided when it is made again.
+        """
+        bodies = [event.body for event in events]
+        for body in bodies:
+            self.calls.index.take(body)
+        pending = self.state.pending
+        self.restore_pending(p for p in pending if p.step.net in point.markings)
+        ended = closings(self.state, (), bodies, going_on={p.call_id for p in pending})
+        return [self.resumed(profile, config, point), *ended]
