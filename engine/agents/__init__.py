@@ -67,16 +67,12 @@ from .models.base import (
 )
 from .models.litellm_model import LitellmModel
 from .models.scripted import ERR, C, Reply, ScriptedCall, ScriptedModel, T
-from .runtime import (
-    ExecResult,
-    FakeCall,
-    FakeRuntime,
-    JustBashRuntime,
-    LocalRuntime,
-    Runtime,
-    SandboxRuntime,
-    VercelSandboxRuntime,
-)
+from .runtime.base import ExecResult, Runtime
+from .runtime.fake import FakeCall, FakeRuntime
+from .runtime.just_bash import JustBashRuntime
+from .runtime.local.runtime import LocalRuntime
+from .runtime.sandbox import SandboxRuntime
+from .runtime.vercel import VercelSandboxRuntime
 from .session.inbox import FollowUp, Inbox, SendMode
 from .session.listeners import EventStream
 from .session.session import Session

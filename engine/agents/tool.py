@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from .session.subagents import SubagentSessions
 
 
+class ToolInput(BaseModel):
+    """Base of tools' inputs: unknown arguments are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
 # Tools that are async generators: each value is reported as they yield it, the last is the result.
 
 
@@ -222,8 +228,8 @@ def tool(
             raise TypeError(f"tool {tool_name}: a generator must be async; write 'async def'")
         model, context_name = _input_model(tool_name, fn)
 
-        async def run(given: BaseModel, ctx: ToolContext) -> object:
-            arguments: dict[str, object] = {key: getattr(given, key) for key in type(given).model_fields}
+        async def run(args: BaseModel, ctx: ToolContext) -> object:
+            arguments: dict[str, object] = {key: getattr(args, key) for key in type(args).model_fields}
             if context_name is not None:
                 arguments[context_name] = ctx
             if inspect.iscoroutinefunction(fn):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from ..agents.runtime import JustBashRuntime, LocalRuntime, Runtime, SandboxRuntime
+from ..agents import JustBashRuntime, LocalRuntime, Runtime, SandboxRuntime
 from ..agents.runtime.sandbox import HOME
 from ..core.condition import Surroundings, of_one_process
 from ..gate.types import Mode

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ...gate.types import CallGate, GateDecision, ResultRecord, ToolResult
 from ...net.net import ToolCall
@@ -21,7 +21,7 @@ from ..events import Event, TextDelta, TurnEnd
 from ..messages import AssistantMessage, Message
 from ..runtime.base import Runtime
 from ..stores.base import SessionStore
-from ..tool import Execute, ModelTool, ToolContext
+from ..tool import Execute, ModelTool, ToolContext, ToolInput
 from .config import Spawn
 
 if TYPE_CHECKING:
@@ -119,10 +119,8 @@ def check_depth(agent: Agent, depth: int) -> None:
         raise ToolError(f"{agent.name} is the {depth}th agent below the first; {MAX_DEPTH} is the limit")
 
 
-class TaskInput(BaseModel):
+class TaskInput(ToolInput):
     """Task for a subagent."""
-
-    model_config = ConfigDict(extra="forbid")
 
     prompt: str = Field(
         min_length=1,
@@ -145,10 +143,10 @@ def task_tool(agent: Agent, *, description: str | None = None) -> TaskTool:
     session stops it.
     """
 
-    async def run(given: TaskInput, ctx: ToolContext) -> str:
+    async def run(args: TaskInput, ctx: ToolContext) -> str:
         if ctx.subagents is None:
             raise ToolError(f"{name}: there is no session here that a subagent could belong to")
-        return await _work(ctx.subagents, agent, given.prompt, ctx)
+        return await _work(ctx.subagents, agent, args.prompt, ctx)
 
     name = f"task_{agent.name}"
     described = description or f"Have {agent.name} do a task."

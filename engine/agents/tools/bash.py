@@ -8,11 +8,11 @@ import secrets
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from ..errors import describe
 from ..runtime.base import ExecResult
-from ..tool import ModelTool, ToolContext, ToolOutput, define_tool
+from ..tool import ModelTool, ToolContext, ToolInput, ToolOutput, define_tool
 from .text_limits import encoded, kilobytes, last_bytes, quote
 
 MAX_LINES = 2_000
@@ -21,10 +21,8 @@ FULL_OUTPUT = "/tmp/interlock-{call}-{token}.log"
 PREPARE_SECONDS = 5.0
 
 
-class BashInput(BaseModel):
+class BashInput(ToolInput):
     """A command and, if wanted, how many seconds it may take."""
-
-    model_config = ConfigDict(extra="forbid")
 
     command: Annotated[str, Field(description="The shell command to execute.")]
     timeout: Annotated[
@@ -38,9 +36,9 @@ def create_bash_tool(*, command_prefix: str = "") -> ModelTool:
     It is on lines of its own; the gate decides on what the model wrote.
     """
 
-    async def run(given: BashInput, ctx: ToolContext) -> ToolOutput:
-        command = f"{command_prefix}\n{given.command}" if command_prefix else given.command
-        return await _run(command, given.timeout, ctx)
+    async def run(args: BashInput, ctx: ToolContext) -> ToolOutput:
+        command = f"{command_prefix}\n{args.command}" if command_prefix else args.command
+        return await _run(command, args.timeout, ctx)
 
     return define_tool("bash", "Execute a shell command and return the output.", BashInput, run)
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ..errors import ToolError
 from ..runtime.base import Runtime
-from ..tool import ToolContext, ToolOutput, define_tool
+from ..tool import ToolContext, ToolInput, ToolOutput, define_tool
 from .diff import unified_diff
 from .edit_matching import Edited, edit
 from .file_access import Target, lock_of, read_whole
 from .write import refuse_half_characters
 
 
-class EditInput(BaseModel):
+class EditInput(ToolInput):
     """File, and the text to replace in it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     path: Annotated[str, Field(description="The file to change.")]
     old_string: Annotated[
@@ -29,15 +27,15 @@ class EditInput(BaseModel):
     replace_all: Annotated[bool, Field(description="Replace every occurrence.")] = False
 
 
-async def _run(given: EditInput, ctx: ToolContext) -> ToolOutput:
-    target = Target(ctx.runtime, given.path, ctx.abort)
+async def _run(args: EditInput, ctx: ToolContext) -> ToolOutput:
+    target = Target(ctx.runtime, args.path, ctx.abort)
     async with lock_of(target):
-        edited, diff = await _edited(given, target)
-        await ctx.runtime.write_file(given.path, edited.text)
+        edited, diff = await _edited(args, target)
+        await ctx.runtime.write_file(args.path, edited.text)
     return ToolOutput(
-        f"Edited {given.path} ({edited.replacements} replacements)",
+        f"Edited {args.path} ({edited.replacements} replacements)",
         metadata={
-            "path": given.path,
+            "path": args.path,
             "replacements": edited.replacements,
             "matched": edited.way,
             "diff": diff,
@@ -45,22 +43,26 @@ async def _run(given: EditInput, ctx: ToolContext) -> ToolOutput:
     )
 
 
-async def _edited(given: EditInput, target: Target) -> tuple[Edited, str]:
-    refuse_half_characters(given.new_string, "new_string")
+async def _edited(args: EditInput, target: Target) -> tuple[Edited, str]:
+    refuse_half_characters(args.new_string, "new_string")
     before = await read_whole(target)
 
     def change() -> tuple[Edited, str]:
         edited = edit(
-            before, given.old_string, given.new_string, replace_all=given.replace_all, path=given.path
+            before,
+            args.old_string,
+            args.new_string,
+            replace_all=args.replace_all,
+            path=args.path,
         )
-        return edited, unified_diff(given.path, before, edited.text)
+        return edited, unified_diff(args.path, before, edited.text)
 
     return await asyncio.to_thread(change)
 
 
-async def _preview(given: EditInput, runtime: Runtime) -> str:
+async def _preview(args: EditInput, runtime: Runtime) -> str:
     try:
-        _, diff = await _edited(given, Target(runtime, given.path))
+        _, diff = await _edited(args, Target(runtime, args.path))
     except ToolError as error:
         return f"This edit would fail: {error}"
     return diff

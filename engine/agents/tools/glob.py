@@ -6,10 +6,10 @@ import posixpath
 from collections.abc import Sequence
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ..errors import ToolError
-from ..tool import ToolContext, ToolOutput, define_tool
+from ..tool import ToolContext, ToolInput, ToolOutput, define_tool
 from .glob_patterns import alternatives, as_find_path, components, is_plain, matches
 from .text_limits import operand, quote
 
@@ -19,10 +19,8 @@ SEARCH_SECONDS = 30.0
 _NO_DIRECTORY = 3
 
 
-class GlobInput(BaseModel):
+class GlobInput(ToolInput):
     """Pattern of paths, and the directory to search."""
-
-    model_config = ConfigDict(extra="forbid")
 
     pattern: Annotated[
         str, Field(description="A glob pattern such as **/*.py; ** stands for any number of directories.")
@@ -30,10 +28,10 @@ class GlobInput(BaseModel):
     path: Annotated[str | None, Field(description="The directory to search.")] = None
 
 
-async def _run(given: GlobInput, ctx: ToolContext) -> ToolOutput:
-    quote(given.pattern, "pattern")
-    patterns = [components(each) for each in alternatives(given.pattern)]
-    path, below, patterns = _place(given, patterns)
+async def _run(args: GlobInput, ctx: ToolContext) -> ToolOutput:
+    quote(args.pattern, "pattern")
+    patterns = [components(each) for each in alternatives(args.pattern)]
+    path, below, patterns = _place(args, patterns)
     command = f"cd {operand(path)} || exit {_NO_DIRECTORY}\n"
     if below:
         command += f"cd {operand(below)} 2>/dev/null || exit 0\n"
@@ -43,7 +41,7 @@ async def _run(given: GlobInput, ctx: ToolContext) -> ToolOutput:
     # Names end with NUL where find can do that; the last piece is empty, or a name that was cut.
     paths = result.stdout.split("\0" if "\0" in result.stdout else "\n")[:-1]
     found = sorted(
-        posixpath.join(path if given.path or path == "/" else "", below, each)
+        posixpath.join(path if args.path or path == "/" else "", below, each)
         for each in (name.removeprefix("./") for name in paths)
         if any(matches(each.split("/"), pattern) for pattern in patterns)
     )
@@ -66,9 +64,9 @@ async def _run(given: GlobInput, ctx: ToolContext) -> ToolOutput:
     )
 
 
-def _place(given: GlobInput, patterns: list[list[str]]) -> tuple[str, str, list[list[str]]]:
+def _place(args: GlobInput, patterns: list[list[str]]) -> tuple[str, str, list[list[str]]]:
     """The directory to search, the one below it that the pattern begins with, and what is left of it."""
-    path = "/" if given.pattern.startswith("/") else "." if given.path is None else given.path
+    path = "/" if args.pattern.startswith("/") else "." if args.path is None else args.path
     if len(patterns) > 1:
         return path, "", patterns
     [pattern] = patterns

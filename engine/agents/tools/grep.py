@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ..errors import ToolError
 from ..runtime.base import ExecResult
-from ..tool import ToolContext, ToolOutput, define_tool
+from ..tool import ToolContext, ToolInput, ToolOutput, define_tool
 from .glob_patterns import alternatives
 from .text_limits import encoded, kilobytes, operand, quote
 
@@ -20,10 +20,8 @@ SEARCH_SECONDS = 30.0
 _BELOW_HERE = re.compile(r"^(?:\./)+")
 
 
-class GrepInput(BaseModel):
+class GrepInput(ToolInput):
     """Regular expression, and the files to search."""
-
-    model_config = ConfigDict(extra="forbid")
 
     pattern: Annotated[str, Field(min_length=1, description="An extended regular expression.")]
     path: Annotated[str, Field(description="The file or directory to search.")] = "."
@@ -32,8 +30,8 @@ class GrepInput(BaseModel):
     ] = None
 
 
-async def _run(given: GrepInput, ctx: ToolContext) -> ToolOutput:
-    result = await _search(given, ctx)
+async def _run(args: GrepInput, ctx: ToolContext) -> ToolOutput:
+    result = await _search(args, ctx)
     problem = result.stderr.strip()
     if not result.stdout:
         if result.exit_code == 1 and not problem:
@@ -60,16 +58,16 @@ async def _run(given: GrepInput, ctx: ToolContext) -> ToolOutput:
     )
 
 
-async def _search(given: GrepInput, ctx: ToolContext) -> ExecResult:
+async def _search(args: GrepInput, ctx: ToolContext) -> ExecResult:
     included = ""
-    if given.include is not None:
-        if "/" in given.include:
+    if args.include is not None:
+        if "/" in args.include:
             raise ToolError(
-                f"include fits the names of files, without directories, got '{given.include[:200]}'. "
+                f"include fits the names of files, without directories, got '{args.include[:200]}'. "
                 "Give the directory as path."
             )
-        included = "".join(f" {quote(f'--include={each}')}" for each in alternatives(given.include))
-    wanted = f"{included} -e {quote(given.pattern, 'pattern')} -- {operand(given.path)}"
+        included = "".join(f" {quote(f'--include={each}')}" for each in alternatives(args.include))
+    wanted = f"{included} -e {quote(args.pattern, 'pattern')} -- {operand(args.path)}"
     result = await ctx.runtime.exec(
         f"grep -rnHIE --exclude-dir=.git{wanted}", timeout=SEARCH_SECONDS, abort=ctx.abort
     )

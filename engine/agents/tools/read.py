@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ..errors import ToolError
-from ..tool import ToolContext, ToolOutput, define_tool
+from ..tool import ToolContext, ToolInput, ToolOutput, define_tool
 from .file_access import NotTextError, Target, read_lines
 from .text_limits import kilobytes, whole_characters
 
@@ -15,10 +15,8 @@ MAX_BYTES = 102_400
 MAX_LINE_NUMBER = 2**31
 
 
-class ReadInput(BaseModel):
+class ReadInput(ToolInput):
     """File to read and, if wanted, its lines."""
-
-    model_config = ConfigDict(extra="forbid")
 
     path: Annotated[str, Field(description="The file to read.")]
     offset: Annotated[
@@ -29,17 +27,17 @@ class ReadInput(BaseModel):
     ] = None
 
 
-async def _run(given: ReadInput, ctx: ToolContext) -> ToolOutput:
-    target = Target(ctx.runtime, given.path, ctx.abort)
-    first = given.offset
+async def _run(args: ReadInput, ctx: ToolContext) -> ToolOutput:
+    target = Target(ctx.runtime, args.path, ctx.abort)
+    first = args.offset
     # One line and one byte more than can be shown tell whether the file goes on.
-    count = None if given.limit is None else given.limit + 1
+    count = None if args.limit is None else args.limit + 1
     data = await read_lines(target, first, count, MAX_BYTES + 1)
     if b"\0" in data:
-        raise NotTextError(f"{given.path} is a binary file (it holds NUL bytes).")
+        raise NotTextError(f"{args.path} is a binary file (it holds NUL bytes).")
     if not data and first > 1:
-        raise ToolError(f"{given.path} ends before line {first}. Read it with a smaller offset.")
-    shown, lines, notice = _shown(data, first, given.limit)
+        raise ToolError(f"{args.path} ends before line {first}. Read it with a smaller offset.")
+    shown, lines, notice = _shown(data, first, args.limit)
     text = shown.replace(b"\r\n", b"\n").decode(errors="replace")
     notices = [notice] if notice else []
     if _is_not_utf8(shown):
@@ -49,7 +47,7 @@ async def _run(given: ReadInput, ctx: ToolContext) -> ToolOutput:
     return ToolOutput(
         text or "(empty file)",
         metadata={
-            "path": given.path,
+            "path": args.path,
             "first_line": first,
             "last_line": first + lines - 1,
             "truncated": bool(notice),

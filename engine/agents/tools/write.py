@@ -4,32 +4,30 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ..errors import ToolError
 from ..runtime.base import Runtime
-from ..tool import ToolContext, ToolOutput, define_tool
+from ..tool import ToolContext, ToolInput, ToolOutput, define_tool
 from .diff import unified_diff
 from .file_access import NoSuchFileError, Target, kind_of, lock_of, read_whole, refuse_unless_file
 
 
-class WriteInput(BaseModel):
+class WriteInput(ToolInput):
     """File to write, and its content."""
-
-    model_config = ConfigDict(extra="forbid")
 
     path: Annotated[str, Field(description="The file to write; its directories are made.")]
     content: Annotated[str, Field(description="All of the file's new content.")]
 
 
-async def _run(given: WriteInput, ctx: ToolContext) -> ToolOutput:
-    refuse_half_characters(given.content, "content")
-    target = Target(ctx.runtime, given.path, ctx.abort)
+async def _run(args: WriteInput, ctx: ToolContext) -> ToolOutput:
+    refuse_half_characters(args.content, "content")
+    target = Target(ctx.runtime, args.path, ctx.abort)
     async with lock_of(target):
         await _require_regular_file(target)
-        await ctx.runtime.write_file(given.path, given.content)
-    size = len(given.content.encode())
-    return ToolOutput(f"Wrote {size} bytes to {given.path}", metadata={"path": given.path, "bytes": size})
+        await ctx.runtime.write_file(args.path, args.content)
+    size = len(args.content.encode())
+    return ToolOutput(f"Wrote {size} bytes to {args.path}", metadata={"path": args.path, "bytes": size})
 
 
 async def _require_regular_file(target: Target) -> None:
@@ -39,20 +37,20 @@ async def _require_regular_file(target: Target) -> None:
         refuse_unless_file(target.path, kind)
 
 
-async def _preview(given: WriteInput, runtime: Runtime) -> str:
-    target = Target(runtime, given.path)
+async def _preview(args: WriteInput, runtime: Runtime) -> str:
+    target = Target(runtime, args.path)
     try:
-        refuse_half_characters(given.content, "content")
+        refuse_half_characters(args.content, "content")
         await _require_regular_file(target)
     except ToolError as error:
         return f"This write would fail: {error}"
     try:
-        return unified_diff(given.path, await read_whole(target), given.content)
+        return unified_diff(args.path, await read_whole(target), args.content)
     except NoSuchFileError:
-        return unified_diff(given.path, None, given.content)
+        return unified_diff(args.path, None, args.content)
     except ToolError as error:
-        diff = unified_diff(given.path, "", given.content)
-        return f"All of {given.path} would be replaced. What it holds cannot be shown: {error}\n{diff}"
+        diff = unified_diff(args.path, "", args.content)
+        return f"All of {args.path} would be replaced. What it holds cannot be shown: {error}\n{diff}"
 
 
 def refuse_half_characters(text: str, what: str) -> None:

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ...errors import ToolError, describe
-from ...tool import ModelTool, ToolContext, ToolOutput, define_tool
+from ...tool import ModelTool, ToolContext, ToolInput, ToolOutput, define_tool
 from ..text_limits import kilobytes, whole_characters
 from .response_body import body_start
 
@@ -32,10 +32,8 @@ BODY_HEADERS = frozenset({"content-type", "content-length", "content-encoding", 
 CheckUrl: TypeAlias = Callable[[str], "Awaitable[None] | None"]
 
 
-class WebFetchInput(BaseModel):
+class WebFetchInput(ToolInput):
     """HTTP request."""
-
-    model_config = ConfigDict(extra="forbid")
 
     url: Annotated[str, Field(description="The http or https URL to fetch.")]
     method: Annotated[str, Field(description="HTTP method.")] = "GET"
@@ -61,12 +59,12 @@ def create_web_fetch_tool(
 
     terms = _FetchLimits(check_url, max_bytes, MAX_REDIRECTS if follow_redirects else 0, private)
 
-    async def fetch(given: WebFetchInput, ctx: ToolContext) -> ToolOutput:
+    async def fetch(args: WebFetchInput, ctx: ToolContext) -> ToolOutput:
         try:
             async with asyncio.timeout(timeout):
-                return await _fetch(given, terms)
+                return await _fetch(args, terms)
         except TimeoutError as error:
-            raise ToolError(f"Request timed out after {timeout:g}s: {given.url}") from error
+            raise ToolError(f"Request timed out after {timeout:g}s: {args.url}") from error
 
     return define_tool("web_fetch", "Fetch a URL and return the response.", WebFetchInput, fetch)
 
@@ -81,12 +79,12 @@ class _FetchLimits:
     private: bool
 
 
-async def _fetch(given: WebFetchInput, terms: _FetchLimits) -> ToolOutput:
+async def _fetch(args: WebFetchInput, terms: _FetchLimits) -> ToolOutput:
     import httpx
 
     from .public_transport import PublicTransport
 
-    for name in given.headers or ():
+    for name in args.headers or ():
         if name.strip().lower() in NOT_TO_BE_SET:
             raise ToolError(f"The header '{name}' follows from the URL and the body; leave it out")
     transport = None if terms.private else PublicTransport()
@@ -95,7 +93,10 @@ async def _fetch(given: WebFetchInput, terms: _FetchLimits) -> ToolOutput:
             transport=transport, headers=UNENCODED, follow_redirects=False, timeout=None
         ) as client:
             request = client.build_request(
-                given.method.upper(), given.url, headers=given.headers, content=given.body
+                args.method.upper(),
+                args.url,
+                headers=args.headers,
+                content=args.body,
             )
             for _ in range(terms.redirects + 1):
                 await _check(request.url, terms.check_url)
@@ -110,12 +111,12 @@ async def _fetch(given: WebFetchInput, terms: _FetchLimits) -> ToolOutput:
                 finally:
                     await response.aclose()
     except httpx.InvalidURL as error:
-        raise ToolError(f"Invalid URL {given.url!r}: {error}") from error
+        raise ToolError(f"Invalid URL {args.url!r}: {error}") from error
     except httpx.HTTPError as error:
         raise ToolError(f"Request failed: {describe(error)}") from error
     except UnicodeError as error:
         raise ToolError(f"The request holds a character that HTTP cannot send: {error}") from error
-    raise ToolError(f"More than {terms.redirects} redirects: {given.url}")
+    raise ToolError(f"More than {terms.redirects} redirects: {args.url}")
 
 
 async def _check(url: httpx.URL, check_url: CheckUrl | None) -> None:
