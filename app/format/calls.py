@@ -7,7 +7,7 @@ from typing import TypeAlias, cast, get_args
 
 from pydantic import JsonValue
 
-from ...engine.agents.edit_notice import changed_by_a_person
+from ...engine.agents.edit_notice import describe_edit
 from ...engine.history.decisions.index import decisions_of
 from ...engine.history.decisions.reader import Decision
 from ...engine.history.fold.event_text import grant_words
@@ -164,7 +164,7 @@ def edited_words(
 ) -> str:
     """An edit's author and changes (G-75): `by ada: changed env from "prod" to "staging"`."""
     who = f"by {by or 'a person'}"
-    changed = None if original is None else changed_by_a_person(original, runs)
+    changed = None if original is None else describe_edit(original, runs)
     if changed is None:
         return who if original is None else f"{who}: only in text that is masked here"
     return f"{who}: {changed.removeprefix('A person ')}"

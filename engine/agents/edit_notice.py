@@ -9,12 +9,12 @@ from pydantic import JsonValue
 
 from ..core.json_equality import same_json
 
-LONGEST = 200
+MAX_CHARACTERS = 200
 """Characters of a value that are told; of a longer one only what differs, with what stands around it."""
-AROUND = 20
+CONTEXT_CHARACTERS = 20
 
 
-def changed_by_a_person(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> str | None:
+def describe_edit(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> str | None:
     """`A person changed env from "prod" to "staging"`; `None` when both are the same JSON."""
     changes = list(_changes(before, after))
     if not changes:
@@ -28,25 +28,25 @@ def _changes(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) ->
         if name not in after:
             yield f"removed {name}"
         elif not same_json(value, after[name]):
-            old, new = _apart(_json(value), _json(after[name]))
+            old, new = _differing_parts(_json(value), _json(after[name]))
             yield f"changed {name} from {old} to {new}"
     for name, value in after.items():
         if name not in before:
-            yield f"added {name}: {_cut(_json(value))}"
+            yield f"added {name}: {_shortened(_json(value))}"
 
 
 def _json(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _apart(old: str, new: str) -> tuple[str, str]:
+def _differing_parts(old: str, new: str) -> tuple[str, str]:
     """Both, or of long ones the parts that differ."""
-    if max(len(old), len(new)) <= LONGEST:
+    if max(len(old), len(new)) <= MAX_CHARACTERS:
         return old, new
     same = _common(old, new)
     room = min(len(old), len(new)) - same
     tail = min(room, _common(old[::-1], new[::-1]))
-    return _part(old, same, len(old) - tail), _part(new, same, len(new) - tail)
+    return _excerpt(old, same, len(old) - tail), _excerpt(new, same, len(new) - tail)
 
 
 def _common(one: str, other: str) -> int:
@@ -55,12 +55,12 @@ def _common(one: str, other: str) -> int:
     return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def _part(text: str, start: int, end: int) -> str:
-    first, last = max(0, start - AROUND), min(len(text), end + AROUND)
-    return f"{'…' if first else ''}{_cut(text[first:last])}{'…' if last < len(text) else ''}"
+def _excerpt(text: str, start: int, end: int) -> str:
+    first, last = max(0, start - CONTEXT_CHARACTERS), min(len(text), end + CONTEXT_CHARACTERS)
+    return f"{'…' if first else ''}{_shortened(text[first:last])}{'…' if last < len(text) else ''}"
 
 
-def _cut(text: str) -> str:
+def _shortened(text: str) -> str:
     """`text`, without its middle when it is long."""
-    half = LONGEST // 2
-    return text if len(text) <= LONGEST else f"{text[:half]}…{text[-half:]}"
+    half = MAX_CHARACTERS // 2
+    return text if len(text) <= MAX_CHARACTERS else f"{text[:half]}…{text[-half:]}"

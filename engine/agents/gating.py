@@ -16,7 +16,7 @@ from ..core.json_equality import same_json
 from ..gate.types import CallGate, GateContext, GateDecision, ResultRecord, ToolResult
 from ..net.net import ToolCall
 from .decisions import Allow, ApprovedCall, Deny, Override
-from .edit_notice import changed_by_a_person
+from .edit_notice import describe_edit
 from .errors import describe
 from .events import ToolCallEvent
 from .hooks import HookChain
@@ -197,7 +197,7 @@ class Decider:
             problem = f"The approved arguments are no JSON object: {error}"
         else:
             # Changes by others than people need no notice.
-            note = changed_by_a_person(args, edited) if decision.approvals else None
+            note = describe_edit(args, edited) if decision.approvals else None
         if decision.block:
             reason = decision.reason or f"{event.name} is blocked."
             return Deny(reason=reason if note is None else f"{note}. {reason}")

@@ -122,8 +122,8 @@ class ReplyPart(_Wire):
     usage: _Tokens | None = None
 
 
-class _Building(BaseModel):
-    place: int
+class _PartialCall(BaseModel):
+    index: int
     call_id: str = ""
     name: str = ""
     arguments: str = ""
@@ -133,8 +133,8 @@ class ReplyReader:
     """Puts a streamed reply together: text at once, calls and the end when it is complete."""
 
     def __init__(self) -> None:
-        self._calls: list[_Building] = []
-        self._at: dict[int, _Building] = {}
+        self._calls: list[_PartialCall] = []
+        self._by_index: dict[int, _PartialCall] = {}
         self._usage = Usage()
         self._reason: str | None = None
 
@@ -161,7 +161,7 @@ class ReplyReader:
             if choice.delta.content:
                 yield TextChunk(choice.delta.content)
             for delta in choice.delta.tool_calls or []:
-                if (written := self._take(delta)) is not None:
+                if (written := self._add_delta(delta)) is not None:
                     yield written
 
     def end(self, cost: float = 0.0, *, priced: bool = True) -> Iterator[Chunk]:
@@ -174,17 +174,17 @@ class ReplyReader:
         reason = "tool-calls" if self._calls and reason == "stop" else reason
         yield Finish(reason, usage, priced=priced)
 
-    def _take(self, delta: _CallDelta) -> InputChunk | None:
+    def _add_delta(self, delta: _CallDelta) -> InputChunk | None:
         """Add to the call at the delta's index; another id at the same index begins another call."""
-        index = delta.index if delta.index is not None else max(self._at, default=0)
-        building = self._at.get(index)
-        if building is None or (delta.id and building.call_id and delta.id != building.call_id):
-            building = self._at[index] = _Building(place=len(self._calls))
-            self._calls.append(building)
-        building.call_id = building.call_id or delta.id or ""
+        index = delta.index if delta.index is not None else max(self._by_index, default=0)
+        call = self._by_index.get(index)
+        if call is None or (delta.id and call.call_id and delta.id != call.call_id):
+            call = self._by_index[index] = _PartialCall(index=len(self._calls))
+            self._calls.append(call)
+        call.call_id = call.call_id or delta.id or ""
         if delta.function is None:
             return None
-        building.name = building.name or delta.function.name or ""
+        call.name = call.name or delta.function.name or ""
         written = delta.function.arguments or ""
-        building.arguments += written
-        return InputChunk(building.place, building.name, written)
+        call.arguments += written
+        return InputChunk(call.index, call.name, written)

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from ..errors import AgentRuntimeError, RuntimeFileNotFoundError
 from ..turn.abort import AbortSignal
 from .base import ExecResult
-from .local.termination import check_call, ended
+from .local.termination import check_call, wait_bounded
 from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Output, OutputLimits
 
 DIRECTORY = "/home/user"
@@ -103,30 +103,30 @@ class FakeRuntime:
         script = self._commands.get(command, self._otherwise)
         output = Output(self._limits, on_data)
         call = FakeCall(command, Path(directory), self.files, output)
-        return await ended(_play(script, call, output), timeout, abort)
+        return await wait_bounded(_play(script, call, output), timeout, abort)
 
     async def read_file(self, path: str) -> str:
         """See `Runtime.read_file`."""
-        place = self._path(path)
-        if self._is_directory(place):
+        full_path = self._path(path)
+        if self._is_directory(full_path):
             raise IsADirectoryError(f"Is a directory: {path}")
-        if place not in self.files:
+        if full_path not in self.files:
             raise RuntimeFileNotFoundError(path)
-        return self.files[place]
+        return self.files[full_path]
 
     async def write_file(self, path: str, content: str) -> None:
         """See `Runtime.write_file`."""
-        place = self._path(path)
-        if self._is_directory(place):
+        full_path = self._path(path)
+        if self._is_directory(full_path):
             raise IsADirectoryError(f"Is a directory: {path}")
-        self.files[place] = content
+        self.files[full_path] = content
 
     def _path(self, path: str) -> str:
         return posixpath.normpath(posixpath.join(str(self._cwd), path))
 
     def _is_directory(self, path: str) -> bool:
         inside = (self._cwd, *map(PurePosixPath, self.files))
-        return path == str(self._cwd) or any(PurePosixPath(path) in place.parents for place in inside)
+        return path == str(self._cwd) or any(PurePosixPath(path) in each.parents for each in inside)
 
 
 class _Killed(BaseException):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 from ..errors import AgentRuntimeError, RuntimeFileNotFoundError
 from ..turn.abort import AbortSignal
 from .base import ExecResult
-from .local.termination import check_call, ended
+from .local.termination import check_call, wait_bounded
 from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Output, OutputLimits
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 DIRECTORY = "/home/user"
 GIVE_UP_SECONDS = 1.0
-ASK_AGAIN_SECONDS = 0.02
+POLL_SECONDS = 0.02
 
 
 class JustBashRuntime:
@@ -65,7 +65,7 @@ class JustBashRuntime:
         self._limits = OutputLimits(output_limit, FLOOD_LIMIT)
         self._files = files_in_memory({self._path(p): text for p, text in (files or {}).items()})
         self._lock = threading.Lock()
-        _at_once(self._files.mkdir(str(self._cwd), recursive=True))
+        _run_now(self._files.mkdir(str(self._cwd), recursive=True))
 
     @property
     def cwd(self) -> Path:
@@ -84,35 +84,35 @@ class JustBashRuntime:
         check_call(command, timeout, abort)
         directory = self._path(cwd or ".")
         with self._lock:
-            if not _at_once(self._files.is_directory(directory)):
+            if not _run_now(self._files.is_directory(directory)):
                 raise AgentRuntimeError(f"Working directory does not exist: {directory}")
-        shown = _Shown(self._files, self._lock)
+        view = _FilesView(self._files, self._lock)
         # Entities in a command stay as they are: what runs is what was approved, to the letter.
         bash = self._shell(
-            fs=cast("IFileSystem", shown), cwd=directory, env=self._env, unescape_html=False
+            fs=cast("IFileSystem", view), cwd=directory, env=self._env, unescape_html=False
         )
-        said = await ended(_Interpretation(bash, command, shown).result(), timeout, abort)
+        result = await wait_bounded(_Interpretation(bash, command, view).result(), timeout, abort)
         output = Output(self._limits, on_data)
-        output.feed("stdout", said.stdout.encode(errors="replace"))
-        output.feed("stderr", said.stderr.encode(errors="replace"))
-        return output.result(said.exit_code)
+        output.feed("stdout", result.stdout.encode(errors="replace"))
+        output.feed("stderr", result.stderr.encode(errors="replace"))
+        return output.result(result.exit_code)
 
     async def read_file(self, path: str) -> str:
         """See `Runtime.read_file`; bytes that are no UTF-8 become U+FFFD."""
         with self._lock:
             try:
-                content = _at_once(self._files.read_file_bytes(self._path(path)))
+                content = _run_now(self._files.read_file_bytes(self._path(path)))
             except FileNotFoundError as error:
                 raise RuntimeFileNotFoundError(path) from error
         return content.decode(errors="replace")
 
     async def write_file(self, path: str, content: str) -> None:
         """See `Runtime.write_file`."""
-        place = self._path(path)
+        full_path = self._path(path)
         with self._lock:
-            if _at_once(self._files.is_directory(place)):
+            if _run_now(self._files.is_directory(full_path)):
                 raise IsADirectoryError(f"Is a directory: {path}")
-            _at_once(self._files.write_file(place, content.encode()))
+            _run_now(self._files.write_file(full_path, content.encode()))
 
     def _path(self, path: str) -> str:
         return str(self._cwd / path)
@@ -122,7 +122,7 @@ class _Stopped(BaseException):
     """Raised inside an interpreter that has to end."""
 
 
-class _Shown:
+class _FilesView:
     """The files as one interpreter sees them, one operation at a time, until they are closed to it."""
 
     def __init__(self, files: just_bash.InMemoryFs, lock: threading.Lock) -> None:
@@ -138,7 +138,7 @@ class _Shown:
                 if self.closed:
                     raise _Stopped
                 done = operation(*args, **kwargs)
-                return _at_once(done) if inspect.iscoroutine(done) else done
+                return _run_now(done) if inspect.iscoroutine(done) else done
 
         async def later(*args: object, **kwargs: object) -> object:
             return at_once(*args, **kwargs)
@@ -149,10 +149,10 @@ class _Shown:
 class _Interpretation:
     """One command in a thread with an event loop of its own."""
 
-    def __init__(self, bash: just_bash.Bash, command: str, shown: _Shown) -> None:
+    def __init__(self, bash: just_bash.Bash, command: str, view: _FilesView) -> None:
         self._bash = bash
         self._command = command
-        self._shown = shown
+        self._view = view
         self._lock = threading.Lock()
         self._is_over = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -161,13 +161,13 @@ class _Interpretation:
             target=self._interpret, name=f"just-bash {command[:40]}", daemon=True
         )
         self._ours = asyncio.get_running_loop()
-        self._said: asyncio.Future[just_bash.ExecResult] = self._ours.create_future()
+        self._result: asyncio.Future[just_bash.ExecResult] = self._ours.create_future()
 
     async def result(self) -> just_bash.ExecResult:
         """Result of the interpreter at its end. Cancelling this ends it."""
         self._thread.start()
         try:
-            return await self._said
+            return await self._result
         except asyncio.CancelledError:
             await self._stop()
             raise
@@ -187,42 +187,42 @@ class _Interpretation:
             with self._lock:
                 self._is_over = True
         with contextlib.suppress(RuntimeError):
-            self._ours.call_soon_threadsafe(self._tell, answer)
+            self._ours.call_soon_threadsafe(self._set_result, answer)
 
     async def _until_stopped(self) -> just_bash.ExecResult | None:
-        if self._shown.closed:
+        if self._view.closed:
             return None
         try:
             return await self._bash.exec(self._command)
         except _Stopped:
             return None
 
-    def _tell(self, answer: just_bash.ExecResult | Exception | None) -> None:
-        if self._said.done() or answer is None:
+    def _set_result(self, answer: just_bash.ExecResult | Exception | None) -> None:
+        if self._result.done() or answer is None:
             return
         if isinstance(answer, Exception):
             problem = AgentRuntimeError(f"just-bash stopped the command: {answer}")
             problem.__cause__ = answer
-            self._said.set_exception(problem)
+            self._result.set_exception(problem)
         else:
-            self._said.set_result(answer)
+            self._result.set_result(answer)
 
     async def _stop(self) -> None:
         """Close the files, then end the thread: wake it if it sleeps, raise in it if it computes."""
-        with self._shown.lock:
-            self._shown.closed = True
+        with self._view.lock:
+            self._view.closed = True
         if self._loop is not None and self._task is not None:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._task.cancel)
-        for _ in range(int(GIVE_UP_SECONDS / ASK_AGAIN_SECONDS)):
-            await asyncio.sleep(ASK_AGAIN_SECONDS)
+        for _ in range(int(GIVE_UP_SECONDS / POLL_SECONDS)):
+            await asyncio.sleep(POLL_SECONDS)
             if not self._raise_in_thread():
                 return
 
     def _raise_in_thread(self) -> bool:
         """Raise `_Stopped` in the thread; whether there still is one."""
         # Never while it holds the files; and not once it is over, when its number may be another's.
-        with self._shown.lock, self._lock:
+        with self._view.lock, self._lock:
             if self._is_over or not self._thread.is_alive():
                 return False
             number = ctypes.c_ulong(self._thread.ident or 0)
@@ -230,7 +230,7 @@ class _Interpretation:
             return True
 
 
-def _at_once(work: Coroutine[object, object, T]) -> T:
+def _run_now(work: Coroutine[object, object, T]) -> T:
     """The result of a coroutine that never waits, as all of the files' are."""
     try:
         work.send(None)
@@ -245,23 +245,23 @@ def _package() -> tuple[type[just_bash.Bash], type[just_bash.InMemoryFs]]:
     try:
         from just_bash import Bash, InMemoryFs
 
-        nested = cast("_Nested", importlib.import_module("nest_asyncio"))
+        nested = cast("_NestAsyncio", importlib.import_module("nest_asyncio"))
     except ImportError as error:
         raise AgentRuntimeError(
             "just-bash is not installed: pip install 'interlock[just-bash]', or the package just-bash"
         ) from error
-    if not isinstance(nested.apply, _NotForJustBash):
-        nested.apply = _NotForJustBash(nested.apply)
+    if not isinstance(nested.apply, _GuardedApply):
+        nested.apply = _GuardedApply(nested.apply)
     return Bash, InMemoryFs
 
 
-class _Nested(Protocol):
+class _NestAsyncio(Protocol):
     """Part of nest-asyncio that is used."""
 
     apply: Callable[..., object]
 
 
-class _NotForJustBash:
+class _GuardedApply:
     """`nest_asyncio.apply`, except for just-bash.
 
     It exchanges asyncio's tasks and loops for the whole program, and just-bash calls it when a command

@@ -11,7 +11,8 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...core.condition import Shell, shell_named
@@ -21,7 +22,6 @@ from .base import ExecResult
 from .local.process import Launch, run, shell_program
 from .local.termination import check_call
 from .output import FLOOD_LIMIT, OUTPUT_LIMIT, OutputLimits
-from .sandbox_mounts import arrange
 
 PROGRAM = "bwrap"
 MISSING = "bubblewrap is not installed: apt-get install bubblewrap"
@@ -42,7 +42,7 @@ HOME = "/tmp/home"
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8", "HOME": HOME}
 
 # Files that programs need to start, and for users' names and time zones; no secret is among them.
-_OWN = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_SYSTEM_PATHS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = (
     "/etc/alternatives",
     "/etc/group",
@@ -98,7 +98,7 @@ _PROC_HIDDEN = (
 )
 
 # Outside the mounts nothing is kept after a command; a file is not put where it would be lost.
-_KEPT = ("--remount-ro", "/dev")
+_READ_ONLY_DEV = ("--remount-ro", "/dev")
 # Each script first writes how far it came, to standard input, which every shell can write to: nothing
 # when bubblewrap itself failed, else a letter. A command gets an empty standard input instead (A-109).
 _STARTED, _NO_DIRECTORY, _MISSING, _NO_FILE = "sdmf"
@@ -152,7 +152,7 @@ class SandboxRuntime:
         self._program = program
         self._cwd = Path(os.path.abspath(cwd or "."))
         self._network = network
-        self._places = arrange(
+        self._mounts = mount_order(
             [Path(os.path.abspath(path)) for path in read_only],
             [Path(os.path.abspath(path)) for path in (self._cwd, *writable)],
         )
@@ -185,7 +185,7 @@ class SandboxRuntime:
             ["--tmpfs", "/tmp", "--dir", HOME], [_COMMAND, "sh", command, directory, self._shell]
         ) as it:
             result = await run(it.launch, self._limits, timeout=timeout, abort=abort, on_data=on_data)
-            if it.came_to(result) == _NO_DIRECTORY:
+            if it.script_status(result) == _NO_DIRECTORY:
                 raise AgentRuntimeError(f"Working directory does not exist: {directory}")
         return result
 
@@ -194,12 +194,12 @@ class SandboxRuntime:
 
         Raises `AgentRuntimeError` for what is no file, cannot be read, or is too large.
         """
-        with self._launch(_KEPT, [_READ, "sh", str(self._cwd / path)]) as it:
+        with self._launch(_READ_ONLY_DEV, [_READ, "sh", str(self._cwd / path)]) as it:
             result = await run(it.launch, OutputLimits(FILE_LIMIT, 2 * FILE_LIMIT), timeout=FILE_SECONDS)
-            came_to = it.came_to(result)
-        if came_to == _MISSING:
+            status = it.script_status(result)
+        if status == _MISSING:
             raise RuntimeFileNotFoundError(path)
-        if came_to == _NO_FILE:
+        if status == _NO_FILE:
             raise AgentRuntimeError(f"Cannot read {path}: it is no regular file")
         if result.truncated:
             raise AgentRuntimeError(f"Cannot read {path}: it is larger than {FILE_LIMIT} bytes")
@@ -213,28 +213,28 @@ class SandboxRuntime:
         with tempfile.TemporaryFile() as file:
             file.write(content.encode())
             file.seek(0)
-            mounts = [*_KEPT, "--ro-bind-data", str(file.fileno()), "/.content"]
+            mounts = [*_READ_ONLY_DEV, "--ro-bind-data", str(file.fileno()), "/.content"]
             script = [_WRITE, "sh", str(target), str(target.parent)]
             with self._launch(mounts, script, pass_fds=(file.fileno(),)) as it:
                 result = await run(it.launch, self._limits, timeout=FILE_SECONDS)
-                it.came_to(result)
+                it.script_status(result)
         if result.exit_code != 0:
             raise AgentRuntimeError(f"Cannot write {path}: {result.stderr.strip()}")
 
     @contextlib.contextmanager
     def _launch(
         self, mounts: Sequence[str], script: Sequence[str], pass_fds: tuple[int, ...] = ()
-    ) -> Generator[_Inside]:
+    ) -> Generator[_SandboxLaunch]:
         """Launch of a shell inside, with `mounts` in addition to what every command sees."""
         if not self._cwd.is_dir():
             raise AgentRuntimeError(f"Working directory does not exist: {self._cwd}")
         argv = [self._program, *self._isolation(), *self._system(), *mounts]
-        for place in self._places:
-            argv += ["--bind" if place.is_writable else "--ro-bind", str(place.path), str(place.path)]
+        for mount in self._mounts:
+            argv += ["--bind" if mount.is_writable else "--ro-bind", str(mount.path), str(mount.path)]
         argv += ["--remount-ro", "/", "--", "/bin/sh", "-c", *script]
         read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            yield _Inside(Launch(argv, Path("/"), self._environment, write, pass_fds), read)
+            yield _SandboxLaunch(Launch(argv, Path("/"), self._environment, write, pass_fds), read)
         finally:
             os.close(read)
             os.close(write)
@@ -253,7 +253,7 @@ class SandboxRuntime:
         for path in (f"/proc/{name}" for name in _PROC_HIDDEN):
             if os.path.exists(path):
                 arguments += ["--ro-bind", "/dev/null", path]
-        for path in map(Path, _OWN):
+        for path in map(Path, _SYSTEM_PATHS):
             if path.is_symlink():
                 arguments += ["--symlink", os.readlink(path), str(path)]
             elif path.exists():
@@ -263,19 +263,79 @@ class SandboxRuntime:
         return arguments
 
 
-class _Inside:
+class _SandboxLaunch:
     """A launch of bubblewrap, and how far its script came."""
 
-    def __init__(self, launch: Launch, told: int) -> None:
+    def __init__(self, launch: Launch, status_fd: int) -> None:
         self.launch = launch
-        self._told = told
+        self._status_fd = status_fd
 
-    def came_to(self, result: ExecResult) -> str:
+    def script_status(self, result: ExecResult) -> str:
         """The script's letter. Raises `AgentRuntimeError` when there was no script."""
         with contextlib.suppress(BlockingIOError):
-            if told := os.read(self._told, 1).decode():
-                return told
+            if status := os.read(self._status_fd, 1).decode():
+                return status
         problem = f"bubblewrap could not make a sandbox: {result.stderr.strip() or 'it does not say why'}"
         if any(sign in result.stderr for sign in _SIGNS_OF_A_FORBIDDEN_NAMESPACE):
             problem += f". {_FORBIDDEN}"
         raise AgentRuntimeError(problem)
+
+
+# Directories and files of this machine that a sandbox lets in.
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A path that is seen inside under its own name."""
+
+    path: Path
+    is_writable: bool
+
+
+def mount_order(read_only: Iterable[Path], writable: Iterable[Path]) -> list[Mount]:
+    """The mounts in order: outer ones first, so that the inner ones count.
+
+    What is part of an outer mount anyhow is left out. Raises `ValueError` for the root, and for a path
+    that a command could exchange for a link to somewhere else before it is mounted the next time.
+    """
+    mounts = [Mount(path, is_writable=False) for path in read_only]
+    mounts += [Mount(path, is_writable=True) for path in writable]
+    arranged: list[Mount] = []
+    for mount in sorted(mounts, key=lambda mount: (len(mount.path.parts), not mount.is_writable)):
+        if mount.path.resolve() == Path("/"):
+            raise ValueError(f"A sandbox around the whole file system keeps nothing out: {mount.path}")
+        around = _innermost(mount.path, arranged)
+        if around is not None and around.is_writable:
+            if _is_part(mount, around):
+                continue
+            _check_fixed(mount.path, around.path)
+        arranged.append(mount)
+    return arranged
+
+
+def _innermost(path: Path, mounts: Iterable[Mount]) -> Mount | None:
+    """The mount that `path` lies in, by its name or by what its links lead to."""
+    real = path.resolve()
+    around = [
+        mount
+        for mount in mounts
+        if path.is_relative_to(mount.path) or real.is_relative_to(mount.path.resolve())
+    ]
+    return max(around, key=lambda mount: len(mount.path.resolve().parts), default=None)
+
+
+def _is_part(mount: Mount, around: Mount) -> bool:
+    """Tell whether `mount` comes with the writable mount `around`."""
+    if mount.path == around.path:
+        return True
+    inside = mount.path.resolve().is_relative_to(around.path.resolve())
+    return mount.is_writable and inside and mount.path.is_relative_to(around.path)
+
+
+def _check_fixed(path: Path, around: Path) -> None:
+    """Raise unless `path` cannot be moved away while it is mounted in the writable mount `around`."""
+    if path.parent != around or path.is_symlink() or not path.exists():
+        raise ValueError(
+            f"A read-only path in a writable one must lie directly in it, exist and be no link, "
+            f"or a command could exchange it: {path}"
+        )

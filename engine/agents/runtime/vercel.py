@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, Self, TextIO, TypeVar, cast
 from ..errors import AgentRuntimeError, RuntimeFileNotFoundError
 from ..turn.abort import AbortSignal
 from .base import ExecResult
-from .local.termination import check_call, ended
+from .local.termination import check_call, wait_bounded
 from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Output, OutputLimits
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 DIRECTORY = "/vercel/sandbox"
 KILL_SECONDS = 10.0
-ASK_AGAIN_SECONDS = 0.1
+POLL_SECONDS = 0.1
 KILLED = 9
 
 # Everything a command starts inherits a mark in its environment, by which it is found when the command
@@ -92,7 +92,7 @@ class VercelSandboxRuntime:
         self._env = dict(env or {})
         self._base_url = base_url
         self._limits = OutputLimits(output_limit, flood_limit)
-        self._making: asyncio.Task[tuple[SandboxClient, Sandbox]] | None = None
+        self._creation: asyncio.Task[tuple[SandboxClient, Sandbox]] | None = None
         self._is_closed = False
 
     @property
@@ -113,10 +113,10 @@ class VercelSandboxRuntime:
         The timeout is the command's; making the sandbox comes before.
         """
         check_call(command, timeout, abort)
-        sandbox = await ended(self._sandbox(), None, abort)
+        sandbox = await wait_bounded(self._sandbox(), None, abort)
         directory = str(self._cwd / (cwd or "."))
         running = _Command(sandbox, command, directory, self._env, self._limits, on_data)
-        result = await ended(running.result(timeout), timeout, abort)
+        result = await wait_bounded(running.result(timeout), timeout, abort)
         if result.exit_code == 1 and result.stderr == f"{running.mark}\n":
             raise AgentRuntimeError(f"Working directory does not exist: {directory}")
         return result
@@ -144,15 +144,15 @@ class VercelSandboxRuntime:
     async def aclose(self) -> None:
         """Stop the sandbox, if there is one; nothing runs afterwards. Doing it again does nothing."""
         self._is_closed = True
-        if self._making is None:
+        if self._creation is None:
             return
         try:
-            client, sandbox = await asyncio.shield(self._making)
+            client, sandbox = await asyncio.shield(self._creation)
         except AgentRuntimeError:
             return
         with _refusals("Cannot stop the sandbox"):
             await sandbox.stop()
-        self._making = None
+        self._creation = None
         await client.aclose()
 
     async def __aenter__(self) -> Self:
@@ -165,12 +165,12 @@ class VercelSandboxRuntime:
         """The sandbox, made once even if a caller is cancelled: an unknown one could not be stopped."""
         if self._is_closed:
             raise AgentRuntimeError("The sandbox was stopped: make another runtime")
-        if self._making is None or _has_failed(self._making):
-            self._making = asyncio.get_running_loop().create_task(self._make())
-        _, sandbox = await asyncio.shield(self._making)
+        if self._creation is None or _has_failed(self._creation):
+            self._creation = asyncio.get_running_loop().create_task(self._create())
+        _, sandbox = await asyncio.shield(self._creation)
         return sandbox
 
-    async def _make(self) -> tuple[SandboxClient, Sandbox]:
+    async def _create(self) -> tuple[SandboxClient, Sandbox]:
         try:
             from vercel.sandbox import SandboxClient, SandboxServiceOptions
         except ImportError as error:
@@ -269,7 +269,7 @@ class _Command:
                         stdout=subprocess.DEVNULL,
                         stderr=subprocess.DEVNULL,
                     )
-                    await asyncio.wait({work}, timeout=ASK_AGAIN_SECONDS)
+                    await asyncio.wait({work}, timeout=POLL_SECONDS)
         except Exception:
             log.exception("What a command started in a Vercel sandbox may still be running")
         finally:

@@ -36,7 +36,7 @@ AUTOMATIC_SENDER = "interlock"
 """Name under which an automatic compaction is recorded."""
 
 
-def planned(conversation: Conversation, keep_last: int) -> Plan | None:
+def plan_compaction(conversation: Conversation, keep_last: int) -> Plan | None:
     """See `plan`. Raises `CompactionError` while a call is open: its result would follow the summary."""
     if unanswered := open_calls(conversation.messages):
         calls = ", ".join(f"{call.name} (call {call.call_id})" for call in unanswered)
@@ -62,7 +62,7 @@ class Compaction:
         self,
         conversation: Conversation,
         config: SessionConfig,
-        planned: Plan,
+        plan: Plan,
         instructions: str | None,
         by: str | None,
         *,
@@ -72,7 +72,7 @@ class Compaction:
         self.is_over = False
         self._conversation = conversation
         self._config = config
-        self._plan = planned
+        self._plan = plan
         self._instructions = instructions
         self._by = by
         self._automatic = automatic

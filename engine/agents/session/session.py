@@ -16,7 +16,7 @@ from ..turn.abort import AbortSignal
 from ..turn.compaction import KEEP_LAST
 from ..turn.resume_step import ResumedCall, completion_reason
 from ..turn.run import Run
-from .compactor import AUTOMATIC_SENDER, Compaction, planned
+from .compactor import AUTOMATIC_SENDER, Compaction, plan_compaction
 from .config import SessionConfig
 from .conversation import Conversation
 from .inbox import SendMode, as_messages
@@ -179,7 +179,7 @@ class Session(SessionSettings):
             raise SessionClosedError(f"Session '{self.id}' is closed")
         if self._idle is not None:
             raise SessionBusyError(f"Session '{self.id}' is busy; compact it when it rests")
-        plan = planned(self._conversation, keep_last)
+        plan = plan_compaction(self._conversation, keep_last)
         if plan is None:
             return None
         self._idle = asyncio.get_running_loop().create_future()
@@ -341,7 +341,7 @@ class Session(SessionSettings):
             return None
         if open_calls(self._conversation.messages):
             return None
-        plan = planned(self._conversation, KEEP_LAST)
+        plan = plan_compaction(self._conversation, KEEP_LAST)
         if plan is None:
             return None
         return Compaction(self._conversation, self._config, plan, None, AUTOMATIC_SENDER, automatic=True)

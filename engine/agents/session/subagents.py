@@ -146,24 +146,24 @@ def task_tool(agent: Agent, *, description: str | None = None) -> TaskTool:
     async def run(args: TaskInput, ctx: ToolContext) -> str:
         if ctx.subagents is None:
             raise ToolError(f"{name}: there is no session here that a subagent could belong to")
-        return await _work(ctx.subagents, agent, args.prompt, ctx)
+        return await _run_task(ctx.subagents, agent, args.prompt, ctx)
 
     name = f"task_{agent.name}"
     described = description or f"Have {agent.name} do a task."
     return TaskTool(name, described, TaskInput, cast("Execute", run), agent=agent)
 
 
-async def _work(subagents: SubagentSessions, agent: Agent, prompt: str, ctx: ToolContext) -> str:
-    ended: list[TurnEnd] = []
+async def _run_task(subagents: SubagentSessions, agent: Agent, prompt: str, ctx: ToolContext) -> str:
+    turns: list[TurnEnd] = []
     async with subagents.open(agent, ctx.call_id) as session:
-        session.on_any(_follow(ctx.progress, ended))
+        session.on_any(_progress_listener(ctx.progress, turns))
         said = session.messages
         if session.status == "idle" and not said:
             session.send(prompt)
         await session.wait_for_idle()
         # One that had finished in an earlier life has only to say it again.
-        text = session.text if ended else _last_words(said)
-    last = ended[-1] if ended else None
+        text = session.text if turns else _last_words(said)
+    last = turns[-1] if turns else None
     if last is not None and last.stop_reason == "aborted":
         why = f": {last.reason}" if last.reason else ""
         raise ToolError(f"{agent.name} was stopped before it had finished{why}")
@@ -177,13 +177,13 @@ def _last_words(said: Sequence[Message]) -> str:
     return last.text if isinstance(last, AssistantMessage) else ""
 
 
-def _follow(progress: Callable[[str], None], ended: list[TurnEnd]) -> Callable[[Event], None]:
+def _progress_listener(progress: Callable[[str], None], turns: list[TurnEnd]) -> Callable[[Event], None]:
     def follow(event: Event) -> None:
         match event:
             case TextDelta():
                 progress(event.delta)
             case TurnEnd():
-                ended.append(event)
+                turns.append(event)
             case _:
                 pass
 

@@ -55,9 +55,9 @@ async def _run(command: str, timeout: float | None, ctx: ToolContext) -> ToolOut
     text = render(result)
     tail = _tail(text)
     if tail is not None:
-        where, lost = await _kept(text, ctx)
+        where, problem = await _save_output(text, ctx)
         metadata["full_output"] = where
-        kept = f"Full output: {where}" if where else f"The rest is lost: {lost}"
+        kept = f"Full output: {where}" if where else f"The rest is lost: {problem}"
         text = f"{tail.text}\n\n[Showing lines {tail.lines}. {kept}]"
     return ToolOutput(text, metadata=metadata)
 
@@ -101,7 +101,7 @@ def _tail(text: str) -> _Tail | None:
     return _Tail("\n".join(lines[first:]), f"{first + 1}-{total} of {total}")
 
 
-async def _kept(text: str, ctx: ToolContext) -> tuple[str | None, str]:
+async def _save_output(text: str, ctx: ToolContext) -> tuple[str | None, str]:
     """The file in the runtime that `text` was written to, or `None` and why it could not be."""
     # A model's endpoint chooses call ids, and others may write to /tmp: the name is a plain one that
     # nobody can know before, and the file is readable by its owner alone.

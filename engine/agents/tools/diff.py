@@ -34,8 +34,8 @@ def unified_diff(path: str, before: str | None, after: str) -> str:
     `MAX_BYTES` are cut, with a notice.
     """
     old, new = _lines(before or ""), _lines(after)
-    start = _same(old, new)
-    end = _same(old[start:][::-1], new[start:][::-1])
+    start = _common_prefix(old, new)
+    end = _common_prefix(old[start:][::-1], new[start:][::-1])
     changed_old, changed_new = old[start : len(old) - end], new[start : len(new) - end]
     name = visible(path)
     header = [f"--- {'/dev/null' if before is None else name}", f"+++ {name}"]
@@ -45,7 +45,7 @@ def unified_diff(path: str, before: str | None, after: str) -> str:
     if max(len(changed_old), len(changed_new)) <= MAX_COMPARED_LINES:
         last_old, last_new = len(old) - end + trail, len(new) - end + trail
         hunks = list(difflib.unified_diff(old[lead:last_old], new[lead:last_new], n=CONTEXT, lineterm=""))
-        body = [_moved(line, lead) for line in hunks[2:]]
+        body = [_shifted_header(line, lead) for line in hunks[2:]]
     else:
         kept_before, kept_after = old[lead:start], old[len(old) - end :][:trail]
         around = len(kept_before) + len(kept_after)
@@ -78,7 +78,7 @@ def _lines(text: str) -> list[str]:
     return lines
 
 
-def _same(old: list[str], new: list[str]) -> int:
+def _common_prefix(old: list[str], new: list[str]) -> int:
     for number, (left, right) in enumerate(zip(old, new, strict=False)):
         if left != right:
             return number
@@ -92,7 +92,7 @@ def _hunk(start: int, old: int, new: int) -> str:
     return f"@@ -{side(old)} +{side(new)} @@"
 
 
-def _moved(line: str, by: int) -> str:
+def _shifted_header(line: str, by: int) -> str:
     """A hunk's header as if `by` lines stood before; other lines as they are."""
     if not line.startswith("@@ ") or not by:
         return line

@@ -11,7 +11,7 @@ from ..errors import ToolError
 from ..runtime.base import Runtime
 from ..tool import ToolContext, ToolInput, ToolOutput, define_tool
 from .diff import unified_diff
-from .edit_matching import Edited, edit
+from .edit_matching import EditResult, edit
 from .file_access import Target, lock_of, read_whole
 from .write import refuse_half_characters
 
@@ -37,17 +37,17 @@ async def _run(args: EditInput, ctx: ToolContext) -> ToolOutput:
         metadata={
             "path": args.path,
             "replacements": edited.replacements,
-            "matched": edited.way,
+            "matched": edited.method,
             "diff": diff,
         },
     )
 
 
-async def _edited(args: EditInput, target: Target) -> tuple[Edited, str]:
+async def _edited(args: EditInput, target: Target) -> tuple[EditResult, str]:
     refuse_half_characters(args.new_string, "new_string")
     before = await read_whole(target)
 
-    def change() -> tuple[Edited, str]:
+    def change() -> tuple[EditResult, str]:
         edited = edit(
             before,
             args.old_string,

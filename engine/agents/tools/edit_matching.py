@@ -14,19 +14,19 @@ from typing import Literal, TypeAlias
 
 from ..errors import ToolError
 
-Way: TypeAlias = Literal["exact", "trimmed", "indentation"]
+MatchMethod: TypeAlias = Literal["exact", "trimmed", "indentation"]
 
 MAX_LISTED = 10
 MAX_COMPARED = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Edited:
+class EditResult:
     """A text after an edit, how many places changed and how they were found."""
 
     text: str
     replacements: int
-    way: Way
+    method: MatchMethod
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class _Match:
     replacement: str
 
 
-def edit(text: str, old: str, new: str, *, replace_all: bool, path: str) -> Edited:
+def edit(text: str, old: str, new: str, *, replace_all: bool, path: str) -> EditResult:
     """`text` with `new` in place of `old`.
 
     Line endings match each other, and what is put in gets the ones that the text has. Where `old` is not
@@ -53,11 +53,11 @@ def edit(text: str, old: str, new: str, *, replace_all: bool, path: str) -> Edit
         raise ToolError("old_string is empty: give the text to replace, or make a file with write.")
     if old == new:
         raise ToolError("old_string and new_string are the same: nothing would change.")
-    way, matches = _find(plain, old, new)
+    method, matches = _find(plain, old, new)
     if not matches:
-        raise ToolError(_not_found(plain, old, path))
+        raise ToolError(_absence_message(plain, old, path))
     if len(matches) > 1 and not replace_all:
-        raise ToolError(_several(plain, matches, path))
+        raise ToolError(_ambiguity_message(plain, matches, path))
     # Where the newlines that were CRLF stand in `plain`.
     carriage_returns = [ending.start() - n for n, ending in enumerate(re.finditer("\r\n", text))]
 
@@ -71,7 +71,7 @@ def edit(text: str, old: str, new: str, *, replace_all: bool, path: str) -> Edit
         parts.append(match.replacement.replace("\n", "\r\n") if windows else match.replacement)
         done = place(match.end)
     parts.append(text[done:])
-    return Edited("".join(parts), len(matches), way)
+    return EditResult("".join(parts), len(matches), method)
 
 
 def _windows_lines(text: str) -> bool:
@@ -79,21 +79,21 @@ def _windows_lines(text: str) -> bool:
     return text.count("\r\n") * 2 > text.count("\n")
 
 
-def _find(text: str, old: str, new: str) -> tuple[Way, list[_Match]]:
+def _find(text: str, old: str, new: str) -> tuple[MatchMethod, list[_Match]]:
     exact = [_Match(at, at + len(old), new) for at in _occurrences(text, old, len(old))]
     if exact:
         return "exact", exact
-    wanted = old.removesuffix("\n").split("\n")
-    if not any(line.strip() for line in wanted):
+    old_lines = old.removesuffix("\n").split("\n")
+    if not any(line.strip() for line in old_lines):
         return "exact", []
-    block = _Block(text, wanted, old.endswith("\n"), new)
-    way: Way = "trimmed"
-    first_lines = block.like(str.rstrip)
+    block = _Block(text, old_lines, old.endswith("\n"), new)
+    method: MatchMethod = "trimmed"
+    first_lines = block.first_lines(str.rstrip)
     if not first_lines:
-        way, first_lines = "indentation", block.like_dedented()
+        method, first_lines = "indentation", block.dedented_first_lines()
     if not first_lines:
-        way, first_lines = "trimmed", block.like(str.strip)
-    return way, [block.match(first) for first in first_lines]
+        method, first_lines = "trimmed", block.first_lines(str.strip)
+    return method, [block.match(first) for first in first_lines]
 
 
 def _occurrences(text: str, part: str, step: int) -> Iterator[int]:
@@ -106,47 +106,47 @@ def _occurrences(text: str, part: str, step: int) -> Iterator[int]:
 class _Block:
     """The lines of `old` as a block that is looked for among the lines of a text."""
 
-    def __init__(self, text: str, wanted: Sequence[str], whole: bool, new: str) -> None:
+    def __init__(self, text: str, old_lines: Sequence[str], whole: bool, new: str) -> None:
         self._lines = text.split("\n")
         self._starts = [0, *accumulate(len(line) + 1 for line in self._lines)]
         self._length = len(text)
-        self._wanted = wanted
+        self._old_lines = old_lines
         self._whole = whole
         self._new = new
 
-    def like(self, form: Callable[[str], str]) -> list[int]:
-        """The first lines of places whose lines are the wanted ones in this form."""
-        return list(self._places(form, overlapping=False))
+    def first_lines(self, form: Callable[[str], str]) -> list[int]:
+        """The first lines of places whose lines are the old ones in this form."""
+        return list(self._first_lines_of(form, overlapping=False))
 
-    def like_dedented(self) -> list[int]:
-        """The first lines of places that differ from the wanted ones in their common indentation.
+    def dedented_first_lines(self) -> list[int]:
+        """The first lines of places that differ from the old ones in their common indentation.
 
         None are found where too many overlapping places would have to be compared.
         """
-        wanted = _dedented(self._wanted)
-        size = sum(map(len, self._wanted)) + len(self._wanted)
+        old_lines = _dedented(self._old_lines)
+        size = sum(map(len, self._old_lines)) + len(self._old_lines)
         found: list[int] = []
-        for number, first in enumerate(self._places(str.strip, overlapping=True)):
+        for number, first in enumerate(self._first_lines_of(str.strip, overlapping=True)):
             if number * size > MAX_COMPARED:
                 return []
-            free = not found or first >= found[-1] + len(self._wanted)
-            if free and _dedented(self._lines[first : first + len(self._wanted)]) == wanted:
+            free = not found or first >= found[-1] + len(self._old_lines)
+            if free and _dedented(self._lines[first : first + len(self._old_lines)]) == old_lines:
                 found.append(first)
         return found
 
-    def _places(self, form: Callable[[str], str], *, overlapping: bool) -> Iterator[int]:
+    def _first_lines_of(self, form: Callable[[str], str], *, overlapping: bool) -> Iterator[int]:
         forms = [form(line) for line in self._lines]
         starts = [0, *accumulate(len(line) + 1 for line in forms)]
-        part = "\n".join(["", *map(form, self._wanted), ""])
+        part = "\n".join(["", *map(form, self._old_lines), ""])
         joined = "\n".join(["", *forms, ""])
         for at in _occurrences(joined, part, 1 if overlapping else len(part) - 1):
             yield bisect.bisect_left(starts, at)
 
     def match(self, first: int) -> _Match:
         """The place that starts with line `first`, and what comes there."""
-        last = first + len(self._wanted)
+        last = first + len(self._old_lines)
         end = min(self._starts[last], self._length) if self._whole else self._starts[last] - 1
-        replacement = _indented(self._new, self._wanted, self._lines[first:last])
+        replacement = _indented(self._new, self._old_lines, self._lines[first:last])
         at_end = self._whole and last >= len(self._lines)
         return _Match(self._starts[first], end, replacement.removesuffix("\n") if at_end else replacement)
 
@@ -165,10 +165,10 @@ def _dedented(lines: Sequence[str]) -> list[str]:
     return [line[common:].rstrip() if line.strip() else "" for line in lines]
 
 
-def _indented(new: str, wanted: Sequence[str], found: Sequence[str]) -> str:
-    """`new`, written with the indentation of `wanted`, with that of `found`."""
+def _indented(new: str, old_lines: Sequence[str], found: Sequence[str]) -> str:
+    """`new`, written with the indentation of `old_lines`, with that of `found`."""
     known: dict[str, str] = {}
-    for line, there in zip(wanted, found, strict=True):
+    for line, there in zip(old_lines, found, strict=True):
         if line.strip():
             known.setdefault(_indentation(line), _indentation(there))
     lengths = sorted({len(key) for key in known}, reverse=True)
@@ -181,7 +181,7 @@ def _indented(new: str, wanted: Sequence[str], found: Sequence[str]) -> str:
         for length in lengths:
             if length <= len(own) and own[:length] in known:
                 return known[own[:length]] + line[length:]
-        # Further out than anything in `wanted`: what was put in front of that is put in front of this.
+        # Further out than anything in `old_lines`: what was put in front of that is put in front of this.
         return known[outer].removesuffix(outer) + line if known[outer].endswith(outer) else line
 
     return "\n".join(placed(line) for line in new.split("\n"))
@@ -197,7 +197,7 @@ def _listed(numbers: Sequence[int]) -> str:
     return f"{word} {', '.join(map(str, numbers[:MAX_LISTED]))}{more}"
 
 
-def _several(text: str, matches: Sequence[_Match], path: str) -> str:
+def _ambiguity_message(text: str, matches: Sequence[_Match], path: str) -> str:
     starts = _line_starts(text)
     numbers = [bisect.bisect_right(starts, match.start) for match in matches]
     return (
@@ -206,7 +206,7 @@ def _several(text: str, matches: Sequence[_Match], path: str) -> str:
     )
 
 
-def _not_found(text: str, old: str, path: str) -> str:
+def _absence_message(text: str, old: str, path: str) -> str:
     first = next((line.strip() for line in old.split("\n") if line.strip()), "")
     numbers = [n for n, line in enumerate(text.split("\n"), 1) if first and line.strip() == first]
     hint = (

@@ -31,7 +31,7 @@ class GlobInput(ToolInput):
 async def _run(args: GlobInput, ctx: ToolContext) -> ToolOutput:
     quote(args.pattern, "pattern")
     patterns = [components(each) for each in alternatives(args.pattern)]
-    path, below, patterns = _place(args, patterns)
+    path, below, patterns = _search_root(args, patterns)
     command = f"cd {operand(path)} || exit {_NO_DIRECTORY}\n"
     if below:
         command += f"cd {operand(below)} 2>/dev/null || exit 0\n"
@@ -64,7 +64,7 @@ async def _run(args: GlobInput, ctx: ToolContext) -> ToolOutput:
     )
 
 
-def _place(args: GlobInput, patterns: list[list[str]]) -> tuple[str, str, list[list[str]]]:
+def _search_root(args: GlobInput, patterns: list[list[str]]) -> tuple[str, str, list[list[str]]]:
     """The directory to search, the one below it that the pattern begins with, and what is left of it."""
     path = "/" if args.pattern.startswith("/") else "." if args.path is None else args.path
     if len(patterns) > 1:

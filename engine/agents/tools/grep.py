@@ -41,7 +41,7 @@ async def _run(args: GrepInput, ctx: ToolContext) -> ToolOutput:
     lines = [line for line in result.stdout.removesuffix("\n").split("\n") if not _in_git(line)]
     if not lines:
         return ToolOutput("No matches found.", metadata={"matches": 0, "truncated": False})
-    shown = _that_fit([_shortened(_BELOW_HERE.sub("", line.removesuffix("\r"))) for line in lines])
+    shown = _fitting_lines([_shortened(_BELOW_HERE.sub("", line.removesuffix("\r"))) for line in lines])
     truncated = result.truncated or len(shown) < len(lines)
     notices: list[str] = []
     if truncated:
@@ -67,13 +67,13 @@ async def _search(args: GrepInput, ctx: ToolContext) -> ExecResult:
                 "Give the directory as path."
             )
         included = "".join(f" {quote(f'--include={each}')}" for each in alternatives(args.include))
-    wanted = f"{included} -e {quote(args.pattern, 'pattern')} -- {operand(args.path)}"
+    options = f"{included} -e {quote(args.pattern, 'pattern')} -- {operand(args.path)}"
     result = await ctx.runtime.exec(
-        f"grep -rnHIE --exclude-dir=.git{wanted}", timeout=SEARCH_SECONDS, abort=ctx.abort
+        f"grep -rnHIE --exclude-dir=.git{options}", timeout=SEARCH_SECONDS, abort=ctx.abort
     )
     if result.exit_code == 2 and not result.stdout and "option" in result.stderr:
         # Small versions of grep know neither binary files nor directories to leave out.
-        result = await ctx.runtime.exec(f"grep -rnHE{wanted}", timeout=SEARCH_SECONDS, abort=ctx.abort)
+        result = await ctx.runtime.exec(f"grep -rnHE{options}", timeout=SEARCH_SECONDS, abort=ctx.abort)
     return result
 
 
@@ -86,7 +86,7 @@ def _shortened(line: str) -> str:
     return line if more <= 0 else f"{line[:MAX_LINE]} [… {more} more characters]"
 
 
-def _that_fit(lines: list[str]) -> list[str]:
+def _fitting_lines(lines: list[str]) -> list[str]:
     left = MAX_BYTES + 1
     for number, line in enumerate(lines):
         left -= len(encoded(line)) + 1

@@ -19,7 +19,7 @@ from ..models.base import ModelRequest
 KEEP_LAST = 4
 """Messages that are kept word for word unless somebody wants another number."""
 
-LONGEST_QUOTED = 8_000
+MAX_QUOTED = 8_000
 """Characters of a tool's output, or of a call's arguments, that are shown to whom sums up."""
 
 _OWN_TAG = re.compile(r"<(?=/?summary\b)", re.IGNORECASE)
@@ -89,9 +89,9 @@ def plan(messages: Sequence[Message], keep_last: int = KEEP_LAST) -> Plan | None
     return Plan(tuple(earlier), len(current) - cut)
 
 
-def summary_request(planned: Plan, instructions: str | None, session_id: str) -> ModelRequest:
+def summary_request(plan: Plan, instructions: str | None, session_id: str) -> ModelRequest:
     """Request for a summary, without any tool. `instructions` are the operator's, if there are any."""
-    lines = "\n".join(_quoted(message) for message in planned.earlier)
+    lines = "\n".join(_quoted(message) for message in plan.earlier)
     parts = [SUMMARY_TASK]
     if instructions:
         parts.append(f"The operator adds: {instructions}")
@@ -140,8 +140,8 @@ def _input(args: dict[str, JsonValue], malformed: str | None) -> str:
 
 def _shortened(text: str) -> str:
     """Beginning and end of what is too long."""
-    left_out = len(text) - LONGEST_QUOTED
+    left_out = len(text) - MAX_QUOTED
     if left_out <= 0:
         return text
-    half = LONGEST_QUOTED // 2
+    half = MAX_QUOTED // 2
     return f"{text[:half]}\n[… {left_out} characters left out …]\n{text[-half:]}"

@@ -12,7 +12,7 @@ from typing import cast
 from pydantic import JsonValue, TypeAdapter
 from pydantic_core import to_json
 
-from ...agents.edit_notice import changed_by_a_person
+from ...agents.edit_notice import describe_edit
 from ...agents.errors import ToolInputError, describe
 from ...agents.messages import ProposedCall, ToolMessage
 from ...agents.runtime.local.runtime import LocalRuntime
@@ -98,7 +98,7 @@ class Tools:
         decided = await self._decided(self.gate, tool, call, approved)
         if not isinstance(decided, dict):
             return decided
-        note = changed_by_a_person(written or call.args, decided)
+        note = describe_edit(written or call.args, decided)
         return await self._executed(tool, call, decided, note)
 
     def offer(self) -> None:

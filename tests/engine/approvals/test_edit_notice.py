@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.engine.agents import C, T
-from interlock.engine.agents.edit_notice import changed_by_a_person
+from interlock.engine.agents.edit_notice import describe_edit
 from interlock.engine.history.model.events import ApprovalRequested, CallResult
 from interlock.engine.hub.hub import Hub
 from interlock.engine.sessions.config import SessionConfig
@@ -35,12 +35,12 @@ class TestSentence:
     )
     def test_each_change_is_named(self, before: dict, after: dict, said: str | None) -> None:
         """Section 1: fields by name, values as JSON, so that 1, 1.0 and true stay apart."""
-        assert changed_by_a_person(before, after) == said
+        assert describe_edit(before, after) == said
 
     def test_of_a_long_value_only_what_differs(self) -> None:
         """A script of a thousand lines is not told twice: the change, and a little around it."""
         script = "".join(f"echo {n}\n" for n in range(500))
-        said = changed_by_a_person({"c": script}, {"c": script.replace("echo 250\n", "echo two\n")})
+        said = describe_edit({"c": script}, {"c": script.replace("echo 250\n", "echo two\n")})
         assert said is not None
         assert "echo 250" in said
         assert "echo two" in said
@@ -49,7 +49,7 @@ class TestSentence:
     @given(before=INPUTS, after=INPUTS)
     def test_it_stays_short(self, before: dict, after: dict) -> None:
         """Whatever was changed, the model reads a sentence about it."""
-        said = changed_by_a_person(before, after)
+        said = describe_edit(before, after)
         assert said is None or len(said) < 40 + len(before | after) * 520
 
 

@@ -24,7 +24,7 @@ from ..base import ExecResult
 from ..output import Output, OutputLimits
 from .subreaper import END_SECONDS
 from .supervisor import IS_POSSIBLE, CommandSession, end_all, end_grace, end_sessions, supervise
-from .termination import timing_out
+from .termination import timeout_errors
 
 _SHELLS = ("/bin/bash", "/usr/bin/bash")
 
@@ -71,7 +71,7 @@ async def run(
     forget = watch.on_abort(running.stop)
     timer = asyncio.timeout(timeout or None)
     try:
-        with timing_out(timer, timeout):
+        with timeout_errors(timer, timeout):
             async with timer:
                 await running.start()
                 if watch.aborted:

@@ -26,7 +26,7 @@ def check_call(command: str, timeout: float | None, abort: AbortSignal | None) -
 
 
 @contextlib.contextmanager
-def timing_out(timer: asyncio.Timeout, timeout: float | None) -> Generator[None]:
+def timeout_errors(timer: asyncio.Timeout, timeout: float | None) -> Generator[None]:
     """Around `async with timer`: its end is a `RuntimeTimeoutError`, no other `TimeoutError` is."""
     try:
         yield
@@ -36,7 +36,7 @@ def timing_out(timer: asyncio.Timeout, timeout: float | None) -> Generator[None]
         raise
 
 
-async def ended(
+async def wait_bounded(
     work: Coroutine[None, None, T],
     timeout: float | None,  # noqa: ASYNC109 - part of what a command means, not of waiting
     abort: AbortSignal | None,
@@ -50,7 +50,7 @@ async def ended(
     forget = abort.on_abort(task.cancel) if abort is not None else None
     timer = asyncio.timeout(timeout or None)
     try:
-        with timing_out(timer, timeout):
+        with timeout_errors(timer, timeout):
             async with timer:
                 # Waiting does not pass a cancellation on, so that below it can be told from an abort's.
                 await asyncio.wait({task})

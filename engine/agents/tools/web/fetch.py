@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 TIMEOUT_SECONDS = 15.0
 MAX_BYTES = 51_200
 MAX_REDIRECTS = 20
-MOST_OF_A_HEADER = 200
+MAX_HEADER_CHARACTERS = 200
 """Characters of what a server says of its answer that are shown."""
 CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie"})
 UNENCODED = {"accept-encoding": "identity"}
-NOT_TO_BE_SET = frozenset({"host", "transfer-encoding"})
+FORBIDDEN_HEADERS = frozenset({"host", "transfer-encoding"})
 """Headers that could say another host than the URL does, or another end of the request."""
 BODY_HEADERS = frozenset({"content-type", "content-length", "content-encoding", "content-language"})
 
@@ -57,12 +57,12 @@ def create_web_fetch_tool(
     requests may go to this machine and its network, too, not only to the public internet (A-127).
     """
 
-    terms = _FetchLimits(check_url, max_bytes, MAX_REDIRECTS if follow_redirects else 0, private)
+    limits = _FetchLimits(check_url, max_bytes, MAX_REDIRECTS if follow_redirects else 0, private)
 
     async def fetch(args: WebFetchInput, ctx: ToolContext) -> ToolOutput:
         try:
             async with asyncio.timeout(timeout):
-                return await _fetch(args, terms)
+                return await _fetch(args, limits)
         except TimeoutError as error:
             raise ToolError(f"Request timed out after {timeout:g}s: {args.url}") from error
 
@@ -79,15 +79,15 @@ class _FetchLimits:
     private: bool
 
 
-async def _fetch(args: WebFetchInput, terms: _FetchLimits) -> ToolOutput:
+async def _fetch(args: WebFetchInput, limits: _FetchLimits) -> ToolOutput:
     import httpx
 
     from .public_transport import PublicTransport
 
     for name in args.headers or ():
-        if name.strip().lower() in NOT_TO_BE_SET:
+        if name.strip().lower() in FORBIDDEN_HEADERS:
             raise ToolError(f"The header '{name}' follows from the URL and the body; leave it out")
-    transport = None if terms.private else PublicTransport()
+    transport = None if limits.private else PublicTransport()
     try:
         async with httpx.AsyncClient(
             transport=transport, headers=UNENCODED, follow_redirects=False, timeout=None
@@ -98,15 +98,15 @@ async def _fetch(args: WebFetchInput, terms: _FetchLimits) -> ToolOutput:
                 headers=args.headers,
                 content=args.body,
             )
-            for _ in range(terms.redirects + 1):
-                await _check(request.url, terms.check_url)
+            for _ in range(limits.redirects + 1):
+                await _check(request.url, limits.check_url)
                 response = await client.send(request, stream=True)
                 try:
                     location = response.headers.get("location")
                     if not response.has_redirect_location or location is None:
-                        return await _output(response, terms.max_bytes)
-                    if not terms.redirects:
-                        return _elsewhere(response, location)
+                        return await _output(response, limits.max_bytes)
+                    if not limits.redirects:
+                        return _redirect_notice(response, location)
                     request = _redirected(client, request, response.status_code, location)
                 finally:
                     await response.aclose()
@@ -116,7 +116,7 @@ async def _fetch(args: WebFetchInput, terms: _FetchLimits) -> ToolOutput:
         raise ToolError(f"Request failed: {describe(error)}") from error
     except UnicodeError as error:
         raise ToolError(f"The request holds a character that HTTP cannot send: {error}") from error
-    raise ToolError(f"More than {terms.redirects} redirects: {args.url}")
+    raise ToolError(f"More than {limits.redirects} redirects: {args.url}")
 
 
 async def _check(url: httpx.URL, check_url: CheckUrl | None) -> None:
@@ -150,7 +150,7 @@ def _redirected(
     return client.build_request(method, url, headers=headers, content=content or None)
 
 
-def _elsewhere(response: httpx.Response, location: str) -> ToolOutput:
+def _redirect_notice(response: httpx.Response, location: str) -> ToolOutput:
     """A redirect as the model reads it."""
     url = response.request.url.join(location)
     return ToolOutput(
@@ -161,7 +161,7 @@ def _elsewhere(response: httpx.Response, location: str) -> ToolOutput:
 
 
 def _status(response: httpx.Response) -> str:
-    return f"{response.status_code} {response.reason_phrase[:MOST_OF_A_HEADER]}".rstrip()
+    return f"{response.status_code} {response.reason_phrase[:MAX_HEADER_CHARACTERS]}".rstrip()
 
 
 async def _output(response: httpx.Response, max_bytes: int) -> ToolOutput:
@@ -172,7 +172,7 @@ async def _output(response: httpx.Response, max_bytes: int) -> ToolOutput:
         shown += f"\n\n[Output truncated at {kilobytes(max_bytes)}.]"
     else:
         shown = text.decode(errors="replace")
-    content_type = response.headers.get("content-type", "unknown")[:MOST_OF_A_HEADER]
+    content_type = response.headers.get("content-type", "unknown")[:MAX_HEADER_CHARACTERS]
     return ToolOutput(
         f"Status: {_status(response)}\nContent-Type: {content_type}\n\n{shown}",
         metadata={"status": response.status_code, "url": str(response.url)},

@@ -18,7 +18,7 @@ from .places import Shelf, output
 def edited(text: str, old: str, new: str, *, replace_all: bool = False) -> tuple[str, int, str]:
     """What becomes of a text, in how many places, and how they were found."""
     made = edit(text, old, new, replace_all=replace_all, path="f")
-    return made.text, made.replacements, made.way
+    return made.text, made.replacements, made.method
 
 
 class TestExact:

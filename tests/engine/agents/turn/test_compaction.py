@@ -18,7 +18,7 @@ from interlock.engine.agents import (
     UserMessage,
     prompt_of,
 )
-from interlock.engine.agents.turn.compaction import LONGEST_QUOTED, Plan, plan, summary_request
+from interlock.engine.agents.turn.compaction import MAX_QUOTED, Plan, plan, summary_request
 
 from ..script import transcript
 from .test_law import valid
@@ -141,16 +141,16 @@ class TestRequest:
 
     def test_long_outputs_are_shortened(self) -> None:
         """Section 9: of what a tool printed, beginning and end are shown, and how much is missing."""
-        text = "a" * LONGEST_QUOTED + "b" * LONGEST_QUOTED
+        text = "a" * MAX_QUOTED + "b" * MAX_QUOTED
         _, [line] = self.quoted(ToolMessage(call_id="c", name="t", text=text))
         assert line["text"].startswith("aaa")
         assert line["text"].endswith("bbb")
-        assert f"[… {LONGEST_QUOTED} characters left out …]" in line["text"]
+        assert f"[… {MAX_QUOTED} characters left out …]" in line["text"]
 
     def test_people_are_quoted_in_full(self) -> None:
         """Section 9: what somebody said is never shortened."""
-        _, [line] = self.quoted(UserMessage(text="x" * 3 * LONGEST_QUOTED))
-        assert len(line["text"]) == 3 * LONGEST_QUOTED
+        _, [line] = self.quoted(UserMessage(text="x" * 3 * MAX_QUOTED))
+        assert len(line["text"]) == 3 * MAX_QUOTED
 
     def test_instructions_stand_outside(self) -> None:
         """Section 9: what the operator adds is no part of the quotation."""
