@@ -20,7 +20,7 @@ from ..engine.core.rule import (
     BlockRule,
     Rule,
     RuleSource,
-    asks_less,
+    is_weaker_approval,
     restricted,
     strictest,
 )
@@ -139,7 +139,7 @@ def about_rules(maps: Sequence[Map], rules: Sequence[Rule]) -> Iterator[Problem]
         always = [rule for rule in rules if restricted(rule) in (UNCLEAR, tool) and rule.when is None]
         given = strictest(always)
         blocked = any(isinstance(rule, BlockRule) for rule in always)
-        if not blocked and asks_less(given, _needed(of_tool, rules)):
+        if not blocked and is_weaker_approval(given, _needed(of_tool, rules)):
             found.append((of_tool, given))
     if not found:
         return
@@ -156,7 +156,7 @@ def _asks_less(
     """The warning at a rule on `unclear`; what is asked about calls of these maps is `given`."""
     names = {m.name for m in maps}
     on_names = [rule for rule in rules if restricted(rule) in names]
-    stricter = (r for r in on_names if isinstance(r, ApprovalRule) and asks_less(given, r))
+    stricter = (r for r in on_names if isinstance(r, ApprovalRule) and is_weaker_approval(given, r))
     guard = next(stricter, on_names[0])
     tool = next(m.tool for m in maps if m.name == restricted(guard))
     may_be = f"a call of {quote(tool)} that cannot be read may be {quote(restricted(guard))}"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ...engine.core.condition import written
+from ...engine.core.condition import condition_text
 from ...engine.core.durations import format_duration
 from ...engine.core.sanitize import visible
 from ...engine.net.net import SkillNet, Transition
@@ -76,17 +76,17 @@ def notes(transition: Transition) -> str:
 def described(net: SkillNet) -> list[str]:
     """Lines below a net's name: its rule without comment and condition, then the condition."""
     source = None if net.rule is None else net.rule.source
-    condition = condition_text(net)
+    condition = _net_condition(net)
     lines = [] if source is None else [(head if condition else code)(source.text).strip()]
     return [clipped(line, RULE) for line in (*lines, condition) if line]
 
 
-def condition_text(net: SkillNet) -> str:
+def _net_condition(net: SkillNet) -> str:
     """`when input.env = "prod"`; of a hand-built net also of which calls; empty without a condition."""
     if net.condition is None:
         return ""
     of = f"{', '.join(net.governs)} " if net.rule is None else ""
-    return f"{of}when {written(net.condition)}"
+    return f"{of}when {condition_text(net.condition)}"
 
 
 def marking_of(key: str, net: SkillNet, markings: Markings | None) -> Mapping[str, int]:
@@ -133,7 +133,7 @@ def to_mermaid(nets: Nets, markings: Markings | None = None) -> str:
     lines = ["flowchart LR"]
     for number, (key, net) in enumerate(nets.items()):
         marking = marking_of(key, net, markings)
-        title = " · ".join(map(clipped, filter(None, [key, condition_text(net)])))
+        title = " · ".join(map(clipped, filter(None, [key, _net_condition(net)])))
         lines.append(f"  subgraph n{number}[{_mermaid(title)}]")
         lines.append("    direction LR")
         places = {place: f"n{number}p{i}" for i, place in enumerate(net.places)}

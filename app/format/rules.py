@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...engine.core.condition import written
+from ...engine.core.condition import condition_text
 from ...engine.core.durations import format_duration
 from ...engine.core.rule import ApprovalRule, BlockRule, LimitRule, Rule, SequenceRule
 from ...engine.net.net import SkillNet, Transition
@@ -110,7 +110,7 @@ def does(rule: Rule) -> Iterator[str]:
         case LimitRule():
             yield from _limit(rule)
     if rule.when is not None:
-        yield f"only when {written(rule.when)}"
+        yield f"only when {condition_text(rule.when)}"
 
 
 def _approval(rule: ApprovalRule) -> Iterator[str]:

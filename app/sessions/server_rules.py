@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...engine.core.rule import ApprovalRule, asks_less, people_to_loosen
+from ...engine.core.rule import ApprovalRule, is_weaker_approval, people_to_loosen
 from ...engine.gate.name_changes import takes_from
 from ...engine.gate.types import Mode
 from ...engine.net.net import SkillNet
@@ -109,4 +109,4 @@ def _asks_less(given: SkillNet, own: SkillNet) -> bool:
     """Tell whether the net that rules make of a server's own rule asks for less than that."""
     if not isinstance(own.rule, ApprovalRule):
         return False
-    return not isinstance(given.rule, ApprovalRule) or asks_less(given.rule, own.rule)
+    return not isinstance(given.rule, ApprovalRule) or is_weaker_approval(given.rule, own.rule)

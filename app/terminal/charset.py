@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 
 from ...engine.core.confusables import mark_words
-from ...engine.core.sanitize import few_marks, spelt
+from ...engine.core.sanitize import escaped, few_marks
 from ...engine.core.sanitize import visible as _visible
 
 # Characters that terminals draw unlike: flags and skin tones.
@@ -28,7 +28,7 @@ from ...engine.core.sanitize import visible as _visible
 _UNSTEADY = re.compile("[\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
 
 
-def with_certain_width(text: str, escape: Callable[[str], str] = spelt) -> str:
+def with_certain_width(text: str, escape: Callable[[str], str] = escaped) -> str:
     """`text` with escapes for what takes no certain number of cells, and for marks that are too many.
 
     To be called before `visible`.
@@ -137,7 +137,7 @@ def visible(text: str, *, keep_newlines: bool = False) -> str:
 
 def visible_words(text: str, *, keep_newlines: bool = False) -> str:
     """The same for a name or a command, by `engine.text.visible_words`."""
-    return visible(text if text.isascii() else mark_words(text, spelt), keep_newlines=keep_newlines)
+    return visible(text if text.isascii() else mark_words(text, escaped), keep_newlines=keep_newlines)
 
 
 def as_drawn(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Literal, cast
 from pydantic import JsonValue
 
 from ...engine.core.json_equality import same_json
-from ...engine.core.sanitize import json_spelt, visible, visible_json
+from ...engine.core.sanitize import json_escaped, visible, visible_json
 from ..terminal.charset import ascii_only, with_certain_width
 
 Kind = Literal["text", "escaped", "number", "boolean", "json", "kept"]
@@ -131,7 +131,7 @@ def safe_json(value: JsonValue, indent: int | None = None) -> str:
     if ascii_only():
         return json.dumps(value, indent=indent)
     return visible_json(
-        with_certain_width(json.dumps(value, ensure_ascii=False, indent=indent), json_spelt)
+        with_certain_width(json.dumps(value, ensure_ascii=False, indent=indent), json_escaped)
     )
 
 

@@ -22,7 +22,7 @@ from ..core.durations import format_duration
 from ..core.people import is_among, not_another, same_person
 from ..core.rule import people_to_loosen
 from ..gate import GateManager
-from ..gate.classify import exact_only, marked_commands, uninspectable
+from ..gate.classify import exact_input_reason, marked_commands, uninspectable
 from ..gate.grants.net import from_subagent
 from ..gate.reasons import EDITED_EFFECTS
 from ..gate.types import ApprovalAnswer, ApprovalRequest, GrantTerms
@@ -254,7 +254,7 @@ class ApprovalRequests:
             people=request.people,
             expires=time.expires,
             may_grant=request.may_grant and wanted is None,
-            exact_only=exact_only(request.skill_net, request.call),
+            exact_only=exact_input_reason(request.skill_net, request.call),
             beyond=request.beyond,
             note=self._note_on(request),
             wants=None if wanted is None else wanted.schema,

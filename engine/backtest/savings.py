@@ -19,7 +19,7 @@ from typing import TypeAlias, cast
 
 from pydantic import JsonValue
 
-from ..core.condition import And, Compare, Scalar, written
+from ..core.condition import And, Compare, Scalar, condition_text
 from ..history.decisions.approval_stats import RuleFatigue, nets_of
 from ..history.fold.markings import skill_net
 from ..history.model.records import NetRecord, Record
@@ -104,7 +104,7 @@ def saved(
                 return None
             count += 1
         if count:
-            result = result.model_copy(update={"when": written(compare), "by_condition": count})
+            result = result.model_copy(update={"when": condition_text(compare), "by_condition": count})
     return result if result.by_grant or result.by_condition else None
 
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from ..core.condition import Condition
 from ..core.rule import UNCLEAR
-from ..gate.classify import named, reading_of
+from ..gate.classify import as_unclear_reader, names_and_reason
 from ..gate.reasons import UNREAD
 from ..history.fold.fold import apply, new_state
 from ..history.fold.markings import skill_net
@@ -61,7 +61,7 @@ class CachedNames:
     def __init__(self, names: CallNames) -> None:
         self._names = names
         self.renames = renamed_by(names)
-        self._reads = reading_of(names)
+        self._reads = as_unclear_reader(names)
         self._kept: dict[object, tuple[tuple[str, ...], str | None]] = {}
 
     def __call__(self, call: ToolCall) -> Sequence[str]:
@@ -72,7 +72,7 @@ class CachedNames:
         key = _key(call)
         found = None if key is None else self._kept.get(key)
         if found is None:
-            found = named(call, self._names, self._reads)
+            found = names_and_reason(call, self._names, self._reads)
             if key is not None:
                 if len(self._kept) >= CACHED:
                     self._kept.clear()

@@ -143,7 +143,7 @@ def _joined(answers: list[bool | None], *, decisive: bool) -> bool | None:
     return None if None in answers else not decisive
 
 
-def untold(condition: Condition, value: Input, around: Surroundings = NOWHERE) -> str | None:
+def unknown_reason(condition: Condition, value: Input, around: Surroundings = NOWHERE) -> str | None:
     """Reason, in words, why it is unknown whether `condition` holds; `None` when it is known."""
     if holds(condition, value, around) is not None:
         return None
@@ -156,10 +156,10 @@ def untold(condition: Condition, value: Input, around: Surroundings = NOWHERE) -
                 return f"another field differs from {condition.field_name} only in looks"
             return f"{condition.field_name} cannot be compared by '{condition.operator}'"
         case Not(inner=inner):
-            return untold(inner, value, around)
+            return unknown_reason(inner, value, around)
         case And(parts=parts) | Or(parts=parts):
             # The others do not decide it, so the first that is unknown is a reason.
-            return next(why for part in parts if (why := untold(part, value, around)) is not None)
+            return next(why for part in parts if (why := unknown_reason(part, value, around)) is not None)
         case _:
             assert_never(condition)
 
@@ -178,7 +178,7 @@ def comparisons(condition: Condition) -> Iterator[Compare]:
             assert_never(condition)
 
 
-def written(condition: Condition) -> str:
+def condition_text(condition: Condition) -> str:
     """A condition as the rules language writes it, with no more parentheses than it needs."""
     match condition:
         case Compare(operator=operator, value=value):
@@ -197,7 +197,7 @@ def written(condition: Condition) -> str:
 
 def _part(part: Condition, loose: type[Or] | UnionType) -> str:
     """A part of a condition, in parentheses where it would fall apart without."""
-    return f"({written(part)})" if isinstance(part, loose) else written(part)
+    return f"({condition_text(part)})" if isinstance(part, loose) else condition_text(part)
 
 
 def _written_name(name: str) -> str:

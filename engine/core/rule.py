@@ -131,7 +131,7 @@ def strictest(rules: Iterable[Rule | None]) -> ApprovalRule | None:
     )
 
 
-def asks_less(rule: ApprovalRule | None, other: ApprovalRule) -> bool:
+def is_weaker_approval(rule: ApprovalRule | None, other: ApprovalRule) -> bool:
     """Tell whether `rule` needs approval by fewer people than `other`, or lets one answer do more.
 
     `None` needs no approval.

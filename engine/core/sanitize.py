@@ -50,15 +50,15 @@ def _escape(character: str) -> str:
     code = ord(character)
     if character in _SHORT:
         return _SHORT[character]
-    return f"\\x{code:02x}" if code <= 0xFF else spelt(character)
+    return f"\\x{code:02x}" if code <= 0xFF else escaped(character)
 
 
-def spelt(text: str) -> str:
+def escaped(text: str) -> str:
     r"""Every character as a long escape: `\u0301`, `\U000e0041`."""
     return "".join(f"\\u{ord(c):04x}" if ord(c) <= 0xFFFF else f"\\U{ord(c):08x}" for c in text)
 
 
-def json_spelt(text: str) -> str:
+def json_escaped(text: str) -> str:
     r"""Every character as an escape that JSON has: `\u0080`, and two of them beyond `\uffff`."""
     units = text.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
@@ -80,7 +80,7 @@ class _Visible(dict[int, str]):
 
 _one_line = _Visible(_escape)
 _with_newlines = _Visible(_escape, "\n\t")
-_as_json = _Visible(json_spelt, "\n")
+_as_json = _Visible(json_escaped, "\n")
 
 
 @lru_cache(maxsize=4096)
@@ -105,7 +105,7 @@ def visible(text: str, *, keep_newlines: bool = False) -> str:
     see `look_alikes`. `keep_newlines` leaves newlines and tabs, the layout of a text of several lines, as
     they are; a carriage return is always shown.
     """
-    safe = few_marks(mark_mixed(text, spelt))
+    safe = few_marks(mark_mixed(text, escaped))
     return safe.translate(_with_newlines if keep_newlines else _one_line)
 
 
@@ -114,7 +114,7 @@ def visible_words(text: str, *, keep_newlines: bool = False) -> str:
 
     A tool that is called `сору` in Cyrillic letters is shown as `\u0441\u043e\u0440\u0443`.
     """
-    return visible(mark_words(text, spelt), keep_newlines=keep_newlines)
+    return visible(mark_words(text, escaped), keep_newlines=keep_newlines)
 
 
 def visible_json(text: str) -> str:
@@ -122,10 +122,10 @@ def visible_json(text: str) -> str:
 
     Newlines are kept, since they are between its parts; in a string of it they are escaped anyway.
     """
-    return few_marks(mark_mixed(text, json_spelt), json_spelt).translate(_as_json)
+    return few_marks(mark_mixed(text, json_escaped), json_escaped).translate(_as_json)
 
 
-def few_marks(text: str, escape: Callable[[str], str] = spelt) -> str:
+def few_marks(text: str, escape: Callable[[str], str] = escaped) -> str:
     """`text` with escapes for the marks that are too many on one letter or have none to stand on."""
     if text.isascii():
         return text

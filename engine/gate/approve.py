@@ -15,7 +15,7 @@ from ..core.json_equality import same_json
 from ..core.people import person_key
 from ..net.net import Input, Marking, ToolCall
 from . import reasons
-from .classify import Finding
+from .classify import MemberVerdict
 from .grants.net import Question
 from .member import Member
 from .types import (
@@ -36,7 +36,7 @@ MOST_QUESTIONS = 1_000
 
 
 @dataclass(slots=True)
-class Asking:
+class ApprovalProgress:
     """A call that needs approval: the answers so far, and the nets that let it pass when it was shown.
 
     A net in `passed` that blocks the call afterwards does so because the state changed (G-15). `made` is
@@ -53,7 +53,7 @@ class Asking:
     approvals: tuple[Approval, ...] = ()
     passed: frozenset[str] = frozenset()
     questions: int = 0
-    held: dict[Question, Finding] = field(default_factory=dict[Question, Finding])
+    held: dict[Question, MemberVerdict] = field(default_factory=dict[Question, MemberVerdict])
     holders: dict[str, Member] = field(default_factory=dict[str, Member])
     stale: bool = False
     names: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Asking:
         self.call = self.made
 
     @classmethod
-    def about(cls, call: ToolCall) -> Asking:
+    def start(cls, call: ToolCall) -> ApprovalProgress:
         """Asking about `call` with an input of its own: what a person reads is what runs."""
         return cls(ToolCall(call.tool_call_id, call.tool_name, own_input(call.input)))
 
@@ -78,48 +78,50 @@ class Asking:
         """The edit of the agent's input; `None` when there is none."""
         return ChosenEdit(self.made.input, self.call.input, self.editor) if self.edited else None
 
-    def go_on_from(self, edit: ChosenEdit) -> None:
+    def resume_edit(self, edit: ChosenEdit) -> None:
         """Take up an edit of this very call that an earlier gate had received (G-75)."""
         if same_json(edit.original, self.made.input):
-            self._run(own_input(edit.input), edit.by)
+            self._set_input(own_input(edit.input), edit.by)
 
-    def hold(self, opinions: Iterable[Finding], covered: Container[Question] = ()) -> None:
-        """Note the questions that `opinions` raise and no grant has `covered` (G-67)."""
-        for member, verdict, _, asked in manual_steps(opinions):
+    def hold_questions(
+        self, verdicts: Iterable[MemberVerdict], covered: Container[Question] = ()
+    ) -> None:
+        """Note the questions that `verdicts` raise and no grant has `covered` (G-67)."""
+        for member, verdict, _, asked in manual_steps(verdicts):
             if asked not in covered:
                 self.held[asked] = (member, verdict)
                 self.holders[member.key] = member
 
-    def note_put(self) -> None:
+    def mark_asked(self) -> None:
         """Note that what is held was put to people: from here on no grant answers it."""
         self._put.update(self.held)
 
-    def uncovered(self, covered: Mapping[Question, Finding]) -> Mapping[Question, Finding]:
+    def uncovered(self, covered: Mapping[Question, MemberVerdict]) -> Mapping[Question, MemberVerdict]:
         """`covered` without the questions that were put to people already: no grant answers these."""
         if not covered or self._put.isdisjoint(covered):
             return covered
         return {asked: use for asked, use in covered.items() if asked not in self._put}
 
-    def take(self, member: Member, step: Step, answer: ApprovalAnswer) -> None:
+    def take_answer(self, member: Member, step: Step, answer: ApprovalAnswer) -> None:
         """Remember an answer; an approved edit makes it another call, classified from the start.
 
         The person who edits has approved the edited call; those who answered before have not.
         """
         self.questions += 1
-        self.note_put()
+        self.mark_asked()
         if answer.again:
-            self._forget()
+            self._drop_answers()
             if answer.input is not None:
-                self._run(answer.input, answer.by)
+                self._set_input(answer.input, answer.by)
             return
         if answer.approved and answer.input is not None and not same_json(answer.input, self.call.input):
-            self._forget()
-            self._run(answer.input, answer.by)
+            self._drop_answers()
+            self._set_input(answer.input, answer.by)
             self.shown = None if answer.grant is None else self.names
         self.answers[member.question(step.tool)] = answer
         self.approvals = (*self.approvals, Approval(member.key, step.tool, answer))
 
-    def _run(self, chosen: Input, by: str | None) -> None:
+    def _set_input(self, chosen: Input, by: str | None) -> None:
         """Make `chosen` what is to run; what was held of another input is judged again.
 
         What several people were to decide stays with them, even if one of them edits the call (G-67).
@@ -136,23 +138,25 @@ class Asking:
         self.call = self.made if own else replace(self.made, input=chosen)
         self.editor = None if own else by
 
-    def _forget(self) -> None:
+    def _drop_answers(self) -> None:
         self.answers = {}
         self.approvals = ()
         self.passed = frozenset()
         self.shown = None
 
 
-def manual_steps(opinions: Iterable[Finding]) -> Iterator[tuple[Member, NetVerdict, Step, Question]]:
+def manual_steps(
+    verdicts: Iterable[MemberVerdict],
+) -> Iterator[tuple[Member, NetVerdict, Step, Question]]:
     """Every step that needs approval, in active order, with what is asked."""
-    for member, verdict in opinions:
+    for member, verdict in verdicts:
         for step in verdict.steps:
             if step.transition.type == "manual":
                 yield member, verdict, step, member.question(step.tool)
 
 
 def next_question(
-    opinions: Iterable[Finding],
+    verdicts: Iterable[MemberVerdict],
     answers: Mapping[Question, ApprovalAnswer],
     covered: Collection[Question] = (),
 ) -> tuple[Member, NetVerdict, Step] | None:
@@ -161,7 +165,7 @@ def next_question(
     `answers` are those of people, `covered` what grants answer.
     """
     nobody = not answers and not covered
-    for member, verdict, step, asked in manual_steps(opinions):
+    for member, verdict, step, asked in manual_steps(verdicts):
         if nobody:
             # Most calls that ask do so for the first time: what is asked need not be looked up.
             return member, verdict, step
@@ -227,7 +231,7 @@ async def ask(confirm: Confirm, request: ApprovalRequest) -> ApprovalAnswer:
     answer = confirm(replace(request, call=own, edit=edit))
     if isawaitable(answer):
         answer = await answer
-    checked = _checked(answer)
+    checked = _check_answer(answer)
     if not checked.approved or checked.again or request.people == 1:
         return checked
     did = len(approvers(checked))
@@ -236,7 +240,7 @@ async def ask(confirm: Confirm, request: ApprovalRequest) -> ApprovalAnswer:
     return replace(checked, approved=False, reason=reasons.too_few(request.people, did))
 
 
-def _checked(answer: object) -> ApprovalAnswer:
+def _check_answer(answer: object) -> ApprovalAnswer:
     if isinstance(answer, bool):
         return ApprovalAnswer(approved=answer)
     if not isinstance(answer, ApprovalAnswer) or not _well_formed(answer):

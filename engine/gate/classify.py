@@ -25,9 +25,9 @@ from .member import Member
 from .name_changes import named_tools
 from .types import NetVerdict
 
-Finding: TypeAlias = tuple[Member, NetVerdict]
+MemberVerdict: TypeAlias = tuple[Member, NetVerdict]
 
-MOST_STRANGERS = 4_096
+MOST_UNKNOWN_TOOLS = 4_096
 """Tools remembered as known to no net; agents have fewer, and a list of invented ones must not grow."""
 
 
@@ -35,25 +35,25 @@ MOST_STRANGERS = 4_096
 class Classification:
     """The names of a call, the most specific first, and the verdicts on it in active order.
 
-    `exempted` are the nets that know the call but abstain since their condition does not hold. `unclear`
-    is why the call may do more than its names tell. `judged_as` are names of the rules that the tool's
-    name folds to without being one of them (G-66).
+    `abstaining` are the nets that know the call but abstain since their condition does not hold.
+    `unclear` is why the call may do more than its names tell. `judged_as` are names of the rules that
+    the tool's name folds to without being one of them (G-66).
     """
 
     names: tuple[str, ...]
-    opinions: list[Finding]
-    exempted: Sequence[Finding] = ()
+    verdicts: list[MemberVerdict]
+    abstaining: Sequence[MemberVerdict] = ()
     unclear: str | None = None
     judged_as: tuple[str, ...] = ()
 
-    def first_block(self) -> Finding | None:
-        for finding in self.opinions:
-            if finding[1].kind == "blocked":
-                return finding
+    def first_block(self) -> MemberVerdict | None:
+        for found in self.verdicts:
+            if found[1].kind == "blocked":
+                return found
         return None
 
-    def gated(self) -> list[Finding]:
-        return [finding for finding in self.opinions if finding[1].kind == "gated"]
+    def gated(self) -> list[MemberVerdict]:
+        return [found for found in self.verdicts if found[1].kind == "gated"]
 
     def reason(self, verdict: NetVerdict) -> str | None:
         """A verdict's reason, and for a reserved name what made the call go by it."""
@@ -63,7 +63,7 @@ class Classification:
 
 
 @dataclass(slots=True)
-class _Namesakes:
+class _NamingGroup:
     """The active nets that take a call's names from the same function, and which of them know a name.
 
     `named` are the names that take a call out of `anything-else` (G-66).
@@ -106,12 +106,14 @@ class Naming:
 
 
 @dataclass(slots=True)
-class _Heard:
+class _CollectedNames:
     """The names of one call, by the functions that give them; `alike` are those its tool folds to."""
 
     tool: str
     alike: tuple[str, ...]
-    groups: list[tuple[_Namesakes, NetNames]] = field(default_factory=list[tuple[_Namesakes, NetNames]])
+    groups: list[tuple[_NamingGroup, NetNames]] = field(
+        default_factory=list[tuple[_NamingGroup, NetNames]]
+    )
     mapped: list[tuple[Member, NetNames]] = field(default_factory=list[tuple[Member, NetNames]])
     unclear: str | None = None
 
@@ -147,15 +149,16 @@ class Roster:
     """The active nets, in order of activation, with the index from names to nets.
 
     `lanes` holds the tools for which nothing but markings counts, see `phases.pass_at_once`, and
-    `strangers` those seen so far that no net knows. A call has its tool's own name only, unless the tool
-    is among `renamed`, is known to no net, or has a reserved name; where that holds, `known` are the nets
-    that know it, by name. Where nets do not say whose names they know, `opaque`, any call may have more.
+    `unknown_tools` those seen so far that no net knows. A call has its tool's own name only, unless the
+    tool is among `renamed`, is known to no net, or has a reserved name; where that holds, `known` are the
+    nets that know it, by name. Where nets do not say whose names they know, `opaque`, any call may have
+    more.
     """
 
     def __init__(self, members: Iterable[Member]) -> None:
         self.members = tuple(members)
         self._mapped: list[Member] = []
-        groups: dict[CallNames | None, _Namesakes] = {}
+        groups: dict[CallNames | None, _NamingGroup] = {}
         for order, member in enumerate(self.members):
             member.order = order
             if member.net.tool_mapper is not None:
@@ -164,7 +167,7 @@ class Roster:
             call_names = member.net.call_names
             group = groups.get(call_names)
             if group is None:
-                group = groups[call_names] = _Namesakes(call_names, reading_of(call_names))
+                group = groups[call_names] = _NamingGroup(call_names, as_unclear_reader(call_names))
             group.add(member)
         self._groups = list(groups.values())
         renamed = [renamed_by(call_names) for call_names in groups]
@@ -172,7 +175,7 @@ class Roster:
         self.renamed = frozenset[str]().union(*(tools for tools in renamed if tools is not None))
         self.known: dict[str, list[Member]] = {}
         self.lanes: dict[str, Lane] = {}
-        self.strangers: set[str] = set()
+        self.unknown_tools: set[str] = set()
         names = {name for group in self._groups for name in group.by_name}
         names.update(name for member in self._mapped for name in member.knows)
         self._named_else = ANYTHING_ELSE in names
@@ -193,45 +196,47 @@ class Roster:
                 if name not in self.renamed and not any(m.knows[name].consults for m in members)
             }
 
-    def findings(self, call: ToolCall, moment: EvaluationContext) -> Classification:
+    def classify(self, call: ToolCall, context: EvaluationContext) -> Classification:
         """The verdicts on `call`. A callback that fails blocks in its net's name (G-59)."""
         tool = call.tool_name
         if self.opaque or tool in self.renamed:
-            return self._named_findings(call, moment)
+            return self._classify_named(call, context)
         members = self.known.get(tool)
         if members is None:
-            return self._stranger_findings(call, moment)
-        found: list[Finding] = []
+            return self._classify_unknown(call, context)
+        found: list[MemberVerdict] = []
         plain = True
         for member in members:
             if member.plain:
                 found.append((member, member.knows[tool].verdict(member.state.marking)))
             else:
-                found.append((member, apply_condition(member, (tool,), call, moment)))
+                found.append((member, apply_condition(member, (tool,), call, context)))
                 plain = False
-        return Classification((tool,), found) if plain else _sorted_out((tool,), found)
+        return Classification((tool,), found) if plain else _classification((tool,), found)
 
-    def _stranger_findings(self, call: ToolCall, moment: EvaluationContext) -> Classification:
+    def _classify_unknown(self, call: ToolCall, context: EvaluationContext) -> Classification:
         """The findings on a call whose tool's name no active net knows."""
         tool = call.tool_name
         return (
-            Classification((tool,), []) if self.is_stranger(tool) else self._named_findings(call, moment)
+            Classification((tool,), [])
+            if self.is_unknown_tool(tool)
+            else self._classify_named(call, context)
         )
 
-    def is_stranger(self, tool: str) -> bool:
+    def is_unknown_tool(self, tool: str) -> bool:
         """Tell whether no active net knows a tool's calls, with any input."""
-        if tool in self.strangers:
+        if tool in self.unknown_tools:
             return True
         if self.opaque or self._named_else or tool in self._mentioned or tool in RESERVED:
             return False
-        if self._alike(tool):
+        if self._similar_names(tool):
             return False
-        if len(self.strangers) >= MOST_STRANGERS:
-            self.strangers.clear()
-        self.strangers.add(tool)
+        if len(self.unknown_tools) >= MOST_UNKNOWN_TOOLS:
+            self.unknown_tools.clear()
+        self.unknown_tools.add(tool)
         return True
 
-    def _alike(self, tool: str) -> tuple[str, ...]:
+    def _similar_names(self, tool: str) -> tuple[str, ...]:
         """The names in the rules that a tool's name folds to without being one of them (G-66)."""
         if tool in self._mentioned:
             return ()
@@ -242,83 +247,88 @@ class Roster:
             self._folded = folded
         return tuple(name for name in self._folded.get(folded_name(tool), ()) if name != tool)
 
-    def _heard(self, call: ToolCall) -> _Heard:
+    def _collect_names(self, call: ToolCall) -> _CollectedNames:
         """Collect the names that every naming function gives a call, and those that the gate adds."""
         tool = call.tool_name
-        alike = self._alike(tool)
-        heard = _Heard(tool, alike)
+        alike = self._similar_names(tool)
+        collected = _CollectedNames(tool, alike)
         mentioned = tool in self._named or not self._named.isdisjoint(alike)
         for group in self._groups:
             try:
-                names, unclear = named(call, group.call_names, group.reads)
+                names, unclear = names_and_reason(call, group.call_names, group.reads)
             except Exception as problem:
-                heard.groups.append((group, CallbackError("call_names", problem)))
+                collected.groups.append((group, CallbackError("call_names", problem)))
                 continue
-            heard.unclear = heard.unclear or unclear
+            collected.unclear = collected.unclear or unclear
             mentioned = mentioned or not group.named.isdisjoint(names)
-            heard.groups.append((group, _before(tool, names, alike)))
+            collected.groups.append((group, _with_more_names(tool, names, alike)))
         for member in self._mapped:
             try:
                 name = resolve_tool(member.net, call)
             except Exception as problem:
-                heard.mapped.append((member, CallbackError("tool_mapper", problem)))
+                collected.mapped.append((member, CallbackError("tool_mapper", problem)))
                 continue
             mentioned = mentioned or (name in member.knows and name not in RESERVED)
-            heard.mapped.append((member, (name,)))
+            collected.mapped.append((member, (name,)))
         if self._named_else and not mentioned:
-            heard.groups = [
-                (group, names if isinstance(names, CallbackError) else _before(tool, names, _ELSE))
-                for group, names in heard.groups
+            collected.groups = [
+                (
+                    group,
+                    names if isinstance(names, CallbackError) else _with_more_names(tool, names, _ELSE),
+                )
+                for group, names in collected.groups
             ]
-        return heard
+        return collected
 
     def naming(self, call: ToolCall) -> Naming:
         """The names of a call for each active net. Raises nothing for what a callback does."""
-        heard = self._heard(call)
-        by_net = {member.order: names for member, names in heard.mapped}
-        for group, names in heard.groups:
+        collected = self._collect_names(call)
+        by_net = {member.order: names for member, names in collected.mapped}
+        for group, names in collected.groups:
             by_net.update((member.order, names) for member in group.members)
-        return Naming([by_net[order] for order in range(len(self.members))], heard.unlocks)
+        return Naming([by_net[order] for order in range(len(self.members))], collected.unlocks)
 
-    def _named_findings(self, call: ToolCall, moment: EvaluationContext) -> Classification:
-        heard = self._heard(call)
-        found: dict[int, Finding] = {}
-        for group, names in heard.groups:
+    def _classify_named(self, call: ToolCall, context: EvaluationContext) -> Classification:
+        collected = self._collect_names(call)
+        found: dict[int, MemberVerdict] = {}
+        for group, names in collected.groups:
             if isinstance(names, CallbackError):
-                found.update((m.order, (m, _failed(m, names, heard.tool))) for m in group.members)
+                found.update(
+                    (m.order, (m, _blocked_by_error(m, names, collected.tool))) for m in group.members
+                )
                 continue
             for name in names:
                 for member in group.by_name.get(name, ()):
                     if member.order not in found:
-                        found[member.order] = (member, apply_condition(member, names, call, moment))
-        for member, names in heard.mapped:
+                        found[member.order] = (member, apply_condition(member, names, call, context))
+        for member, names in collected.mapped:
             if isinstance(names, CallbackError):
-                found[member.order] = (member, _failed(member, names, heard.tool))
+                found[member.order] = (member, _blocked_by_error(member, names, collected.tool))
             elif names[0] in member.knows:
-                found[member.order] = (member, apply_condition(member, names, call, moment))
+                found[member.order] = (member, apply_condition(member, names, call, context))
         in_order = [found[order] for order in sorted(found)]
-        if not heard.unlocks:
-            in_order = [(member, unlocking_nothing(member, verdict)) for member, verdict in in_order]
-        findings = _sorted_out(heard.names, in_order)
-        findings.unclear, findings.judged_as = heard.unclear, heard.alike
-        return findings
+        if not collected.unlocks:
+            in_order = [(member, without_unlocking(member, verdict)) for member, verdict in in_order]
+        classification = _classification(collected.names, in_order)
+        classification.unclear, classification.judged_as = collected.unclear, collected.alike
+        return classification
 
-    def verdicts(self, findings: Classification) -> list[NetVerdict]:
+    def verdicts(self, classification: Classification) -> list[NetVerdict]:
         """One verdict per active net, those that abstain included."""
-        known = (*findings.opinions, *findings.exempted)
+        known = (*classification.verdicts, *classification.abstaining)
         by_key = {member.key: verdict for member, verdict in known}
-        return [by_key.get(m.key) or m.abstain(findings.names[0]) for m in self.members]
+        return [by_key.get(m.key) or m.abstain(classification.names[0]) for m in self.members]
 
 
 _ELSE = (ANYTHING_ELSE,)
 
 
-def _failed(member: Member, error: CallbackError, tool: str) -> NetVerdict:
+def _blocked_by_error(member: Member, error: CallbackError, tool: str) -> NetVerdict:
     """A net's verdict on a call that its callback gave no name."""
     return member.blocked(tool, reasons.callback_failed(member.key, error.callback, error.problem))
 
 
-def _before(tool: str, names: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+def _with_more_names(tool: str, names: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
     """Names with others among them, which are less specific than all but the tool's own."""
     if not more:
         return names
@@ -326,7 +336,7 @@ def _before(tool: str, names: tuple[str, ...], more: tuple[str, ...]) -> tuple[s
     return (*dict.fromkeys(others), *(name for name in names[-1:] if name == tool))
 
 
-def unlocking_nothing(member: Member, verdict: NetVerdict) -> NetVerdict:
+def without_unlocking(member: Member, verdict: NetVerdict) -> NetVerdict:
     """A verdict on a call whose success is no proof: it is unclear, or its name is a rule's only when
     folded (G-64, G-66).
 
@@ -339,23 +349,25 @@ def unlocking_nothing(member: Member, verdict: NetVerdict) -> NetVerdict:
     return replace(verdict, steps=tuple(step for step in verdict.steps if not step.transition.deferred))
 
 
-def _sorted_out(names: tuple[str, ...], found: list[Finding]) -> Classification:
+def _classification(names: tuple[str, ...], found: list[MemberVerdict]) -> Classification:
     """Classification of findings, with those of nets that abstain set apart."""
     for finding in found:
         if finding[1].kind == "abstain":
             break
     else:
         return Classification(names, found)
-    exempted = [finding for finding in found if finding[1].kind == "abstain"]
-    return Classification(names, [finding for finding in found if finding[1].kind != "abstain"], exempted)
+    abstaining = [finding for finding in found if finding[1].kind == "abstain"]
+    return Classification(
+        names, [finding for finding in found if finding[1].kind != "abstain"], abstaining
+    )
 
 
-def reading_of(call_names: CallNames | None) -> ReadsCalls | None:
+def as_unclear_reader(call_names: CallNames | None) -> ReadsCalls | None:
     """The function as one that says why a call is unclear; `None` for one that gives names alone."""
     return call_names if isinstance(call_names, ReadsCalls) else None
 
 
-def named(
+def names_and_reason(
     call: ToolCall, call_names: CallNames | None, reads: ReadsCalls | None
 ) -> tuple[tuple[str, ...], str | None]:
     """The names that a `call_names` function gives a call, and the reason why the call is unclear.
@@ -364,14 +376,14 @@ def named(
     """
     if reads is not None:
         names, why = reads.named(call)
-        return _checked(names), why
+        return _check_names(names), why
     if call_names is None:
         return (call.tool_name,), None
-    names = _checked(call_names(call))
+    names = _check_names(call_names(call))
     return names, reasons.UNREAD if UNCLEAR in names and call.tool_name != UNCLEAR else None
 
 
-def _checked(names: object) -> tuple[str, ...]:
+def _check_names(names: object) -> tuple[str, ...]:
     """Names that a callback returned, without repetition. Raises `TypeError` for anything else."""
     if isinstance(names, Iterable) and not isinstance(names, str):
         each = tuple(cast("Iterable[object]", names))
@@ -381,7 +393,7 @@ def _checked(names: object) -> tuple[str, ...]:
     raise TypeError(f"returned {names!r}, expected tool names")
 
 
-def _checked_name(name: object) -> str:
+def _check_name(name: object) -> str:
     if isinstance(name, str):
         return name
     raise TypeError(f"returned {name!r}, expected a tool name")
@@ -394,8 +406,8 @@ def names_of(net: SkillNet, call: ToolCall) -> tuple[str, ...]:
     name that is no string.
     """
     if net.tool_mapper is None:
-        return named(call, net.call_names, None)[0]
-    return (_checked_name(net.tool_mapper(call)),)
+        return names_and_reason(call, net.call_names, None)[0]
+    return (_check_name(net.tool_mapper(call)),)
 
 
 def resolve_tool(net: SkillNet, call: ToolCall) -> str:
@@ -431,8 +443,8 @@ def classify_nets(
     keyed = unique_keys(nets).items()
     members = [Member(key, net, state) for (key, net), state in zip(keyed, states, strict=True)]
     roster = Roster(members)
-    moment = Timekeeper(clock, surroundings).moment()
-    return roster.verdicts(roster.findings(call.run_by(surroundings.shell), moment))
+    context = Timekeeper(clock, surroundings).context()
+    return roster.verdicts(roster.classify(call.run_by(surroundings.shell), context))
 
 
 # Completeness of a call's names: whether all of the call was read (G-51), and what no map looks at.
@@ -507,7 +519,7 @@ def uninspectable(net: SkillNet, call: ToolCall) -> str | None:
     return namer.inspect(call).uninspectable if isinstance(namer, _Inspects) else None
 
 
-def exact_only(net: SkillNet, call: ToolCall) -> str | None:
+def exact_input_reason(net: SkillNet, call: ToolCall) -> str | None:
     """Reason why calls with the same names may do something else than this one; `None` if they cannot.
 
     A grant by names has to know what else such calls may do. Raises what its names do.
@@ -523,7 +535,7 @@ def exact_only(net: SkillNet, call: ToolCall) -> str | None:
     return namer.beside(call) if isinstance(namer, _ReadsFields) else None
 
 
-def unread(net: SkillNet, call: ToolCall) -> Input:
+def unmapped_fields(net: SkillNet, call: ToolCall) -> Input:
     """The fields of a call that decide nothing about its names: all where no maps read any (G-74).
 
     Raises what its names do.

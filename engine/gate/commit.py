@@ -25,7 +25,7 @@ from ..net.net import (
 )
 from ..net.timed import aged, arrivals
 from . import reasons
-from .classify import Finding
+from .classify import MemberVerdict
 from .conditions import EvaluationContext, Timekeeper
 from .member import Member
 from .types import NetVerdict, ResultRecord, Step, ToolResult
@@ -50,11 +50,11 @@ class MetaKeeper:
         """Raises what copying raises when `meta` holds something that cannot be copied."""
         self._kept.append((state, deepcopy(state.meta)))
 
-    def age(self, gated: Iterable[Finding], moment: EvaluationContext) -> None:
+    def age(self, gated: Iterable[MemberVerdict], context: EvaluationContext) -> None:
         """Bring timed nets to where they were judged."""
         for member, _ in gated:
             if member.net.timed:
-                state, then = member.state, moment.aged(member)
+                state, then = member.state, context.aged(member)
                 self._younger.append((state, state.marking, state.since))
                 state.marking, state.since = then.marking, then.since
 
@@ -65,7 +65,7 @@ class MetaKeeper:
             state.marking, state.since = marking, since
 
 
-def validate(gated: Iterable[Finding], call: ToolCall, keeper: MetaKeeper) -> Finding | None:
+def validate(gated: Iterable[MemberVerdict], call: ToolCall, keeper: MetaKeeper) -> MemberVerdict | None:
     """Phase 3: the first rejection in active order, as a verdict against the call (G-14).
 
     A validator that raises rejects, and `meta` is put back (G-59); after a plain rejection that is the
@@ -96,8 +96,8 @@ def _reason(answer: object) -> str:
 
 
 def commit(
-    gated: Iterable[Finding], call: ToolCall, pending: PendingIndex, moment: EvaluationContext
-) -> Finding | None:
+    gated: Iterable[MemberVerdict], call: ToolCall, pending: PendingIndex, context: EvaluationContext
+) -> MemberVerdict | None:
     """Phase 4: every gated net fires, or records its deferred transition under the call's id (G-15).
 
     All or none: when a transition is not enabled any more, nothing has happened in any net and the
@@ -118,11 +118,11 @@ def commit(
                 return member, member.blocked(step.tool, reasons.state_changed(step.tool))
             marking = after
             if member.net.timed:
-                since = arrivals(member.net, since, before, marking, moment.now())
+                since = arrivals(member.net, since, before, marking, context.now())
         moves.append((member, verdict, marking, since))
     for member, verdict, marking, since in moves:
         if member.net.timed:
-            moment.note_moved(member, member.state.since, since)
+            context.note_moved(member, member.state.since, since)
         member.state.marking, member.state.since = marking, since
         for step in verdict.steps:
             if step.transition.deferred:
@@ -130,12 +130,12 @@ def commit(
     return None
 
 
-def steps_of(gated: Iterable[Finding], moment: EvaluationContext) -> tuple[Step, ...]:
+def steps_of(gated: Iterable[MemberVerdict], context: EvaluationContext) -> tuple[Step, ...]:
     """The steps of gated nets, in the order they are committed, after those that time has fired."""
     steps: list[Step] = []
     for member, verdict in gated:
         if member.net.timed:
-            steps += [Step(member.key, transition, "") for transition in moment.aged(member).fired]
+            steps += [Step(member.key, transition, "") for transition in context.aged(member).fired]
         steps += verdict.steps
     return tuple(steps)
 
@@ -210,20 +210,20 @@ class PendingIndex:
                 return _record((), (step,))
         fired: tuple[Step, ...] = ()
         dropped: tuple[Step, ...] = ()
-        moment = timekeeper.moment()
+        context = timekeeper.context()
         for member, step, pending in waiting:
             member.state.pending.pop(tool_call_id, None)
             if not succeeded:
                 dropped += (step,)
             elif member.net.timed:
-                came = fire_in_time(member, pending, moment)
+                came = fire_timed(member, pending, context)
                 fired += () if came is None else (*came, step)
                 dropped += (step,) if came is None else ()
             elif fire_deferred(member, pending):
                 fired += (step,)
             else:
                 dropped += (step,)
-        return _record(fired, dropped, None, (), moment.clock)
+        return _record(fired, dropped, None, (), context.clock)
 
     def _fired_alone(self, step: Step) -> ResultRecord:
         record = self._alone[id(step)] = ResultRecord((step,))
@@ -255,14 +255,14 @@ def fire_deferred(member: Member, pending: PendingCall) -> bool:
     return True
 
 
-def fire_in_time(
-    member: Member, pending: PendingCall, moment: EvaluationContext
+def fire_timed(
+    member: Member, pending: PendingCall, context: EvaluationContext
 ) -> tuple[Step, ...] | None:
     """As `fire_deferred` in a timed net; gives the steps that were due before, or `None` for no."""
     state, net = member.state, member.net
     marking, since = state.marking, state.since
     try:
-        then = aged(net, marking, since, moment.now())
+        then = aged(net, marking, since, context.now())
     except Exception:
         log.exception("Net '%s' cannot take the result of '%s'", member.key, pending.tool)
         return None
@@ -270,7 +270,7 @@ def fire_in_time(
     if not fire_deferred(member, pending):
         state.marking = marking
         return None
-    state.since = arrivals(net, then.since, then.marking, state.marking, moment.now())
+    state.since = arrivals(net, then.since, then.marking, state.marking, context.now())
     return tuple(Step(member.key, transition, "") for transition in then.fired)
 
 

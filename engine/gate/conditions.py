@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import inf, isfinite
 from typing import cast
 
-from ..core.condition import NOWHERE, Surroundings, holds, untold, written
+from ..core.condition import NOWHERE, Surroundings, condition_text, holds, unknown_reason
 from ..net.net import Marking, NetError, Since, SkillNet, ToolCall
 from ..net.timed import Aged, aged, arrivals, moved_times, timed_places
 from . import reasons
@@ -24,13 +24,13 @@ from .types import NetVerdict
 class Timekeeper:
     """A gate's clock, in seconds since 1970, which never goes back: what was over stays over."""
 
-    def __init__(self, clock: Callable[[], float], around: Surroundings = NOWHERE) -> None:
+    def __init__(self, clock: Callable[[], float], surroundings: Surroundings = NOWHERE) -> None:
         self._clock = clock
-        self.around = around
+        self.surroundings = surroundings
         self._latest = -inf
 
-    def moment(self) -> EvaluationContext:
-        return EvaluationContext(self, self.around)
+    def context(self) -> EvaluationContext:
+        return EvaluationContext(self, self.surroundings)
 
     def read(self) -> float:
         """The time. Raises what the clock raises, and `ValueError` when it does not say a time."""
@@ -48,10 +48,10 @@ class Timekeeper:
 class EvaluationContext:
     """One point in time, taken when something first depends on it; `clock` is `None` until then."""
 
-    __slots__ = ("_aged", "_timekeeper", "around", "clock", "moved")
+    __slots__ = ("_aged", "_timekeeper", "clock", "moved", "surroundings")
 
-    def __init__(self, timekeeper: Timekeeper, around: Surroundings) -> None:
-        self.around = around
+    def __init__(self, timekeeper: Timekeeper, surroundings: Surroundings) -> None:
+        self.surroundings = surroundings
         self.clock: float | None = None
         self.moved: dict[str, Since] | None = None
         """By net: when the tokens came that a commit took away or brought; see `timed.moved_times`."""
@@ -64,14 +64,14 @@ class EvaluationContext:
             self.clock = self._timekeeper.read()
         return self.clock
 
-    def since(self, net: SkillNet, marking: Marking, told: Since) -> Since:
-        """Arrival times of a net's tokens: those in `told`, and now for tokens that it leaves out.
+    def since(self, net: SkillNet, marking: Marking, recorded: Since) -> Since:
+        """Arrival times of a net's tokens: those in `recorded`, and now for tokens that it leaves out.
 
         Raises as `Timekeeper.read` does.
         """
-        if any(marking.get(p, 0) > len(told.get(p, ())) for p in timed_places(net)):
-            return arrivals(net, told, marking, marking, self.now())
-        return told
+        if any(marking.get(p, 0) > len(recorded.get(p, ())) for p in timed_places(net)):
+            return arrivals(net, recorded, marking, marking, self.now())
+        return recorded
 
     def note_moved(self, member: Member, before: Since, after: Since) -> None:
         """Remember what a commit did to the tokens of a net that time moves."""
@@ -99,7 +99,7 @@ class EvaluationContext:
 
 
 def under_condition(
-    net: SkillNet, names: Sequence[str], call: ToolCall, around: Surroundings
+    net: SkillNet, names: Sequence[str], call: ToolCall, surroundings: Surroundings
 ) -> tuple[tuple[str, ...], str | None]:
     """Those of a call's names that the net judges, and a note on its condition.
 
@@ -108,31 +108,31 @@ def under_condition(
     condition = net.condition
     if condition is None or not any(name in net.governs for name in names):
         return tuple(names), None
-    answer = holds(condition, call.input, around)
+    answer = holds(condition, call.input, surroundings)
     if answer is None:
-        return tuple(names), untold(condition, call.input, around)
+        return tuple(names), unknown_reason(condition, call.input, surroundings)
     if answer:
         return tuple(names), None
     return (
         tuple(name for name in names if name not in net.governs),
-        f"{written(condition)} does not hold",
+        f"{condition_text(condition)} does not hold",
     )
 
 
 def apply_condition(
-    member: Member, names: Sequence[str], call: ToolCall, moment: EvaluationContext
+    member: Member, names: Sequence[str], call: ToolCall, context: EvaluationContext
 ) -> NetVerdict:
     """The net's verdict; it blocks what it cannot judge (G-59)."""
     if member.plain:
         return member.verdict(names)
     try:
-        left, note = under_condition(member.net, names, call, moment.around)
+        left, note = under_condition(member.net, names, call, context.surroundings)
     except Exception as problem:
         return member.blocked(names[0], reasons.callback_failed(member.key, "condition", problem))
     if not any(name in member.knows for name in left):
         return replace(member.abstain(names[0]), note=note)
     try:
-        marking = moment.marking(member)
+        marking = context.marking(member)
     except NetError as problem:
         return member.blocked(names[0], reasons.cannot_fire(member.key, problem))
     except Exception as problem:

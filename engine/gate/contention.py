@@ -33,13 +33,13 @@ class Claim:
     roster: Roster | None = None
     moved: Sequence[Move] = ()
 
-    def moves(self, roster: Roster, moment: EvaluationContext) -> Sequence[Move]:
+    def moves(self, roster: Roster, context: EvaluationContext) -> Sequence[Move]:
         """The nets the call moves now; those are looked for again where that may have changed."""
         if self.roster is not roster:
-            findings = roster.findings(self.call.run_by(moment.around.shell), moment)
-            self.moved = [(member, _names(verdict)) for member, verdict in findings.gated()]
+            classification = roster.classify(self.call.run_by(context.surroundings.shell), context)
+            self.moved = [(member, _moved_names(verdict)) for member, verdict in classification.gated()]
             # What is blocked now may not be so the next time.
-            self.roster = roster if findings.first_block() is None else None
+            self.roster = roster if classification.first_block() is None else None
         return self.moved
 
 
@@ -75,7 +75,7 @@ class Claims:
         self._claims: dict[str, Claim] = {}
         self.waiters: list[Callable[[], None]] = []
 
-    def enter(self, call: ToolCall, roster: Roster, moment: EvaluationContext) -> tuple[str, ...]:
+    def enter(self, call: ToolCall, roster: Roster, context: EvaluationContext) -> tuple[str, ...]:
         """Claim what `call` would take, and give the ids of the calls it has to wait for.
 
         A claim that the call has already keeps its position, unless a person has edited the call: an
@@ -88,7 +88,7 @@ class Claims:
             claim = self._claims[call_id] = Claim(call)
         if len(self._claims) == 1 or any(outer.is_open for outer in _asking.get()):
             return ()
-        return in_the_way(claim, self._claims.values(), roster, moment)
+        return blocking_calls(claim, self._claims.values(), roster, context)
 
     def of(self, call_id: str) -> Claim | None:
         """The claim of a call."""
@@ -115,9 +115,9 @@ class Claims:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            turn = Turn()
-            self.waiters.append(turn.come)
-            return turn
+            thread_wait = ThreadWait()
+            self.waiters.append(thread_wait.end)
+            return thread_wait
         woken = loop.create_future()
 
         def done() -> None:
@@ -133,27 +133,27 @@ class Claims:
         return woken
 
 
-class Turn:
+class ThreadWait:
     """Awaitable of a call that waits where no event loop runs; it is given to the coroutine's driver."""
 
     def __init__(self) -> None:
         self._event = Event()
 
-    def come(self) -> None:
+    def end(self) -> None:
         """Let the waiter go on."""
         self._event.set()
 
     def wait(self) -> None:
-        """Block the thread until `come` was called."""
+        """Block the thread until `end` was called."""
         self._event.wait()
 
-    def __await__(self) -> Generator[Turn, None, None]:
+    def __await__(self) -> Generator[ThreadWait, None, None]:
         while not self._event.is_set():
             yield self
 
 
-def in_the_way(
-    claim: Claim, claims: Iterable[Claim], roster: Roster, moment: EvaluationContext
+def blocking_calls(
+    claim: Claim, claims: Iterable[Claim], roster: Roster, context: EvaluationContext
 ) -> tuple[str, ...]:
     """The ids of the earlier of `claims` that would block the call of `claim` if they came first.
 
@@ -161,24 +161,24 @@ def in_the_way(
     to nothing, the call is not blocked for the others where this gives none. Deferred transitions take
     nothing before their result.
     """
-    mine = {member.key: names for member, names in claim.moves(roster, moment)}
-    rest: dict[str, Marking] = {}
+    mine = {member.key: names for member, names in claim.moves(roster, context)}
+    remaining: dict[str, Marking] = {}
     takers: dict[str, list[str]] = {}
     taken_by: dict[tuple[str, tuple[str, ...]], Marking] = {}
     for other in claims:
         if other is claim:
             break
-        for member, names in other.moves(roster, moment):
+        for member, names in other.moves(roster, context):
             key = member.key
             if key not in mine:
                 continue
             taken = taken_by.get((key, names))
             if taken is None:
-                taken = taken_by[key, names] = _taken(member, names, moment.marking(member))
+                taken = taken_by[key, names] = _tokens_taken(member, names, context.marking(member))
             if not taken:
                 continue
-            before = rest.get(key) or moment.marking(member)
-            rest[key] = after = {
+            before = remaining.get(key) or context.marking(member)
+            remaining[key] = after = {
                 place: max(0, tokens - taken.get(place, 0)) for place, tokens in before.items()
             }
             takers.setdefault(key, []).append(other.call.tool_call_id)
@@ -187,12 +187,12 @@ def in_the_way(
     return ()
 
 
-def _names(verdict: NetVerdict) -> tuple[str, ...]:
+def _moved_names(verdict: NetVerdict) -> tuple[str, ...]:
     """The names for which a net moves."""
     return tuple(dict.fromkeys(step.tool for step in verdict.steps)) or (verdict.tool,)
 
 
-def _taken(member: Member, names: tuple[str, ...], marking: Marking) -> Marking:
+def _tokens_taken(member: Member, names: tuple[str, ...], marking: Marking) -> Marking:
     """The tokens that would be gone from `marking` once a call by `names` is let pass."""
     verdict = member.verdict(names, marking)
     if verdict.kind != "gated":

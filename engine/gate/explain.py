@@ -18,7 +18,7 @@ from ..net.net import Marking, SkillNet, ToolCall, enabled_tool_transitions, for
 from .approve import manual_steps
 from .classify import CallbackError, NetNames, Roster
 from .conditions import EvaluationContext, under_condition
-from .grants.store import Granted
+from .grants.store import GrantStore
 from .member import Member
 from .types import GateDecision, NetVerdict, Outcome
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def status_lines(
     nets: Iterable[tuple[str, Member]],
     active: Container[str] | None,
-    granted: Granted,
-    moment: EvaluationContext,
+    granted: GrantStore,
+    context: EvaluationContext,
 ) -> str:
     """`<net>: <marking>` for each net under its name, then `grant-1 (grant for deploy): granted:2`.
 
@@ -45,26 +45,26 @@ def status_lines(
         shown.append((name + standing, member))
     for key, member in granted.members.items():
         shown.append((f"{key} (grant for {member.net.transitions[0].tools[0]})", member))
-    return "\n".join(f"{what}: {format_marking(marking_by_now(m, moment))}" for what, m in shown)
+    return "\n".join(f"{what}: {format_marking(marking_by_now(m, context))}" for what, m in shown)
 
 
-def marking_by_now(member: Member, moment: EvaluationContext) -> Marking:
+def marking_by_now(member: Member, context: EvaluationContext) -> Marking:
     """Marking to which time has brought a net; its last one when that cannot be computed."""
     try:
-        return moment.marking(member)
+        return context.marking(member)
     except Exception:
         log.exception("Net '%s' cannot be brought up to date", member.key)
         return member.state.marking
 
 
-def system_prompt(active: Iterable[Member], moment: EvaluationContext) -> str:
+def system_prompt(active: Iterable[Member], context: EvaluationContext) -> str:
     """Account for the model of what each active net lets it do now (G-24)."""
-    sections = "\n\n".join(_section(member, moment) for member in active)
+    sections = "\n\n".join(_section(member, context) for member in active)
     return f"## Active Petri Nets (composed)\n{sections}"
 
 
-def _section(member: Member, moment: EvaluationContext) -> str:
-    net, marking = member.net, marking_by_now(member, moment)
+def _section(member: Member, context: EvaluationContext) -> str:
+    net, marking = member.net, marking_by_now(member, context)
     gated = [
         tool
         for t in enabled_tool_transitions(net, marking)
@@ -131,7 +131,7 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class GateView:
     """Verdicts of a gate's nets on a call and their markings, taken at one moment.
 
     `asks` says that the call needs approval that none of the grants in `granted` gives.
@@ -143,43 +143,45 @@ class Sight:
     nets: tuple[NetExplanation, ...]
     asks: bool
     granted: tuple[str, ...]
-    around: Surroundings
+    surroundings: Surroundings
     names_by_net: tuple[NetNames, ...]
     unclear: str | None
     judged_as: tuple[str, ...]
 
 
-def look(roster: Roster, granted: Granted, call: ToolCall, moment: EvaluationContext) -> Sight:
+def view_gate(
+    roster: Roster, granted: GrantStore, call: ToolCall, context: EvaluationContext
+) -> GateView:
     """Note what `explain` needs; afterwards the gate may go on."""
-    findings = roster.findings(call, moment)
-    covered = granted.covering(findings, call, None, moment)
-    return Sight(
+    classification = roster.classify(call, context)
+    covered = granted.covering(classification, call, None, context)
+    return GateView(
         call,
-        findings.names,
+        classification.names,
         tuple(member.net for member in roster.members),
         tuple(
-            _explained(member, verdict, findings.names, moment)
-            for member, verdict in zip(roster.members, roster.verdicts(findings), strict=True)
+            _explained(member, verdict, classification.names, context)
+            for member, verdict in zip(roster.members, roster.verdicts(classification), strict=True)
         ),
-        any(asked not in covered for *_, asked in manual_steps(findings.opinions)),
+        any(asked not in covered for *_, asked in manual_steps(classification.verdicts)),
         tuple(member.key for member, _ in covered.values()),
-        moment.around,
+        context.surroundings,
         tuple(roster.naming(call).by_net),
-        findings.unclear,
-        findings.judged_as,
+        classification.unclear,
+        classification.judged_as,
     )
 
 
 def _explained(
-    member: Member, verdict: NetVerdict, names: Sequence[str], moment: EvaluationContext
+    member: Member, verdict: NetVerdict, names: Sequence[str], context: EvaluationContext
 ) -> NetExplanation:
     net = member.net
     asked = net.condition if any(name in net.governs for name in names) else None
-    marking = dict(marking_by_now(member, moment))
+    marking = dict(marking_by_now(member, context))
     return NetExplanation(member.key, verdict, marking, net.rule, asked)
 
 
-def explain(seen: Sight) -> Explanation:
+def explain(seen: GateView) -> Explanation:
     """Explain the call. Raises nothing for what a net's callback does."""
     outcome: Outcome = "allow"
     if any(net.verdict.kind == "blocked" for net in seen.nets):
@@ -192,7 +194,7 @@ def explain(seen: Sight) -> Explanation:
     )
 
 
-def _way(seen: Sight) -> Answer:
+def _way(seen: GateView) -> Answer:
     """The way to the call from the noted markings; unknown when a net cannot even name the call."""
     # Gates that never explain, a hook's for one, do not pay for the proofs.
     from ..verify import Action, Together, Unknown, vocabulary
@@ -200,7 +202,7 @@ def _way(seen: Sight) -> Answer:
     nets = {net.net: skill_net for net, skill_net in zip(seen.nets, seen.skill_nets, strict=True)}
     try:
         names = {
-            key: under_condition(net, known_by, seen.call, seen.around)[0]
+            key: under_condition(net, known_by, seen.call, seen.surroundings)[0]
             for (key, net), known_by in zip(nets.items(), seen.names_by_net, strict=True)
             if not isinstance(known_by, CallbackError)
         }
@@ -220,7 +222,7 @@ def _way(seen: Sight) -> Answer:
 
 
 def with_way(
-    roster: Roster, granted: Granted, decision: GateDecision, moment: EvaluationContext
+    roster: Roster, granted: GrantStore, decision: GateDecision, context: EvaluationContext
 ) -> GateDecision:
     """A net's block with the way out of it in its reason; any other decision as it is.
 
@@ -229,7 +231,7 @@ def with_way(
     if not decision.block or decision.net is None:
         return decision
     try:
-        sentence = _in_words(explain(look(roster, granted, decision.call, moment)))
+        sentence = _in_words(explain(view_gate(roster, granted, decision.call, context)))
     except Exception:
         log.exception("Call '%s' could not be explained", decision.call.tool_call_id)
         return decision

@@ -12,19 +12,19 @@ from typing import TypeAlias, cast, get_args
 from ..core.condition import NOWHERE, Surroundings
 from ..net.net import GateState, NetError, SkillNet, ToolCall, initial_state
 from . import phases, reasons
-from .approve import Asking, ask
+from .approve import ApprovalProgress, ask
 from .classify import Roster, names_of, unique_keys
 from .commit import NOTHING, PendingIndex
 from .conditions import Timekeeper, apply_condition
 from .contention import Claims, asking_about
-from .explain import Explanation, explain, look, status_lines, system_prompt, with_way
+from .explain import Explanation, explain, status_lines, system_prompt, view_gate, with_way
 from .grants.net import Grant, grant_number
-from .grants.store import Granted
+from .grants.store import GrantStore
 from .member import Member
 from .name_changes import takes_from
 from .state.recorder import RecordedDecision, Recorder
 from .state.replay import replay_entry
-from .state.restore import Arrivals, Markings, Pending, member_of, pending_step, placed
+from .state.restore import Arrivals, Markings, Pending, member_of, pending_step, restored_nets
 from .state.undo import NO_NETS, NO_TIMES, Moves
 from .types import (
     ActiveNet,
@@ -50,7 +50,7 @@ from .types import (
 Nets: TypeAlias = Iterable[SkillNet] | Mapping[str, SkillNet]
 
 
-def either(nets: Nets | None, registry: Mapping[str, SkillNet] | None) -> Nets:
+def one_of(nets: Nets | None, registry: Mapping[str, SkillNet] | None) -> Nets:
     """The one that is given. Raises `NetError` when both or neither are."""
     chosen = registry if nets is None else nets
     if chosen is None or (nets is not None and registry is not None):
@@ -65,16 +65,16 @@ def keyed_nets(nets: Nets) -> dict[str, SkillNet]:
     """
     if isinstance(nets, Mapping):
         registry = cast("Mapping[str, SkillNet]", nets)
-        keyed = dict(zip(registry, _checked(registry.values()), strict=True))
+        keyed = dict(zip(registry, _check_nets(registry.values()), strict=True))
     else:
-        keyed = unique_keys(_checked(nets))
+        keyed = unique_keys(_check_nets(nets))
     for key in keyed:
         if grant_number(key) is not None:
             raise NetError(f"A net cannot have the key '{key}': keys like it are those of grants")
     return keyed
 
 
-def _checked(nets: Iterable[SkillNet]) -> list[SkillNet]:
+def _check_nets(nets: Iterable[SkillNet]) -> list[SkillNet]:
     each: list[object] = [*nets]
     checked = [net for net in each if isinstance(net, SkillNet)]
     if len(checked) != len(each):
@@ -128,16 +128,16 @@ class GateManager:
         surroundings: Surroundings = NOWHERE,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        nets = either(nets, registry)
+        nets = one_of(nets, registry)
         self.is_dynamic = isinstance(nets, Mapping)
         if not self.is_dynamic and active is not None:
             raise NetError("'active' needs a registry: give the nets as a mapping from key to net")
         self._members = {k: Member(k, net, initial_state(net)) for k, net in keyed_nets(nets).items()}
-        self._granted = Granted()
+        self._granted = GrantStore()
         self._time = Timekeeper(clock, surroundings)
-        moment = self._time.moment()
+        context = self._time.context()
         for member in self._members.values():
-            member.state.since = moment.since(member.net, member.state.marking, {})
+            member.state.since = context.since(member.net, member.state.marking, {})
         self._pending = PendingIndex()
         self._moves = Moves()
         self._waiting: set[str] = set()
@@ -167,11 +167,11 @@ class GateManager:
     @property
     def surroundings(self) -> Surroundings:
         """The surroundings in which calls run, for conditions on paths."""
-        return self._time.around
+        return self._time.surroundings
 
     @surroundings.setter
-    def surroundings(self, around: Surroundings) -> None:
-        self._time.around = around
+    def surroundings(self, surroundings: Surroundings) -> None:
+        self._time.surroundings = surroundings
 
     @property
     def nets(self) -> dict[str, SkillNet]:
@@ -193,20 +193,24 @@ class GateManager:
     def classify(self, call: ToolCall) -> list[NetVerdict]:
         """Verdict of each active net on `call` now (G-10). Changes nothing and asks no operator."""
         with self._lock:
-            moment = self._time.moment()
-            return self._roster.verdicts(self._roster.findings(call.run_by(moment.around.shell), moment))
+            context = self._time.context()
+            return self._roster.verdicts(
+                self._roster.classify(call.run_by(context.surroundings.shell), context)
+            )
 
     def names_of(self, call: ToolCall) -> tuple[str, ...]:
         """All names that `call` goes by under the active nets."""
         with self._lock:
-            moment = self._time.moment()
-            return self._roster.findings(call.run_by(moment.around.shell), moment).names
+            context = self._time.context()
+            return self._roster.classify(call.run_by(context.surroundings.shell), context).names
 
     def explain(self, call: ToolCall) -> Explanation:
         """Every active net's verdict, marking and rule, and the shortest way to have `call` allowed."""
         with self._lock:
-            moment = self._time.moment()
-            seen = look(self._roster, self._granted, call.run_by(moment.around.shell), moment)
+            context = self._time.context()
+            seen = view_gate(
+                self._roster, self._granted, call.run_by(context.surroundings.shell), context
+            )
         return explain(seen)
 
     async def handle_tool_call(self, call: ToolCall, ctx: GateContext = _NOBODY) -> GateDecision:
@@ -325,75 +329,75 @@ class GateManager:
         Where such a call has taken what this one needs, this one is blocked in the net's own words, since
         it has not been asked about.
         """
-        asking, confirm = asked.asking, asked.confirm
+        progress, confirm = asked.progress, asked.confirm
         while True:
             try:
                 with self._lock:
-                    earlier = self._claims.enter(asking.call, self._roster, self._time.moment())
+                    earlier = self._claims.enter(progress.call, self._roster, self._time.context())
                     if not earlier:
                         return asked
                     woken = self._claims.wait()
             except Exception as problem:
-                return _failed(asking.call, problem)
+                return _failed(progress.call, problem)
             try:
                 if waits is not None:
-                    await waits(asking.call, earlier)
+                    await waits(progress.call, earlier)
                 await woken
                 if waits is not None:
-                    await waits(asking.call, ())
+                    await waits(progress.call, ())
             except Exception as problem:
                 reason = reasons.callback_failed(asked.member.key, "waits", problem)
-                return phases.refused(asked, reason)
+                return phases.refusal_by_person(asked, reason)
             with self._lock:
-                asking.passed = frozenset()
-                reached = self._advance(asking.call, confirm, asking)
+                progress.passed = frozenset()
+                reached = self._advance(progress.call, confirm, progress)
             if isinstance(reached, GateDecision):
                 return reached
             asked = reached
 
     def _advance(
-        self, call: ToolCall, confirm: Confirm | None, asking: Asking | None = None
+        self, call: ToolCall, confirm: Confirm | None, progress: ApprovalProgress | None = None
     ) -> GateDecision | phases.PendingQuestion:
         """Take the call as far as it goes without waiting, from the start or after an answer."""
         tool_call_id, roster, pending = call.tool_call_id, self._roster, self._pending
         if self._recorder is not None and self._recorder.broken is not None:
             return phases.refusal(call, self._recorder.broken)
-        if tool_call_id in pending.waiting or (asking is None and tool_call_id in self._waiting):
+        if tool_call_id in pending.waiting or (progress is None and tool_call_id in self._waiting):
             refused = phases.refusal(call, reasons.id_in_use(tool_call_id), self._mode)
             return self._moves.noted(refused, NO_TIMES, roster.members)
         try:
-            if self._owed and asking is None:
-                asking = self._asking_about(call)
-                call = call if asking is None else asking.call
-            moment = self._time.moment()
-            call = call.run_by(moment.around.shell)
-            here = phases.GateSnapshot(roster, pending, self._granted, moment)
+            if self._owed and progress is None:
+                progress = self._asking_about(call)
+                call = call if progress is None else progress.call
+            context = self._time.context()
+            call = call.run_by(context.surroundings.shell)
+            here = phases.GateSnapshot(roster, pending, self._granted, context)
             # A call that waits for approval goes on waiting in any mode (G-67).
-            in_shadow = self._mode == "shadow" and asking is None
-            reached = (phases.shadow if in_shadow else phases.enforce)(call, confirm, here, asking)
+            in_shadow = self._mode == "shadow" and progress is None
+            reached = (phases.shadow if in_shadow else phases.enforce)(call, confirm, here, progress)
         except Exception as problem:
             return _failed(call, problem)
         if not isinstance(reached, GateDecision):
             return reached
-        self._moves.noted(reached, moment.moved or NO_TIMES, roster.members)
+        self._moves.noted(reached, context.moved or NO_TIMES, roster.members)
         self._owed.pop(tool_call_id, None)
         if reached.steps and self._claims.waiters:
             self._claims.wake()
         self._edits.pop(tool_call_id, None)
         if self._explain_blocks:
-            return with_way(roster, self._granted, reached, self._time.moment())
+            return with_way(roster, self._granted, reached, self._time.context())
         return reached
 
     def block_reason(self, call: ToolCall) -> str | None:
         """Reason with which a net would block `call` now; `None` where none would (G-68)."""
         with self._lock:
             try:
-                moment = self._time.moment()
-                findings = self._roster.findings(call.run_by(moment.around.shell), moment)
-                blocked = findings.first_block()
+                context = self._time.context()
+                classification = self._roster.classify(call.run_by(context.surroundings.shell), context)
+                blocked = classification.first_block()
                 if blocked is None:
                     return None
-                return findings.reason(blocked[1]) or f"{call.tool_name} is blocked."
+                return classification.reason(blocked[1]) or f"{call.tool_name} is blocked."
             except Exception as problem:
                 log.exception("The gate failed on call '%s'", call.tool_call_id)
                 return reasons.gate_failed(problem)
@@ -405,11 +409,13 @@ class GateManager:
         """
         found: list[str] = []
         with self._lock:
-            moment = self._time.moment()
+            context = self._time.context()
             for key in keys:
                 member = self._members.get(key)
                 try:
-                    verdict = member and apply_condition(member, names_of(member.net, call), call, moment)
+                    verdict = member and apply_condition(
+                        member, names_of(member.net, call), call, context
+                    )
                 except Exception:
                     log.exception("Net '%s' cannot judge call '%s'", key, call.tool_call_id)
                     found.append(key)
@@ -436,38 +442,40 @@ class GateManager:
             self._owed.update({call_id: tuple(asked) for call_id, asked in questions.items()})
             self._edits.update(edits)
 
-    def _asking_about(self, call: ToolCall) -> Asking | None:
+    def _asking_about(self, call: ToolCall) -> ApprovalProgress | None:
         """A call about which an earlier gate had asked, with its questions; `None` for any other."""
         questions = [q for q in self._owed.get(call.tool_call_id, ()) if q.called == call.tool_name]
         if not questions:
             return None
-        asking = Asking.about(call)
+        progress = ApprovalProgress.start(call)
         edit = self._edits.get(call.tool_call_id)
         if edit is not None:
-            asking.go_on_from(edit)
+            progress.resume_edit(edit)
         for question in questions:
             member = self._members.get(question.net)
             if member is None or member.net is not question.skill_net:
                 member = Member(question.net, question.skill_net, initial_state(question.skill_net))
-            asking.hold([(member, member.verdict((question.tool,)))])
-        asking.note_put()
-        return asking
+            progress.hold_questions([(member, member.verdict((question.tool,)))])
+        progress.mark_asked()
+        return progress
 
     async def _ask(self, asked: phases.PendingQuestion) -> GateDecision | phases.PendingQuestion:
         """Ask one question, then see how far the call goes."""
         try:
-            with asking_about(self._claims.of(asked.asking.call.tool_call_id)):
+            with asking_about(self._claims.of(asked.progress.call.tool_call_id)):
                 answer = await ask(asked.confirm, asked.request)
         except Exception as problem:
-            return phases.refused(asked, reasons.callback_failed(asked.member.key, "confirm", problem))
+            return phases.refusal_by_person(
+                asked, reasons.callback_failed(asked.member.key, "confirm", problem)
+            )
         if not answer.asked:
-            return phases.refused(asked, reasons.unasked(asked.step.tool, answer.reason))
-        asking = asked.asking
-        asking.take(asked.member, asked.step, answer)
+            return phases.refusal_by_person(asked, reasons.unasked(asked.step.tool, answer.reason))
+        progress = asked.progress
+        progress.take_answer(asked.member, asked.step, answer)
         if not answer.approved and not answer.again:
-            return phases.refused(asked, reasons.rejected(asked.step.tool, answer.reason))
+            return phases.refusal_by_person(asked, reasons.rejected(asked.step.tool, answer.reason))
         with self._lock:
-            return self._advance(asking.call, asked.confirm, asking)
+            return self._advance(progress.call, asked.confirm, progress)
 
     def _announce(self, decision: GateDecision, on_decision: OnDecision) -> None:
         try:
@@ -498,9 +506,9 @@ class GateManager:
         """
         with self._lock:
             self._moves.forget()
-            moment = self._time.moment()
+            context = self._time.context()
             for entry in entries:
-                replay_entry(entry, self._roster, moment)
+                replay_entry(entry, self._roster, context)
             self._claims.wake()
 
     # Grants
@@ -523,7 +531,7 @@ class GateManager:
         with self._lock:
             member_of(self._members, grant.asks)
             if since is None and grant.net.timed:
-                since = self._time.moment().now()
+                since = self._time.context().now()
             self._granted.add(grant, since)
             self._claims.wake()
 
@@ -609,7 +617,7 @@ class GateManager:
             since = {k: times for k, times in (since or {}).items() if k not in revoked}
             if latest is not None:
                 self._time.begin_at(latest)
-            places = placed(members, markings, since, self._time.moment())
+            places = restored_nets(members, markings, since, self._time.context())
             granted.check_times(places)
             steps = None if pending is None else [pending_step(self._members, p) for p in pending]
             if mode is not None:
@@ -647,12 +655,12 @@ class GateManager:
         with self._lock:
             active = set(self.active) if self.is_dynamic else None
             named = [(self._name(member), member) for member in self._members.values()]
-            return status_lines(named, active, self._granted, self._time.moment())
+            return status_lines(named, active, self._granted, self._time.context())
 
     def format_system_prompt(self) -> str:
         """An account of the active nets for the model (G-24)."""
         with self._lock:
-            return system_prompt(self._roster.members, self._time.moment())
+            return system_prompt(self._roster.members, self._time.context())
 
     def _name(self, member: Member) -> str:
         return member.key if self.is_dynamic else member.net.name

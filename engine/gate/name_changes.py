@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..core.rule import ANYTHING_ELSE, RESERVED, ApprovalRule, BlockRule, asks_less
+from ..core.rule import ANYTHING_ELSE, RESERVED, ApprovalRule, BlockRule, is_weaker_approval
 from ..core.sanitize import folded_name
 from ..net.net import SkillNet, renamed_by
 
@@ -39,20 +39,20 @@ def takes_from(net: SkillNet, other: SkillNet, active: Iterable[SkillNet]) -> bo
     names = named_tools(net)
     if names is None:
         return ANYTHING_ELSE in judged
-    names -= _held(net, other)
+    names -= _guarded_names(net, other)
     for each in active:
-        names -= (named_tools(each) or frozenset()) - _held(each, other)
+        names -= (named_tools(each) or frozenset()) - _guarded_names(each, other)
     if ANYTHING_ELSE in judged:
         return bool(names)
     return any(name not in judged and folded_name(name) in folded for name in names)
 
 
-def _held(net: SkillNet, other: SkillNet) -> frozenset[str]:
+def _guarded_names(net: SkillNet, other: SkillNet) -> frozenset[str]:
     """The name that a net's rule blocks, or asks about as strictly as `other` does."""
     match net.rule:
         case BlockRule(tool, when=None):
             return frozenset((tool,))
         case ApprovalRule(tool, when=None) as rule if isinstance(other.rule, ApprovalRule):
-            return frozenset() if asks_less(rule, other.rule) else frozenset((tool,))
+            return frozenset() if is_weaker_approval(rule, other.rule) else frozenset((tool,))
         case _:
             return frozenset()

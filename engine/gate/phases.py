@@ -12,12 +12,19 @@ from collections.abc import Container, Sequence
 from ..core.frozen import frozen, maker
 from ..net.net import Marking, NetError, ToolCall, fire_and_advance, is_enabled
 from . import reasons
-from .approve import MOST_QUESTIONS, NO_ANSWERS, Asking, manual_steps, next_question, request_for
-from .classify import Classification, Finding, Roster, names_of
+from .approve import (
+    MOST_QUESTIONS,
+    NO_ANSWERS,
+    ApprovalProgress,
+    manual_steps,
+    next_question,
+    request_for,
+)
+from .classify import Classification, MemberVerdict, Roster, names_of
 from .commit import MetaKeeper, PendingIndex, commit, steps_of, validate
 from .conditions import EvaluationContext, apply_condition
 from .grants.net import Question
-from .grants.store import NOT_COVERED, Granted, giving
+from .grants.store import NOT_COVERED, GrantStore, grant_offers
 from .member import Member
 from .types import ApprovalRequest, Confirm, GateDecision, Mode, NetVerdict, Outcome, Step
 
@@ -28,15 +35,15 @@ class GateSnapshot:
 
     roster: Roster
     pending: PendingIndex
-    granted: Granted
-    moment: EvaluationContext
+    granted: GrantStore
+    context: EvaluationContext
 
 
 @frozen
 class PendingQuestion:
     """The question a call waits for, who can answer it, and the time at which it was raised."""
 
-    asking: Asking
+    progress: ApprovalProgress
     member: Member
     step: Step
     confirm: Confirm
@@ -51,17 +58,17 @@ class _Case:
     """A call with its classification, on its way to a decision."""
 
     call: ToolCall
-    findings: Classification
-    moment: EvaluationContext
-    asking: Asking | None = None
+    classification: Classification
+    context: EvaluationContext
+    progress: ApprovalProgress | None = None
     mode: Mode = "enforce"
 
     def decided(
         self,
         outcome: Outcome,
-        against: Finding | None = None,
-        moved: Sequence[Finding] = (),
-        used: Sequence[Finding] = (),
+        against: MemberVerdict | None = None,
+        moved: Sequence[MemberVerdict] = (),
+        used: Sequence[MemberVerdict] = (),
         gave: tuple[str, ...] = (),
     ) -> GateDecision:
         """The decision, with the net and rule that are against it, if any (G-60).
@@ -73,18 +80,20 @@ class _Case:
             self.call,
             outcome,
             self.mode,
-            reason=self.findings.reason(verdict) if verdict is not None and outcome == "block" else None,
+            reason=self.classification.reason(verdict)
+            if verdict is not None and outcome == "block"
+            else None,
             net=None if member is None else member.key,
             rule=None if member is None else member.net.rule,
-            names=self.findings.names,
-            steps=steps_of(moved, self.moment) if moved else (),
-            approvals=() if self.asking is None else self.asking.approvals,
+            names=self.classification.names,
+            steps=steps_of(moved, self.context) if moved else (),
+            approvals=() if self.progress is None else self.progress.approvals,
             granted=tuple([grant.key for grant, _ in used]),
             gave=gave,
-            clock=self.moment.clock,
-            unclear=self.findings.unclear,
-            judged_as=self.findings.judged_as,
-            edited_by=None if self.asking is None else self.asking.editor,
+            clock=self.context.clock,
+            unclear=self.classification.unclear,
+            judged_as=self.classification.judged_as,
+            edited_by=None if self.progress is None else self.progress.editor,
         )
 
 
@@ -92,85 +101,92 @@ _decision = maker(GateDecision)
 
 
 def enforce(
-    call: ToolCall, confirm: Confirm | None, here: GateSnapshot, asking: Asking | None = None
+    call: ToolCall,
+    confirm: Confirm | None,
+    snapshot: GateSnapshot,
+    progress: ApprovalProgress | None = None,
 ) -> GateDecision | PendingQuestion:
     """Decide and commit, or give the question that has to be answered first (G-11, G-13 … G-15, G-58).
 
-    Called again with `asking` after every answer: the nets active then are asked about the call as it
+    Called again with `progress` after every answer: the nets active then are asked about the call as it
     is then, and what a person was to answer before is still asked, also where its net is off by now or
     says nothing of the call any more (G-67). Such a net moves nothing.
     """
-    findings = here.roster.findings(call, here.moment)
-    held = _held(call, findings, here, asking) if asking is not None else ()
-    blocked = findings.first_block() or next((f for f in held if f[1].kind == "blocked"), None)
-    if blocked is not None and asking is None:
+    classification = snapshot.roster.classify(call, snapshot.context)
+    held = _held(call, classification, snapshot, progress) if progress is not None else ()
+    blocked = classification.first_block() or next((f for f in held if f[1].kind == "blocked"), None)
+    if blocked is not None and progress is None:
         # As `decided` has it, at 1.3 times its rate: most calls that are blocked are so at once.
         member, verdict = blocked
         return _decision(
             call,
             "block",
-            reason=findings.reason(verdict),
+            reason=classification.reason(verdict),
             net=member.key,
             rule=member.net.rule,
-            names=findings.names,
-            clock=here.moment.clock,
-            unclear=findings.unclear,
-            judged_as=findings.judged_as,
+            names=classification.names,
+            clock=snapshot.context.clock,
+            unclear=classification.unclear,
+            judged_as=classification.judged_as,
         )
-    case = _Case(call, findings, here.moment, asking)
+    case = _Case(call, classification, snapshot.context, progress)
     if blocked is not None:
-        return case.decided("block", _since_asking(asking, blocked))
-    if not findings.opinions and not held:
+        return case.decided("block", _changed_since_asking(progress, blocked))
+    if not classification.verdicts and not held:
         return case.decided("allow")
-    granted = here.granted
-    covered = granted.covering(findings, call, asking, here.moment) if granted.grants else NOT_COVERED
+    granted = snapshot.granted
+    covered = (
+        granted.covering(classification, call, progress, snapshot.context)
+        if granted.grants
+        else NOT_COVERED
+    )
     answers = NO_ANSWERS
-    if asking is not None:
-        covered, answers = asking.uncovered(covered), asking.answers
-    opinions = [*findings.opinions, *held] if held else findings.opinions
-    manual = next_question(opinions, answers, covered)
+    if progress is not None:
+        covered, answers = progress.uncovered(covered), progress.answers
+    verdicts = [*classification.verdicts, *held] if held else classification.verdicts
+    manual = next_question(verdicts, answers, covered)
     if manual is not None:
-        unasked = unasked_for(*manual, confirm, asking)
+        unasked = refusal_without_asking(*manual, confirm, progress)
         if confirm is None or unasked is not None:
             return case.decided("block", unasked)
         beyond = None
         if granted.grants:
             member, _, step = manual
-            beyond = granted.beyond(member, step.tool, findings.names, call, here.moment)
-        return _asked(case, *manual, confirm, covered, beyond)
+            beyond = granted.beyond(member, step.tool, classification.names, call, snapshot.context)
+        return _question_for(case, *manual, confirm, covered, beyond)
     used = list(covered.values())
-    moved = findings.gated() + used
-    gifts = giving(asking, findings) if asking is not None else ()
-    refused = granted.unfit(gifts, findings, call, here.moment) if gifts else None
-    refused = refused or _commit(moved, call, here)
+    moved = classification.gated() + used
+    gifts = grant_offers(progress, classification) if progress is not None else ()
+    refused = granted.unfit(gifts, classification, call, snapshot.context) if gifts else None
+    refused = refused or _commit(moved, call, snapshot)
     if refused is not None:
         return case.decided("block", refused)
-    gave = granted.give(gifts, findings, call, here.moment) if gifts else ()
+    gave = granted.give(gifts, classification, call, snapshot.context) if gifts else ()
     return case.decided("allow", None, moved, used, gave)
 
 
 def _held(
-    call: ToolCall, findings: Classification, here: GateSnapshot, asking: Asking
-) -> Sequence[Finding]:
+    call: ToolCall, classification: Classification, snapshot: GateSnapshot, progress: ApprovalProgress
+) -> Sequence[MemberVerdict]:
     """The verdicts behind questions that were put to people and that no active net asks now (G-67).
 
     For a call that was edited since, the nets that asked and are off now are asked about it as it is.
     """
-    if asking.stale:
-        asking.stale = False
-        active = {member.key for member in here.roster.members}
-        off = [member for key, member in asking.holders.items() if key not in active]
-        judgements = [(m, _judged_off(m, call, here.moment)) for m in off]
-        asking.hold(judgements)
+    if progress.stale:
+        progress.stale = False
+        active = {member.key for member in snapshot.roster.members}
+        off = [member for key, member in progress.holders.items() if key not in active]
+        judgements = [(m, _verdict_when_off(m, call, snapshot.context)) for m in off]
+        progress.hold_questions(judgements)
         if blocks := [finding for finding in judgements if finding[1].kind == "blocked"]:
             return blocks
-    if not asking.held:
+    if not progress.held:
         return ()
-    asked_now = {asked for *_, asked in manual_steps(findings.opinions)}
-    return [finding for asked, finding in asking.held.items() if asked not in asked_now]
+    asked_now = {asked for *_, asked in manual_steps(classification.verdicts)}
+    return [finding for asked, finding in progress.held.items() if asked not in asked_now]
 
 
-def _judged_off(member: Member, call: ToolCall, moment: EvaluationContext) -> NetVerdict:
+def _verdict_when_off(member: Member, call: ToolCall, context: EvaluationContext) -> NetVerdict:
     """The verdict of a net that is off; it blocks where naming the call fails (G-59)."""
     try:
         names = names_of(member.net, call)
@@ -178,10 +194,10 @@ def _judged_off(member: Member, call: ToolCall, moment: EvaluationContext) -> Ne
         callback = "tool_mapper" if member.net.tool_mapper is not None else "call_names"
         reason = reasons.callback_failed(member.key, callback, problem)
         return member.blocked(call.tool_name, reason)
-    return apply_condition(member, names, call, moment)
+    return apply_condition(member, names, call, context)
 
 
-def _asked(
+def _question_for(
     case: _Case,
     member: Member,
     verdict: NetVerdict,
@@ -190,24 +206,38 @@ def _asked(
     covered: Container[Question],
     beyond: str | None,
 ) -> PendingQuestion:
-    asking = case.asking or Asking.about(case.call)
-    asking.hold(case.findings.opinions, covered)
-    asking.passed = asking.passed or frozenset([m.key for m, _ in case.findings.opinions])
-    asking.names = case.findings.names
-    marking = case.moment.marking(member)
-    findings = case.findings
+    progress = case.progress or ApprovalProgress.start(case.call)
+    progress.hold_questions(case.classification.verdicts, covered)
+    progress.passed = progress.passed or frozenset([m.key for m, _ in case.classification.verdicts])
+    progress.names = case.classification.names
+    marking = case.context.marking(member)
+    classification = case.classification
     request = request_for(
-        asking.call, member, verdict, step, findings.names, marking, member.key, asking.edit, beyond
+        progress.call,
+        member,
+        verdict,
+        step,
+        classification.names,
+        marking,
+        member.key,
+        progress.edit,
+        beyond,
     )
-    unclear, judged_as = findings.unclear, findings.judged_as
-    return PendingQuestion(asking, member, step, confirm, request, case.moment.clock, unclear, judged_as)
+    unclear, judged_as = classification.unclear, classification.judged_as
+    return PendingQuestion(
+        progress, member, step, confirm, request, case.context.clock, unclear, judged_as
+    )
 
 
-def unasked_for(
-    member: Member, verdict: NetVerdict, step: Step, confirm: Confirm | None, asking: Asking | None
-) -> Finding | None:
+def refusal_without_asking(
+    member: Member,
+    verdict: NetVerdict,
+    step: Step,
+    confirm: Confirm | None,
+    progress: ApprovalProgress | None,
+) -> MemberVerdict | None:
     """The verdict against a call that needs approval where no one can be asked, or was too often."""
-    if asking is not None and asking.questions >= MOST_QUESTIONS:
+    if progress is not None and progress.questions >= MOST_QUESTIONS:
         return member, member.blocked(step.tool, reasons.never_decided(step.tool))
     if confirm is not None:
         return None
@@ -217,19 +247,21 @@ def unasked_for(
     return member, member.blocked(step.tool, reason)
 
 
-def _commit(gated: Sequence[Finding], call: ToolCall, here: GateSnapshot) -> Finding | None:
+def _commit(
+    gated: Sequence[MemberVerdict], call: ToolCall, snapshot: GateSnapshot
+) -> MemberVerdict | None:
     """Phases 3 and 4 of `gated` together: the finding against it, and then nothing has happened."""
     for member, _ in gated:
         if member.net.timed or member.net.validate_tool_call is not None:
             break
     else:
         # Nothing changes before the commit itself: there is nothing to put back.
-        return commit(gated, call, here.pending, here.moment)
+        return commit(gated, call, snapshot.pending, snapshot.context)
     keeper = MetaKeeper()
     done = False
     try:
-        keeper.age(gated, here.moment)
-        refused = validate(gated, call, keeper) or commit(gated, call, here.pending, here.moment)
+        keeper.age(gated, snapshot.context)
+        refused = validate(gated, call, keeper) or commit(gated, call, snapshot.pending, snapshot.context)
         done = refused is None
     finally:
         if not done:
@@ -246,7 +278,7 @@ def pass_at_once(call: ToolCall, roster: Roster, pending: PendingIndex) -> GateD
     tool = call.tool_name
     lane = roster.lanes.get(tool)
     if lane is None:
-        if tool not in roster.strangers and not roster.is_stranger(tool):
+        if tool not in roster.unknown_tools and not roster.is_unknown_tool(tool):
             return None
         return _decision(call, "allow", "enforce", None, None, None, (tool,))
     moves: list[tuple[Member, Step, Marking | None]] = []
@@ -277,61 +309,64 @@ def pass_at_once(call: ToolCall, roster: Roster, pending: PendingIndex) -> GateD
     return _decision(call, "allow", "enforce", None, None, None, lane.names, steps)
 
 
-def _since_asking(asking: Asking | None, blocked: Finding) -> Finding:
+def _changed_since_asking(progress: ApprovalProgress | None, blocked: MemberVerdict) -> MemberVerdict:
     """A net that let the call pass before a person was asked says that the state changed (G-15)."""
     member, verdict = blocked
-    if asking is None or member.key not in asking.passed:
+    if progress is None or member.key not in progress.passed:
         return blocked
     return member, member.blocked(verdict.tool, reasons.state_changed(verdict.tool))
 
 
 def shadow(
-    call: ToolCall, confirm: Confirm | None, here: GateSnapshot, asking: Asking | None = None
+    call: ToolCall,
+    confirm: Confirm | None,
+    snapshot: GateSnapshot,
+    progress: ApprovalProgress | None = None,
 ) -> GateDecision:
     """Decision of `enforce` without asking; the nets move as if the call had been allowed (G-57).
 
     A net that would have blocked stays where it is. Every other gated net fires, manual transitions
     included; a grant is used where the net did that it answers.
     """
-    findings = here.roster.findings(call, here.moment)
-    case = _Case(call, findings, here.moment, mode="shadow")
-    covered = here.granted.covering(findings, call, asking, here.moment)
-    refused: Finding | None = None
-    moved: list[Finding] = []
-    for finding in findings.gated():
-        refusal = _commit([finding], call, here)
+    classification = snapshot.roster.classify(call, snapshot.context)
+    case = _Case(call, classification, snapshot.context, mode="shadow")
+    covered = snapshot.granted.covering(classification, call, progress, snapshot.context)
+    refused: MemberVerdict | None = None
+    moved: list[MemberVerdict] = []
+    for finding in classification.gated():
+        refusal = _commit([finding], call, snapshot)
         if refusal is None:
             moved.append(finding)
         refused = refused or refusal
     answered = {asked for *_, asked in manual_steps(moved)}
     used = [use for asked, use in covered.items() if asked in answered]
-    used = [use for use in used if _commit([use], call, here) is None]
+    used = [use for use in used if _commit([use], call, snapshot) is None]
     moved += used
-    against = findings.first_block()
-    manual = next_question(findings.opinions, NO_ANSWERS, covered)
+    against = classification.first_block()
+    manual = next_question(classification.verdicts, NO_ANSWERS, covered)
     if against is None and manual is not None:
-        against = unasked_for(*manual, confirm, None)
+        against = refusal_without_asking(*manual, confirm, None)
         if against is None:
             return case.decided("ask", manual[:2], moved, used)
     against = against or refused
     return case.decided("allow" if against is None else "block", against, moved, used)
 
 
-def refused(asked: PendingQuestion, reason: str) -> GateDecision:
+def refusal_by_person(asked: PendingQuestion, reason: str) -> GateDecision:
     """A decision against the call by the person who was asked, or for want of a proper answer."""
     return GateDecision(
-        asked.asking.call,
+        asked.progress.call,
         "block",
         "enforce",
         reason,
         asked.member.key,
         asked.member.net.rule,
         asked.request.names,
-        approvals=asked.asking.approvals,
+        approvals=asked.progress.approvals,
         clock=asked.clock,
         unclear=asked.unclear,
         judged_as=asked.judged_as,
-        edited_by=asked.asking.editor,
+        edited_by=asked.progress.editor,
     )
 
 

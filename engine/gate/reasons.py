@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..core.condition import written
+from ..core.condition import condition_text
 from ..core.rule import UNCLEAR, ApprovalRule, BlockRule, LimitRule, SequenceRule
 from ..net.net import SkillNet
 
@@ -18,7 +18,7 @@ UNREAD = "it could not be read to its end"
 def unavailable(net: SkillNet, tool: str) -> str:
     """Reason why `net` does not let `tool` pass now, in its rule's words where it has a rule."""
     rule = net.rule
-    where = "" if rule is None or rule.when is None else f" when {written(rule.when)}"
+    where = "" if rule is None or rule.when is None else f" when {condition_text(rule.when)}"
     match rule:
         case SequenceRule(prerequisite=prerequisite, dependent=dependent):
             return f"{dependent} requires a successful call to {prerequisite} first{where}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from ..core.condition import written
+from ..core.condition import condition_text
 from ..gate.explain import Explanation, NetExplanation
 from ..history.model.state import ApprovalState
 from ..verify import Answer, Never, PlannedCall, Way
@@ -68,7 +68,7 @@ def _net(net: NetExplanation) -> NetView:
         marking=dict(net.marking),
         rule=rule_record(net.rule),
         people=_people(net),
-        when=None if net.condition is None else written(net.condition),
+        when=None if net.condition is None else condition_text(net.condition),
         note=net.verdict.note,
     )
 

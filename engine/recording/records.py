@@ -11,7 +11,7 @@ from typing import cast
 
 from pydantic import JsonValue, TypeAdapter
 
-from ..core.condition import written
+from ..core.condition import condition_text
 from ..core.json_equality import same_json
 from ..core.rule import Rule, people_to_loosen, restricted
 from ..gate.classify import maps_digest
@@ -79,7 +79,7 @@ def _net_record(key: str, net: SkillNet) -> NetRecord:
         initial_marking=dict(net.initial_marking),
         free_tools=net.free_tools,
         rule=rule_record(net.rule),
-        when=None if net.condition is None else written(net.condition),
+        when=None if net.condition is None else condition_text(net.condition),
         governs=net.governs,
         people=people,
         maps=maps_digest((net,)) if people else None,

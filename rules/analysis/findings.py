@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from ...engine.core.condition import written
+from ...engine.core.condition import condition_text
 from ...engine.core.rule import RESERVED, BlockRule, LimitRule, Rule, RuleSource, SequenceRule
 from ...engine.verify import Answer, Effort, Most, Never, Together, vocabulary
 from ..errors.problems import Problem, quote
@@ -133,7 +133,7 @@ def _about_tool(
     way = together.way(name)
     closed = isinstance(way, Never)
     within = tuple(
-        Within(one.key, written(one.rule.when), together.way_within(one.key))
+        Within(one.key, condition_text(one.rule.when), together.way_within(one.key))
         for one in about
         if not closed and one.rule.when is not None and not isinstance(one.rule, BlockRule)
     )

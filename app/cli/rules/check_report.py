@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from textwrap import wrap
 from typing import TypeAlias
 
-from ....engine.core.condition import written
+from ....engine.core.condition import condition_text
 from ....engine.core.rule import RuleSource
 from ....engine.core.sanitize import visible
 from ....engine.net.net import SkillNet, format_marking
@@ -119,7 +119,7 @@ def as_json(rules: RuleSet, findings: Findings) -> Json:
             {
                 "key": key,
                 "rule": _place(net.rule.source if net.rule else None),
-                "when": None if net.condition is None else written(net.condition),
+                "when": None if net.condition is None else condition_text(net.condition),
                 "states": v.reachable_states,
             }
             for (key, net), v in zip(rules.registry.items(), rules.verification, strict=True)

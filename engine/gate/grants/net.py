@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from ...core.condition import written
+from ...core.condition import condition_text
 from ...core.rule import Rule
 from ...net.net import Input, SkillNet, ToolCall, Transition, define_skill_net
 from ..types import GrantTerms
@@ -53,7 +53,7 @@ def question_of(key: str, net: SkillNet, tool: str) -> Question:
     if rule is None:
         return (key, tool)
     unplaced: Rule = replace(rule, source=None, when=None)
-    return (unplaced, None if rule.when is None else written(rule.when), tool)
+    return (unplaced, None if rule.when is None else condition_text(rule.when), tool)
 
 
 def from_subagent(call: ToolCall) -> bool:

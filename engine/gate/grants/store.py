@@ -14,8 +14,8 @@ from ...core.json_equality import same_json
 from ...core.rule import ApprovalRule
 from ...net.net import Input, Marking, NetError, Since, SkillNet, ToolCall, initial_state, is_enabled
 from .. import reasons
-from ..approve import Asking, manual_steps, own_input, tokens_wanted
-from ..classify import Classification, Finding, exact_only, programs, unread
+from ..approve import ApprovalProgress, manual_steps, own_input, tokens_wanted
+from ..classify import Classification, MemberVerdict, exact_input_reason, programs, unmapped_fields
 from ..conditions import EvaluationContext
 from ..member import Member
 from ..state.restore import RestoredNet
@@ -25,11 +25,11 @@ from .net import GRANTED, Grant, Question, from_subagent, grant_key, grant_net, 
 log = logging.getLogger(__name__)
 
 NOT_INSPECTED = "the call could not be inspected"
-NOT_COVERED: Mapping[Question, Finding] = {}
+NOT_COVERED: Mapping[Question, MemberVerdict] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Giving:
+class GrantOffer:
     """A grant that will come about when its call is committed: for what `member` asked about `tool`.
 
     `shown` are the names of the call that a person was shown, where they edited it.
@@ -66,7 +66,7 @@ def make_grant(
     )
 
 
-class Granted:
+class GrantStore:
     """Grants with their nets' states, by key. A key is used only once in a session, even if revoked."""
 
     def __init__(self) -> None:
@@ -91,14 +91,14 @@ class Granted:
         self.grants[grant.key] = grant
         self.members[grant.key] = member
 
-    def replaced(self, grants: Iterable[Grant] | None, revoked: Container[str]) -> Granted:
+    def replaced(self, grants: Iterable[Grant] | None, revoked: Container[str]) -> GrantStore:
         """Those of `grants` that were not revoked in place of these, whose keys stay used.
 
         Markings are restored afterwards. Raises `NetError` for an invalid or repeated key.
         """
         if grants is None:
             return self
-        held = Granted()
+        held = GrantStore()
         held._last = self._last
         for grant in grants:
             number = held._number(grant)
@@ -112,7 +112,7 @@ class Granted:
         for key, member in self.members.items():
             place = places.get(key)
             if place is not None:
-                _check_times(key, member.net, place.marking, place.told)
+                _check_times(key, member.net, place.marking, place.recorded)
             else:
                 _check_times(key, member.net, member.state.marking, member.state.since)
 
@@ -132,32 +132,41 @@ class Granted:
     # Answering
 
     def covering(
-        self, findings: Classification, call: ToolCall, asking: Asking | None, moment: EvaluationContext
-    ) -> Mapping[Question, Finding]:
+        self,
+        classification: Classification,
+        call: ToolCall,
+        progress: ApprovalProgress | None,
+        context: EvaluationContext,
+    ) -> Mapping[Question, MemberVerdict]:
         """The questions about a call that grants answer now, each with the use of one grant.
 
         None for a call that a person has edited: no grant was given for that one.
         """
-        if not self.grants or (asking is not None and asking.edited):
+        if not self.grants or (progress is not None and progress.edited):
             return NOT_COVERED
-        answered = {} if asking is None else asking.answers
-        covered: dict[Question, Finding] = {}
-        for member, verdict, step, asked in manual_steps(findings.opinions):
+        answered = {} if progress is None else progress.answers
+        covered: dict[Question, MemberVerdict] = {}
+        for member, verdict, step, asked in manual_steps(classification.verdicts):
             if asked in answered or asked in covered:
                 continue
             if refusal(member.net, tokens_wanted(verdict, step.tool)) is not None:
                 continue
             for key, grant in self.grants.items():
-                if not _answers(grant, asked, member.net, call, findings.names):
+                if not _covers(grant, asked, member.net, call, classification.names):
                     continue
-                use = self._use(key, moment)
+                use = self._use(key, context)
                 if use is not None:
                     covered[asked] = use
                     break
         return covered
 
     def beyond(
-        self, member: Member, tool: str, names: tuple[str, ...], call: ToolCall, moment: EvaluationContext
+        self,
+        member: Member,
+        tool: str,
+        names: tuple[str, ...],
+        call: ToolCall,
+        context: EvaluationContext,
     ) -> str | None:
         """The reason why the last grant of what `member` asks about `tool` leaves this call out (G-74).
 
@@ -167,16 +176,16 @@ class Granted:
         for key, grant in reversed(self.grants.items()):
             if grant.question == asked and grant.tool == call.tool_name:
                 why = _difference(grant, member.net, call, names)
-                if why is None and self._use(key, moment) is None:
+                if why is None and self._use(key, context) is None:
                     why = reasons.USED_UP
                 return None if why is None else reasons.beyond(key, why)
         return None
 
-    def _use(self, key: str, moment: EvaluationContext) -> Finding | None:
+    def _use(self, key: str, context: EvaluationContext) -> MemberVerdict | None:
         """The use of a grant, if it has one left."""
         member = self.members[key]
         try:
-            marking = moment.marking(member)
+            marking = context.marking(member)
         except Exception:
             # A grant of which it is unknown whether it is over answers nothing.
             log.exception("Grant '%s' cannot be used", key)
@@ -191,70 +200,70 @@ class Granted:
 
     def unfit(
         self,
-        giving: Iterable[Giving],
-        findings: Classification,
+        offers: Iterable[GrantOffer],
+        classification: Classification,
         call: ToolCall,
-        moment: EvaluationContext,
-    ) -> Finding | None:
+        context: EvaluationContext,
+    ) -> MemberVerdict | None:
         """The first grant that cannot be given for this call, as a verdict against the call.
 
         A call that was approved under terms that cannot hold does not run. Reads the clock where `give`
         will need it: after the commit it could not fail any more. Raises what the clock raises.
         """
-        for gift in giving:
-            member = gift.member
-            tokens = [tokens_wanted(v, gift.tool) for m, v in findings.opinions if m is member]
+        for offer in offers:
+            member = offer.member
+            tokens = [tokens_wanted(v, offer.tool) for m, v in classification.verdicts if m is member]
             why = refusal(member.net, max(tokens, default=1))
-            if why is None and from_subagent(call) and not gift.terms.subagents:
+            if why is None and from_subagent(call) and not offer.terms.subagents:
                 why = "a subagent made the call, and the grant does not reach subagents"
-            if why is None and gift.shown is not None and set(gift.shown) != set(findings.names):
+            if why is None and offer.shown is not None and set(offer.shown) != set(classification.names):
                 why = reasons.EDITED_EFFECTS
-            if why is None and gift.terms.scope == "names":
-                why = _exact_only(member.net, call)
+            if why is None and offer.terms.scope == "names":
+                why = _names_refusal(member.net, call)
             if why is not None:
-                return member, member.blocked(gift.tool, reasons.no_grant(gift.tool, why))
-            if gift.terms.seconds is not None:
-                moment.now()
+                return member, member.blocked(offer.tool, reasons.no_grant(offer.tool, why))
+            if offer.terms.seconds is not None:
+                context.now()
         return None
 
     def give(
         self,
-        giving: Iterable[Giving],
-        findings: Classification,
+        offers: Iterable[GrantOffer],
+        classification: Classification,
         call: ToolCall,
-        moment: EvaluationContext,
+        context: EvaluationContext,
     ) -> tuple[str, ...]:
         """Add the grants that came with the answers about a call that is now committed; their keys."""
         given: list[str] = []
-        for gift in giving:
+        for offer in offers:
             key = grant_key(self._last + 1)
-            member, terms = gift.member, gift.terms
+            member, terms = offer.member, offer.terms
             grant = make_grant(
                 key,
                 asks=member.key,
                 net=member.net,
-                name=gift.tool,
+                name=offer.tool,
                 tool=call.tool_name,
-                names=findings.names,
-                value=call.input if terms.scope == "input" else unread(member.net, call),
+                names=classification.names,
+                value=call.input if terms.scope == "input" else unmapped_fields(member.net, call),
                 terms=terms,
                 programs=() if terms.scope == "input" else programs(member.net, call),
             )
-            self.add(grant, None if terms.seconds is None else moment.now())
+            self.add(grant, None if terms.seconds is None else context.now())
             given.append(key)
         return tuple(given)
 
 
-def giving(asking: Asking | None, findings: Classification) -> list[Giving]:
+def grant_offers(progress: ApprovalProgress | None, classification: Classification) -> list[GrantOffer]:
     """The grants that the answers about a call carry, as far as what they answered is still asked."""
-    if asking is None or all(answer.grant is None for answer in asking.answers.values()):
+    if progress is None or all(answer.grant is None for answer in progress.answers.values()):
         return []
-    gifts: dict[Question, Giving] = {}
-    for member, _, step, asked in manual_steps(findings.opinions):
-        answer = asking.answers.get(asked)
-        if answer is not None and answer.grant is not None and asked not in gifts:
-            gifts[asked] = Giving(member, step.tool, answer.grant, asking.shown)
-    return list(gifts.values())
+    offers: dict[Question, GrantOffer] = {}
+    for member, _, step, asked in manual_steps(classification.verdicts):
+        answer = progress.answers.get(asked)
+        if answer is not None and answer.grant is not None and asked not in offers:
+            offers[asked] = GrantOffer(member, step.tool, answer.grant, progress.shown)
+    return list(offers.values())
 
 
 def refusal(net: SkillNet, people: int) -> str | None:
@@ -274,9 +283,7 @@ def _check_times(key: str, net: SkillNet, marking: Marking, since: Since) -> Non
         raise NetError(f"'{key}' expires, so it takes the time from which it counts")
 
 
-def _answers(
-    grant: Grant, asked: Question, net: SkillNet, call: ToolCall, names: tuple[str, ...]
-) -> bool:
+def _covers(grant: Grant, asked: Question, net: SkillNet, call: ToolCall, names: tuple[str, ...]) -> bool:
     """Tell whether a grant is about what is asked of a call (G-74)."""
     if grant.question != asked or grant.tool != call.tool_name:
         return False
@@ -292,26 +299,26 @@ def _difference(grant: Grant, net: SkillNet, call: ToolCall, names: tuple[str, .
     if grant.input is not None:
         return None if same_json(grant.input, call.input) else reasons.OTHER_INPUT
     try:
-        if (why := exact_only(net, call)) is not None:
+        if (why := exact_input_reason(net, call)) is not None:
             return why
-        if not same_json(grant.fixed, values := unread(net, call)):
-            return reasons.other_values(_differing(grant.fixed, values))
+        if not same_json(grant.fixed, values := unmapped_fields(net, call)):
+            return reasons.other_values(_different_fields(grant.fixed, values))
         return None if set(programs(net, call)) <= set(grant.programs) else reasons.OTHER_PROGRAM
     except Exception:
         log.exception("Call '%s' could not be inspected", call.tool_call_id)
         return NOT_INSPECTED
 
 
-def _differing(one: Input, other: Input) -> list[str]:
+def _different_fields(one: Input, other: Input) -> list[str]:
     """The fields of two inputs that are not alike."""
     names = [name for name in {**one, **other} if (name in one) != (name in other)]
     return names + [name for name in one if name in other and not same_json(one[name], other[name])]
 
 
-def _exact_only(net: SkillNet, call: ToolCall) -> str | None:
+def _names_refusal(net: SkillNet, call: ToolCall) -> str | None:
     """Reason why only the exact input of a call can be granted; a failed inspection is one, too."""
     try:
-        why = exact_only(net, call)
+        why = exact_input_reason(net, call)
     except Exception:
         log.exception("Call '%s' could not be inspected", call.tool_call_id)
         why = NOT_INSPECTED

@@ -5,14 +5,14 @@ from __future__ import annotations
 from ...net.net import NetError, PendingCall, ToolCall
 from ...net.timed import arrivals
 from .. import reasons
-from ..classify import CallbackError, Roster, unlocking_nothing
+from ..classify import CallbackError, Roster, without_unlocking
 from ..commit import fire_deferred
 from ..conditions import EvaluationContext, under_condition
 from ..member import Member
 from ..types import ReplayEntry
 
 
-def replay_entry(entry: ReplayEntry | str, roster: Roster, moment: EvaluationContext) -> None:
+def replay_entry(entry: ReplayEntry | str, roster: Roster, context: EvaluationContext) -> None:
     """Let one successful call move every active net that it can; a failed one moves none.
 
     One that is unclear, or known only by a folded name, unlocks nothing (G-64, G-66).
@@ -25,14 +25,14 @@ def replay_entry(entry: ReplayEntry | str, roster: Roster, moment: EvaluationCon
         entry = ReplayEntry(entry)
     if entry.is_error:
         return
-    call = ToolCall("replay", entry.tool_name, entry.input or {}, moment.around.shell)
+    call = ToolCall("replay", entry.tool_name, entry.input or {}, context.surroundings.shell)
     naming = roster.naming(call)
     for member, known_by in zip(roster.members, naming.by_net, strict=True):
         if isinstance(known_by, CallbackError):
             failed = reasons.callback_failed(member.key, known_by.callback, known_by.problem)
             raise NetError(failed) from known_by.problem
         try:
-            names, _ = under_condition(member.net, known_by, call, moment.around)
+            names, _ = under_condition(member.net, known_by, call, context.surroundings)
         except Exception as problem:
             raise NetError(reasons.callback_failed(member.key, "condition", problem)) from problem
         before = member.state.marking
@@ -40,7 +40,7 @@ def replay_entry(entry: ReplayEntry | str, roster: Roster, moment: EvaluationCon
             _replay_name(member, name, call, unlocks=naming.unlocks)
         if member.net.timed and member.state.marking != before:
             state = member.state
-            state.since = arrivals(member.net, state.since, before, state.marking, moment.now())
+            state.since = arrivals(member.net, state.since, before, state.marking, context.now())
 
 
 def _replay_name(member: Member, name: str, call: ToolCall, *, unlocks: bool) -> None:
@@ -49,7 +49,7 @@ def _replay_name(member: Member, name: str, call: ToolCall, *, unlocks: bool) ->
     if verdict is None:
         return
     if not unlocks:
-        verdict = unlocking_nothing(member, verdict)
+        verdict = without_unlocking(member, verdict)
     for step in verdict.steps:
         if step.transition.deferred:
             fire_deferred(member, PendingCall(call, step.transition, name))

@@ -20,11 +20,11 @@ Pending: TypeAlias = tuple[str, str, str, ToolCall]
 
 @dataclass(frozen=True, slots=True)
 class RestoredNet:
-    """A net's tokens and their arrivals: `told` are the recorded ones, `since` adds the rest at now."""
+    """A net's tokens with their arrivals, `recorded`, and `since`, which adds those that came now."""
 
     member: Member
     marking: Marking
-    told: Since
+    recorded: Since
     since: Since
 
     def put(self) -> None:
@@ -32,8 +32,8 @@ class RestoredNet:
         self.member.state.since = self.since
 
 
-def placed(
-    members: Mapping[str, Member], markings: Markings, since: Arrivals, moment: EvaluationContext
+def restored_nets(
+    members: Mapping[str, Member], markings: Markings, since: Arrivals, context: EvaluationContext
 ) -> dict[str, RestoredNet]:
     """Every net of which a record has a marking or times, by key; tokens without a time come now.
 
@@ -43,26 +43,26 @@ def placed(
     for key in dict.fromkeys([*markings, *since]):
         member = member_of(members, key)
         marking = _marking(member, markings[key]) if key in markings else member.state.marking
-        told = _since(member, since.get(key, {}))
-        places[key] = RestoredNet(member, marking, told, moment.since(member.net, marking, told))
+        recorded = _since(member, since.get(key, {}))
+        places[key] = RestoredNet(member, marking, recorded, context.since(member.net, marking, recorded))
     return places
 
 
 def _marking(member: Member, marking: Mapping[str, int]) -> Marking:
     places = member.state.marking
-    _known(member, marking)
+    _check_places(member, marking)
     return {place: marking.get(place, 0) for place in places}
 
 
 def _since(member: Member, since: Mapping[str, Sequence[float]]) -> Since:
-    _known(member, since)
+    _check_places(member, since)
     for place, times in since.items():
         if not all(isfinite(time) for time in times):
             raise NetError(f"net '{member.key}' has a token in '{place}' that came at no time")
     return {place: tuple(times) for place, times in since.items()}
 
 
-def _known(member: Member, places: Mapping[str, object]) -> None:
+def _check_places(member: Member, places: Mapping[str, object]) -> None:
     for place in places:
         if place not in member.state.marking:
             raise NetError(f"net '{member.key}' has no place '{place}'")

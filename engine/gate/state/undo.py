@@ -49,7 +49,7 @@ class Moves:
 
     def noted(self, decision: GateDecision, times: Times, members: Iterable[Member]) -> GateDecision:
         """Add what `decision` moved of the active nets, and which its call ran past; returns it."""
-        past = NO_NETS if decision.mode == "enforce" else _ran_past(decision, members)
+        past = NO_NETS if decision.mode == "enforce" else _nets_run_past(decision, members)
         if decision.steps or past:
             self.note((decision.call.tool_call_id, decision.steps, times, past))
         return decision
@@ -84,7 +84,7 @@ class Moves:
             if not own or own != _fired((call_id, steps, times, past), key):
                 continue
             later = list(islice(self._last, at + 1, None))
-            since = [move for move in later if _moves(move, key)]
+            since = [move for move in later if _moves_net(move, key)]
             if any(key in move[3] for move in later):
                 continue
             if any(_fired(move, key) not in ((), own) for move in since):
@@ -92,7 +92,7 @@ class Moves:
             member = members.get(key)
             if member is None or not _put_back(member, own, times.get(key), since):
                 continue
-            undone += tuple(step for step in reversed(steps) if step.net == key and _at_call(step))
+            undone += tuple(step for step in reversed(steps) if step.net == key and _fires_at_call(step))
             kept = tuple(step for step in kept if step.net != key)
             if times.get(key):
                 arrived[key] = times[key]
@@ -101,7 +101,7 @@ class Moves:
         return undone, arrived
 
 
-def _ran_past(decision: GateDecision, members: Iterable[Member]) -> frozenset[str]:
+def _nets_run_past(decision: GateDecision, members: Iterable[Member]) -> frozenset[str]:
     """The nets that know a call which shadow mode let run against a verdict, and that it did not move.
 
     Some of them may have had nothing to say of it; a token too few is none too many. A refusal in no
@@ -112,15 +112,15 @@ def _ran_past(decision: GateDecision, members: Iterable[Member]) -> frozenset[st
     moved = {step.net for step in decision.steps}
     asked = decision.net is not None
     return frozenset(
-        m.key for m in members if m.key not in moved and not (asked and _stranger(m, decision.names))
+        m.key for m in members if m.key not in moved and not (asked and _is_unknown_to(m, decision.names))
     )
 
 
-def _stranger(member: Member, names: Iterable[str]) -> bool:
+def _is_unknown_to(member: Member, names: Iterable[str]) -> bool:
     return member.net.tool_mapper is None and not any(name in member.knows for name in names)
 
 
-def _moves(move: Move, key: str) -> bool:
+def _moves_net(move: Move, key: str) -> bool:
     return any(step.net == key for step in move[1])
 
 
@@ -130,11 +130,11 @@ def _fired(move: Move, key: str) -> Fired:
     return tuple(
         (step.transition, step.tool)
         for step in steps
-        if step.net == key and step.transition.after is None and (call_id is None or _at_call(step))
+        if step.net == key and step.transition.after is None and (call_id is None or _fires_at_call(step))
     )
 
 
-def _at_call(step: Step) -> bool:
+def _fires_at_call(step: Step) -> bool:
     return not step.transition.deferred and step.transition.after is None
 
 
@@ -147,7 +147,7 @@ def _put_back(member: Member, own: Fired, times: Since | None, since: Sequence[M
     if before is None:
         return False
     if net.timed:
-        if times is None or not _apart(member, own, before, times, since):
+        if times is None or not _is_independent(member, own, before, times, since):
             return False
         back = arrivals_before(net, state.since, before, state.marking, times)
         if back is None:
@@ -157,7 +157,9 @@ def _put_back(member: Member, own: Fired, times: Since | None, since: Sequence[M
     return True
 
 
-def _apart(member: Member, own: Fired, before: Marking, times: Since, since: Sequence[Move]) -> bool:
+def _is_independent(
+    member: Member, own: Fired, before: Marking, times: Since, since: Sequence[Move]
+) -> bool:
     """Tell whether in a net that time moves all that came `since` had come without `own` as well.
 
     Calls alike have: one transition alone answers to their names, and what it needs the call took, if

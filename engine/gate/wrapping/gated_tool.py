@@ -14,7 +14,7 @@ from uuid import uuid4
 from ...core.frozen import maker
 from ...core.json_equality import same_json
 from ...net.net import Input, ToolCall
-from ..contention import Turn
+from ..contention import ThreadWait
 from ..manager import GateManager
 from ..types import GateContext, SyncToolError, ToolCallBlockedError, ToolResult
 from .arguments import CALL_ID, Arguments, CallableInput
@@ -178,7 +178,7 @@ def _at_once(tool: str, coroutine: Coroutine[object, object, T]) -> T:
     try:
         while True:
             waits = coroutine.send(None)
-            if not isinstance(waits, Turn):
+            if not isinstance(waits, ThreadWait):
                 raise SyncToolError(tool)
             waits.wait()
     except StopIteration as done:

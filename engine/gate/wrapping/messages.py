@@ -38,13 +38,13 @@ ResultClassifier: TypeAlias = Callable[[str, object], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class _Called:
+class _MessageCall:
     tool: str
     input: Input
 
 
 @dataclass(frozen=True, slots=True)
-class _Returned:
+class _MessageResult:
     """A result in a message; `tool` is absent where the shape leaves it out."""
 
     call_id: str
@@ -62,7 +62,7 @@ def replay_entries(
     tool, is ignored, a repeated one counts once, and of two calls with one id the first counts.
     """
     messages = list(messages)
-    calls: dict[str, _Called] = {}
+    calls: dict[str, _MessageCall] = {}
     for message in messages:
         if field_of(message, "role") == "assistant":
             for call_id, called in _calls(message):
@@ -91,16 +91,16 @@ def is_error_value(is_error: ResultClassifier | None, tool: str, value: object) 
         return True
 
 
-def _calls(message: object) -> Iterator[tuple[str, _Called]]:
+def _calls(message: object) -> Iterator[tuple[str, _MessageCall]]:
     for part in as_list(field_of(message, "content")):
         call_id, tool = field_of(part, "toolCallId"), field_of(part, "toolName")
         if field_of(part, "type") == "tool-call" and isinstance(call_id, str) and isinstance(tool, str):
-            yield call_id, _Called(tool, _object(field_of(part, "input")))
+            yield call_id, _MessageCall(tool, _object(field_of(part, "input")))
     for call in as_list(field_of(message, "tool_calls")):
         function = field_of(call, "function")
         call_id, tool = field_of(call, "id"), field_of(function, "name")
         if isinstance(call_id, str) and isinstance(tool, str):
-            yield call_id, _Called(tool, _arguments(field_of(function, "arguments")))
+            yield call_id, _MessageCall(tool, _arguments(field_of(function, "arguments")))
 
 
 def _object(value: object) -> Input:
@@ -120,19 +120,21 @@ def _json(text: str) -> object:
         return None
 
 
-def _results(message: object, is_error: ResultClassifier | None) -> Iterator[_Returned]:
+def _results(message: object, is_error: ResultClassifier | None) -> Iterator[_MessageResult]:
     content = field_of(message, "content")
     call_id, name = field_of(message, "tool_call_id"), field_of(message, "name")
     if isinstance(call_id, str):
         text = _text(content)
         tool = name if isinstance(name, str) else None
-        yield _Returned(call_id, tool, lambda tool: is_error_text(is_error, tool, text))
+        yield _MessageResult(call_id, tool, lambda tool: is_error_text(is_error, tool, text))
         return
     for part in as_list(content):
         call_id, tool = field_of(part, "toolCallId"), field_of(part, "toolName")
         if field_of(part, "type") == "tool-result" and isinstance(call_id, str) and isinstance(tool, str):
             output = field_of(part, "output")
-            yield _Returned(call_id, tool, lambda tool, output=output: _is_error(is_error, tool, output))
+            yield _MessageResult(
+                call_id, tool, lambda tool, output=output: _is_error(is_error, tool, output)
+            )
 
 
 def _text(content: object) -> object:

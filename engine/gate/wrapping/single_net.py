@@ -14,12 +14,12 @@ from ...core.condition import NOWHERE, Surroundings
 from ...core.rule import RESERVED
 from ...net.net import GateState, SkillNet, ToolCall, Transition, define_skill_net
 from .. import reasons
-from ..approve import Asking, ask, next_question, request_for
+from ..approve import ApprovalProgress, ask, next_question, request_for
 from ..classify import Classification, Roster
 from ..commit import MetaKeeper, PendingIndex, commit, steps_of, validate
 from ..conditions import EvaluationContext, Timekeeper
 from ..member import Member
-from ..phases import refusal, unasked_for
+from ..phases import refusal, refusal_without_asking
 from ..types import GateContext, GateDecision, NetVerdict, ResultRecord, ToolResult
 
 log = logging.getLogger(__name__)
@@ -57,106 +57,109 @@ async def _handle(
 ) -> GateDecision:
     if call.tool_call_id in member.state.pending:
         return refusal(call, reasons.id_in_use(call.tool_call_id))
-    case = Asking(call)
+    case = ApprovalProgress(call)
     validated: ToolCall | None = None
     state = member.state
-    state.since = timekeeper.moment().since(member.net, state.marking, state.since)
+    state.since = timekeeper.context().since(member.net, state.marking, state.since)
     while True:
-        moment = timekeeper.moment()
-        findings, verdict = _verdict(case.call, member, moment)
+        context = timekeeper.context()
+        classification, verdict = _verdict(case.call, member, context)
         if verdict.kind == "blocked":
-            return _block(case, findings, verdict, moment)
+            return _block(case, classification, verdict, context)
         gated = [(member, verdict)] if verdict.kind == "gated" else []
         keeper = MetaKeeper()
-        keeper.age(gated, moment)
+        keeper.age(gated, context)
         if validated is not case.call:
             validated = case.call
             refused = validate(gated, case.call, MetaKeeper())
             if refused is not None:
                 keeper.put_back()
-                return _block(case, findings, refused[1], moment)
+                return _block(case, classification, refused[1], context)
         asked = next_question(gated, case.answers)
         if asked is None:
             break
         keeper.put_back()
         step = asked[2]
-        unasked = unasked_for(member, verdict, step, ctx.confirm, case)
+        unasked = refusal_without_asking(member, verdict, step, ctx.confirm, case)
         if ctx.confirm is None or unasked is not None:
-            return _block(case, findings, unasked[1] if unasked else verdict, moment)
+            return _block(case, classification, unasked[1] if unasked else verdict, context)
         if not case.questions:
-            case = Asking.about(call)
+            case = ApprovalProgress.start(call)
             validated = case.call
         request = request_for(
             case.call,
             member,
             verdict,
             step,
-            findings.names,
-            moment.marking(member),
+            classification.names,
+            context.marking(member),
             edit=case.edit,
         )
         try:
             answer = await ask(ctx.confirm, request)
         except Exception as problem:
             reason = reasons.callback_failed(member.key, "confirm", problem)
-            return _block(case, findings, member.blocked(step.tool, reason), moment)
+            return _block(case, classification, member.blocked(step.tool, reason), context)
         if not answer.asked:
             reason = reasons.unasked(step.tool, answer.reason)
-            return _block(case, findings, member.blocked(step.tool, reason), moment)
-        case.take(member, step, answer)
+            return _block(case, classification, member.blocked(step.tool, reason), context)
+        case.take_answer(member, step, answer)
         if not answer.approved and not answer.again:
             refusal_reason = reasons.rejected(step.tool, answer.reason)
-            return _block(case, findings, member.blocked(step.tool, refusal_reason), moment)
+            return _block(case, classification, member.blocked(step.tool, refusal_reason), context)
         if answer.grant is not None and not answer.again:
             reason = reasons.no_grant(step.tool, "a net on its own keeps none")
-            return _block(case, findings, member.blocked(step.tool, reason), moment)
-    refused = commit(gated, case.call, PendingIndex(), moment)
+            return _block(case, classification, member.blocked(step.tool, reason), context)
+    refused = commit(gated, case.call, PendingIndex(), context)
     if refused is not None:
         keeper.put_back()
-        return _block(case, findings, refused[1], moment)
+        return _block(case, classification, refused[1], context)
     return GateDecision(
         case.call,
         "allow",
-        names=findings.names,
-        steps=steps_of(gated, moment),
+        names=classification.names,
+        steps=steps_of(gated, context),
         approvals=case.approvals,
-        clock=moment.clock,
-        unclear=findings.unclear,
-        judged_as=findings.judged_as,
+        clock=context.clock,
+        unclear=classification.unclear,
+        judged_as=classification.judged_as,
         edited_by=case.editor,
     )
 
 
 def _verdict(
-    call: ToolCall, member: Member, moment: EvaluationContext
+    call: ToolCall, member: Member, context: EvaluationContext
 ) -> tuple[Classification, NetVerdict]:
     """Classification of the call and the net's verdict, which is to abstain only for its condition.
 
     A tool whose name only folds to one that the net knows is no tool that it knows.
     """
-    findings = Roster([member]).findings(call, moment)
-    for _, verdict in (*findings.opinions, *findings.exempted):
+    classification = Roster([member]).classify(call, context)
+    for _, verdict in (*classification.verdicts, *classification.abstaining):
         passes = verdict.kind != "abstain" or verdict.note is not None
-        if verdict.kind == "blocked" or (passes and not findings.judged_as):
-            return findings, verdict
-    name = next((name for name in findings.names if name not in RESERVED), call.tool_name)
-    return findings, member.blocked(name, reasons.unavailable(member.net, name))
+        if verdict.kind == "blocked" or (passes and not classification.judged_as):
+            return classification, verdict
+    name = next((name for name in classification.names if name not in RESERVED), call.tool_name)
+    return classification, member.blocked(name, reasons.unavailable(member.net, name))
 
 
 def _block(
-    case: Asking, findings: Classification, verdict: NetVerdict, moment: EvaluationContext
+    case: ApprovalProgress,
+    classification: Classification,
+    verdict: NetVerdict,
+    context: EvaluationContext,
 ) -> GateDecision:
     return GateDecision(
         case.call,
         "block",
-        reason=findings.reason(verdict),
+        reason=classification.reason(verdict),
         net=verdict.net,
         rule=verdict.rule,
-        names=findings.names,
+        names=classification.names,
         approvals=case.approvals,
-        clock=moment.clock,
-        unclear=findings.unclear,
-        judged_as=findings.judged_as,
+        clock=context.clock,
+        unclear=classification.unclear,
+        judged_as=classification.judged_as,
         edited_by=case.editor,
     )
 

@@ -158,7 +158,7 @@ class TestNewlyAsked:
 @pytest.fixture
 def both_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Record as before G-68, when two calls were asked about for one last token."""
-    monkeypatch.setattr("interlock.engine.gate.contention.in_the_way", lambda *_: ())
+    monkeypatch.setattr("interlock.engine.gate.contention.blocking_calls", lambda *_: ())
 
 
 class TestAnswered:

@@ -18,9 +18,9 @@ from interlock.engine.core.condition import (
     Or,
     Surroundings,
     comparisons,
+    condition_text,
     holds,
-    untold,
-    written,
+    unknown_reason,
 )
 from interlock.engine.sessions.config import real_path
 from interlock.rules.parse.patterns import compile_regex
@@ -184,7 +184,7 @@ class TestLaws:
     def test_nothing_is_told_of_nothing(self, condition: Condition) -> None:
         """Of a call without any of the fields nothing can be told."""
         assert holds(condition, {}) is None
-        assert untold(condition, {}).startswith("the call has no input.")
+        assert unknown_reason(condition, {}).startswith("the call has no input.")
 
     @given(CONDITIONS, CALLS, CALLS)
     def test_what_is_told_stays_told(
@@ -199,7 +199,7 @@ class TestLaws:
         self, condition: Condition, call: dict[str, object]
     ) -> None:
         """The reason names a field that the condition asks for, and there is one exactly then."""
-        why = untold(condition, call)
+        why = unknown_reason(condition, call)
         assert (why is None) is (holds(condition, call) is not None)
         if why is not None:
             assert any(part.field_name in why for part in comparisons(condition))
@@ -233,13 +233,13 @@ class TestUntold:
     )
     def test_names_the_field(self, condition: Condition, call: dict[str, object], why: str) -> None:
         """The field that decides it is named, not one that is missing besides."""
-        assert untold(condition, call) == why
+        assert unknown_reason(condition, call) == why
 
     def test_is_nothing_where_it_is_told(self) -> None:
         """A condition that holds or fails needs no excuse."""
-        assert untold(Or((at("=", 1, "a"), at("=", 1))), {"x": 1}) is None
-        assert untold(And((at("=", 1, "a"), at("=", 1))), {"x": 2}) is None
-        assert untold(at("=", 1), {"x": 2, "y": 1, "xx": 1}) is None
+        assert unknown_reason(Or((at("=", 1, "a"), at("=", 1))), {"x": 1}) is None
+        assert unknown_reason(And((at("=", 1, "a"), at("=", 1))), {"x": 2}) is None
+        assert unknown_reason(at("=", 1), {"x": 2, "y": 1, "xx": 1}) is None
 
 
 class TestWritten:
@@ -248,7 +248,7 @@ class TestWritten:
         condition = Or(
             (And((at("=", "é\n"), Not(at("in", (1, True, None))))), Not(Or((at("<", 2.5), PATTERNED))))
         )
-        assert written(condition) == (
+        assert condition_text(condition) == (
             'input.x = "é\\n" and input.x not in [1, true, null] '
             "or not (input.x < 2.5 or input.x matches /a/)"
         )

@@ -76,13 +76,13 @@ class TestManyCalls:
     async def test_names_are_taken_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """G-68: the names of a call's moves are not looked for again for every call that comes after."""
         taken: list[NetVerdict] = []
-        usual = contention._names  # pyright: ignore[reportPrivateUsage]
+        usual = contention._moved_names  # pyright: ignore[reportPrivateUsage]
 
         def names(verdict: NetVerdict) -> tuple[str, ...]:
             taken.append(verdict)
             return usual(verdict)
 
-        monkeypatch.setattr(contention, "_names", names)
+        monkeypatch.setattr(contention, "_moved_names", names)
         desk, gate = Desk(), manager("require human-approval before deploy")
         calls = [desk.make(gate, "deploy", str(number)) for number in range(10)]
         await settled()

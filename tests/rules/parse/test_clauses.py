@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine.core.condition import And, Compare, Condition, Not, Or, comparisons, holds, written
+from interlock.engine.core.condition import (
+    And,
+    Compare,
+    Condition,
+    Not,
+    Or,
+    comparisons,
+    condition_text,
+    holds,
+)
 from interlock.engine.core.rule import ApprovalRule, BlockRule, LimitRule, Rule, SequenceRule
 from interlock.engine.net.net import Transition
 from interlock.rules import compile_rules
@@ -217,14 +226,14 @@ class TestWritten:
     @given(CONDITIONS)
     def test_reads_back(self, condition: Condition) -> None:
         """A condition that is written out and read again is the same, in a rule and by itself."""
-        text = written(condition)
+        text = condition_text(condition)
         assert condition_of(text) == condition
         assert rule_of(f"require a before x when {text} # note").when == condition
 
     @given(CONDITIONS, st.sampled_from([ASKS, "block x", "limit x to 2 per 1h", "require a before x"]))
     def test_leaves_the_line_whole(self, condition: Condition, rule: str) -> None:
         """A rule's text is found without its comment, and its tools before its condition."""
-        line = f"{rule} when {written(condition)}"
+        line = f"{rule} when {condition_text(condition)}"
         assert code(f"{line}  # a note") == line
         assert head(f"{line}  # a note") == rule
 
@@ -246,7 +255,7 @@ class TestWritten:
     def test_does_not_change_what_holds(self, condition: Condition) -> None:
         """What is read back comes out the same of a call."""
         call = {"a": 1, "b-c": {"a": "x"}, "d_1": "rm -rf", "in": None}
-        assert holds(condition_of(written(condition)), call) == holds(condition, call)
+        assert holds(condition_of(condition_text(condition)), call) == holds(condition, call)
 
 
 WHEN = Compare(("e",), "=", "x")

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.engine.core.condition import Compare, Condition, comparisons, holds, untold, written
+from interlock.engine.core.condition import (
+    Compare,
+    Condition,
+    comparisons,
+    condition_text,
+    holds,
+    unknown_reason,
+)
 from interlock.rules import compile_rules
 
 from ...support.laws import examples
@@ -64,7 +71,7 @@ class TestReading:
 
     def test_why_it_cannot_be_told(self) -> None:
         """G-60: the reason names the field as the rule does."""
-        assert untold(condition_of('input."a b".c = 1'), {}) == 'the call has no input."a b".c'
+        assert unknown_reason(condition_of('input."a b".c = 1'), {}) == 'the call has no input."a b".c'
 
 
 class TestWriting:
@@ -74,16 +81,16 @@ class TestWriting:
     @settings(max_examples=examples(200), deadline=None)
     def test_reads_back(self, path: list[str]) -> None:
         """G-40: whatever the names hold, what is written is read as the same field."""
-        shown = written(Compare(tuple(path), "=", 1))
+        shown = condition_text(Compare(tuple(path), "=", 1))
         assert shown.isprintable()
         assert path_of(shown.removesuffix(" = 1") + " = 1") == tuple(path)
 
     def test_quotes_where_needed(self) -> None:
         """G-40: plain names stand without quotes, however the rule had them."""
-        assert written(condition_of('input."a"."b-c"."d e" = 1')) == 'input.a.b-c."d e" = 1'
+        assert condition_text(condition_of('input."a"."b-c"."d e" = 1')) == 'input.a.b-c."d e" = 1'
 
     @pytest.mark.parametrize("sign", ["\u202e", "\u200b", "\x1b", "\ufeff"])
     def test_nothing_unseen(self, sign: str) -> None:
         """G-40: what turns or hides text is written as an escape, so two names never look alike."""
-        shown = written(Compare((f"a{sign}",), "=", 1))
+        shown = condition_text(Compare((f"a{sign}",), "=", 1))
         assert sign not in shown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.engine.gate.classify import exact_only, maps_digest, unread
+from interlock.engine.gate.classify import exact_input_reason, maps_digest, unmapped_fields
 from interlock.engine.gate.classify import programs as programs_of
 from interlock.engine.net.net import ToolCall
 from interlock.rules import compile_rules
@@ -95,7 +95,7 @@ class TestPlain:
 class TestCalls:
     def why(self, **value: object) -> str | None:
         net = compile_rules(RULES).registry["approve-before-deploy"]
-        return exact_only(net, ToolCall("c", "bash", value))
+        return exact_input_reason(net, ToolCall("c", "bash", value))
 
     def test_the_field_of_the_command(self) -> None:
         """A call's mapped shell fields are looked at, and no others."""
@@ -111,9 +111,9 @@ class TestCalls:
         """Fields without maps are to be the same, and mapped ones that are no text."""
         net = compile_rules(RULES).registry["approve-before-deploy"]
         value = {"command": "./deploy", "env": {"A": "1"}, "cwd": "/tmp"}
-        assert unread(net, ToolCall("c", "bash", value)) == {"env": {"A": "1"}, "cwd": "/tmp"}
-        assert unread(net, ToolCall("c", "bash", {"command": {"x": 1}})) == {"command": {"x": 1}}
-        assert unread(net, ToolCall("c", "deploy", {"env": "prod"})) == {"env": "prod"}
+        assert unmapped_fields(net, ToolCall("c", "bash", value)) == {"env": {"A": "1"}, "cwd": "/tmp"}
+        assert unmapped_fields(net, ToolCall("c", "bash", {"command": {"x": 1}})) == {"command": {"x": 1}}
+        assert unmapped_fields(net, ToolCall("c", "deploy", {"env": "prod"})) == {"env": "prod"}
 
     def test_words_of_a_program(self) -> None:
         """A list of texts is a program and its words, which no shell reads."""
@@ -125,9 +125,9 @@ class TestCalls:
         """Of an object only what a map reads may differ."""
         net, *_ = compile_rules("map call.opts.url x as y\nblock y").registry.values()
         value = {"opts": {"url": "a", "method": "b"}, "url": "c"}
-        assert unread(net, ToolCall("c", "call", value)) == {"opts": {"method": "b"}, "url": "c"}
+        assert unmapped_fields(net, ToolCall("c", "call", value)) == {"opts": {"method": "b"}, "url": "c"}
         listed = {"opts": [{"url": "a", "n": 1}, {"url": {}}]}
-        assert unread(net, ToolCall("c", "call", listed)) == {"opts": [{"n": 1}, {"url": {}}]}
+        assert unmapped_fields(net, ToolCall("c", "call", listed)) == {"opts": [{"n": 1}, {"url": {}}]}
 
     @pytest.mark.parametrize(
         ("pattern", "command", "programs"),
