@@ -178,7 +178,7 @@ class TestAttention:
             attention.begin()
             attention.count(3)
             request = deploy_request().model_copy(update={"tool": text, "agent": text})
-            attention.asked(request)
+            attention.signal(request)
             titles, rest = sent[:3], sent[3:]
             assert titles == [
                 "\x1b[22;0t",

@@ -125,7 +125,7 @@ class TestSleep:
         async with fronted() as front:
             await page.clock.install()
             await log_in(page, front.link())
-            monkeypatch.setattr(Tab, "_take", unheard)
+            monkeypatch.setattr(Tab, "_handle", unheard)
             await page.clock.run_for(20_000)
             await until(lambda: len(sockets) == 2, "another connection")
 
