@@ -225,7 +225,7 @@ class CallNamer:
         # What has no name is found by meeting the maps once more, which no gate needs for its names.
         tool = call.tool_name
         tools = self._tools(tool)
-        found = _Found([] if unnamed else None, call.shell)
+        found = _CallFindings([] if unnamed else None, call.shell)
         for one in tools:
             for looked_in in self._fields.get(one, ()):
                 looked_in.look(call.input, found)
@@ -267,7 +267,7 @@ def _no_places() -> list[int]:
 
 
 @dataclass(slots=True)
-class _Found:
+class _CallFindings:
     """Findings in one call: the maps that it meets, by their positions, and why there may be more.
 
     `unnamed` collects the simple commands that meet no map, unless it is `None`; then `marked` has the
@@ -309,7 +309,7 @@ class _Spellings:
             self._known.add(name)
         return True
 
-    def look(self, given: Input, found: _Found) -> None:
+    def look(self, given: Input, found: _CallFindings) -> None:
         """Look into the fields that are written otherwise than in the maps."""
         for each in self._fields:
             for written, value in _reached_otherwise(given, tuple(each.name.split("."))):
@@ -369,7 +369,7 @@ class _Field:
         self._path = tuple(name.split(".")) if "." in name else ()
         self._patterns = PatternSet([m.pattern for m in self.maps])
 
-    def look(self, given: Input, found: _Found) -> None:
+    def look(self, given: Input, found: _CallFindings) -> None:
         """Look in a call's input for what the maps look for."""
         if self._path:
             for value, whole in _reached(given, self._path):
@@ -377,12 +377,12 @@ class _Field:
         elif (value := given.get(self.name)) is not None:
             self._look_at(value, found)
 
-    def look_otherwise(self, written: str, value: object, found: _Found) -> None:
+    def look_otherwise(self, written: str, value: object, found: _CallFindings) -> None:
         """Look at the value of a field that folds to this one and is written otherwise (G-66)."""
         self._unclear(f"the field {written!r} differs from it only in looks", found)
         self._look_at(value, found)
 
-    def _look_at(self, value: object, found: _Found) -> None:
+    def _look_at(self, value: object, found: _CallFindings) -> None:
         text = _text_of(value)
         if text is not None:
             self._read(text, found, found.shell) if self.shell else self._search(text, found)
@@ -404,32 +404,32 @@ class _Field:
         else:
             self._look_inside(value, "no text", found)
 
-    def _look_inside(self, value: object, what: str, found: _Found) -> None:
+    def _look_inside(self, value: object, what: str, found: _CallFindings) -> None:
         """Search every text in a value that is no text: it may become one in many ways."""
         self._unclear(f"it is {what}", found)
         for text in _texts_in(value):
             self._search(text, found)
 
-    def _unclear(self, why: str, found: _Found) -> None:
+    def _unclear(self, why: str, found: _CallFindings) -> None:
         found.unclear = found.unclear or f"{self.name}: {why}"
 
-    def _search(self, text: str, found: _Found) -> None:
+    def _search(self, text: str, found: _CallFindings) -> None:
         """Every map that a text meets gives a name."""
         for at in self._patterns.all(text):
             self._meet(at, text, found)
 
-    def _search_whole(self, value: object, found: _Found) -> None:
+    def _search_whole(self, value: object, found: _CallFindings) -> None:
         """`5.0` and `5e0` are the number 5 to most who read JSON."""
         if isinstance(value, float) and value.is_integer():
             self._search(str(int(value)), found)
 
-    def _meet(self, at: int, text: str, found: _Found) -> None:
+    def _meet(self, at: int, text: str, found: _CallFindings) -> None:
         place = self.order[at]
         if place not in found.met:
             mapped = self.maps[at]
             found.met[place] = Effect(mapped.name, text, mapped.source)
 
-    def _read_argv(self, words: Sequence[str], found: _Found) -> None:
+    def _read_argv(self, words: Sequence[str], found: _CallFindings) -> None:
         """A program and its words, which no shell reads."""
         if not words:
             return
@@ -437,7 +437,7 @@ class _Field:
             self._unclear("its first element holds blanks: it may be lines of a script", found)
         self._read(_argv_text(words), found, "bash")
 
-    def _read(self, text: str, found: _Found, shell: Shell | None) -> None:
+    def _read(self, text: str, found: _CallFindings, shell: Shell | None) -> None:
         """In a shell command the first map that a simple command meets wins for it."""
         reading = read(text, shell)
         if reading.uninspectable is not None:

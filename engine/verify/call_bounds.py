@@ -9,7 +9,7 @@ from math import inf
 
 from ..core.durations import as_typed
 from .budget import SpentError
-from .composition import Whole
+from .composition import NetProduct
 from .local_net import BLOCKED, LocalNet, TooLargeError
 from .machine import time_name
 from .search import first_plan, plan
@@ -63,7 +63,7 @@ class _Bound:
 class Bounds:
     """Upper bounds on how often each action can happen, by what each net lets in and what that takes."""
 
-    def __init__(self, whole: Whole) -> None:
+    def __init__(self, whole: NetProduct) -> None:
         self._whole = whole
         self._all: list[_Bound] = []
         pool = POOL
@@ -133,7 +133,7 @@ def _value(bound: _Bound, values: Sequence[float]) -> float:
     return bound.constant + (bound.factor * sum(values[a] for a in bound.by) if bound.by else 0)
 
 
-def _bounds(whole: Whole, net: int) -> list[_Bound]:
+def _bounds(whole: NetProduct, net: int) -> list[_Bound]:
     local = whole.locals[net]
     if local.budget is not None:
         return _bounds_of_budget(local, net)
@@ -172,7 +172,7 @@ def _bounds_of_budget(local: LocalNet, net: int) -> list[_Bound]:
     return [_Bound(net, frozenset(uses), left, total, frozenset(fills))]
 
 
-def paces(whole: Whole, counted: Sequence[int]) -> tuple[Pace, ...]:
+def paces(whole: NetProduct, counted: Sequence[int]) -> tuple[Pace, ...]:
     """Paces to which sliding limits hold calls of `counted`, all of them together."""
     found: dict[Pace, None] = {}
     for net in sorted({net for action in counted for net in whole.nets_of[action]}):
@@ -187,7 +187,7 @@ def paces(whole: Whole, counted: Sequence[int]) -> tuple[Pace, ...]:
     return tuple(found)
 
 
-def most_calls(whole: Whole, bounds: Bounds, counted: Iterable[int], effort: int) -> Most:
+def most_calls(whole: NetProduct, bounds: Bounds, counted: Iterable[int], effort: int) -> Most:
     """The most calls of `counted` that a session can make, all of them together."""
     goals = [a for a in counted if whole.reached.possible(a)]
     if not goals:
@@ -213,7 +213,7 @@ def most_calls(whole: Whole, bounds: Bounds, counted: Iterable[int], effort: int
     return Most(best, None if bound == inf else int(bound))
 
 
-def _repeat(whole: Whole, goal: int) -> int | None:
+def _repeat(whole: NetProduct, goal: int) -> int | None:
     """Go to `goal` again and again by the plain plan; how often that worked, `None`: for ever.
 
     Raises `SpentError`.
@@ -242,7 +242,7 @@ def _repeat(whole: Whole, goal: int) -> int | None:
     return times
 
 
-def _leap(whole: Whole, state: dict[int, int], before: dict[int, int], moved: Sequence[int]) -> int:
+def _leap(whole: NetProduct, state: dict[int, int], before: dict[int, int], moved: Sequence[int]) -> int:
     """Repeat the round that led from `before` to `state` while all it does is spend budgets.
 
     Returns how often, and moves `state` along; the last few rounds are left to be walked.
@@ -272,7 +272,7 @@ def _leap(whole: Whole, state: dict[int, int], before: dict[int, int], moved: Se
     return rounds
 
 
-def _count(whole: Whole, goals: Sequence[int]) -> float | None:
+def _count(whole: NetProduct, goals: Sequence[int]) -> float | None:
     """The exact number from the product of the nets that matter, when it is small; else `None`.
 
     Raises `SpentError`.

@@ -20,7 +20,7 @@ INERT = 2_000
 """Steps that it may cost to see that a net never does anything."""
 
 
-class Whole:
+class NetProduct:
     """Nets by key, their markings, and the calls there are.
 
     `markings` gives a net's marking when that is not its initial one at rest. Nets that neither
@@ -105,13 +105,13 @@ class Whole:
             self._unnarrowed[net] = Tokenwise(local, local.actions)
         return self._unnarrowed[net]
 
-    def part(self, places: Iterable[int], goal: int) -> tuple[Whole, int]:
+    def part(self, places: Iterable[int], goal: int) -> tuple[NetProduct, int]:
         """The given nets alone with the calls they know, and the goal's number there."""
         chosen = [self.locals[net] for net in places]
         numbers = sorted({a for local in chosen for a in local.actions} | {goal})
         markings = {local.key: local.marking(local.start) for local in chosen}
         nets = {local.key: local.net for local in chosen}
-        some = Whole(nets, [self.actions[n] for n in numbers], markings, self.effort)
+        some = NetProduct(nets, [self.actions[n] for n in numbers], markings, self.effort)
         return some, numbers.index(goal)
 
     def run(self, state: dict[int, int], word: Iterable[int]) -> int | None:

@@ -20,12 +20,12 @@ Joint: TypeAlias = tuple[Demand | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _CoverStep:
     """Demand that must be met so that `action` leads on to `then`."""
 
     demand: Joint
     action: int
-    then: _Found | None
+    then: _CoverStep | None
 
 
 def cover(
@@ -45,14 +45,14 @@ def cover(
         for net in known[action] if action != goal else ():
             using.setdefault(net, []).append(action)
     weakest: list[Joint] = []
-    waiting: deque[_Found] = deque()
+    waiting: deque[_CoverStep] = deque()
 
-    def add(demands: Iterable[Joint], action: int, then: _Found | None) -> _Found | None:
+    def add(demands: Iterable[Joint], action: int, then: _CoverStep | None) -> _CoverStep | None:
         for demand in demands:
             effort.charge(4 + len(weakest))
             if any(_weaker(nets, other, demand) for other in weakest):
                 continue
-            found = _Found(demand, action, then)
+            found = _CoverStep(demand, action, then)
             if all(d is None or net.met(d) for net, d in zip(nets, demand, strict=True)):
                 return found
             # Waiting demands are still expanded: a stronger demand may be met in fewer calls.
@@ -74,7 +74,7 @@ def cover(
     if reached is None:
         return None
     word: list[int] = []
-    step: _Found | None = reached
+    step: _CoverStep | None = reached
     while step is not None:
         word.append(step.action)
         step = step.then

@@ -55,7 +55,7 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Wants:
+class ShortestCalls:
     """The calls of a shortest path in one net, each once, and those that no path does without."""
 
     path: tuple[int, ...]
@@ -86,7 +86,7 @@ class LocalNet:
         self._markings: list[Tokens] = []
         self._ids: dict[Tokens, int] = {}
         self._steps: dict[tuple[int, int], int] = {}
-        self._wants: dict[tuple[int, int], Wants | None] = {}
+        self._wants: dict[tuple[int, int], ShortestCalls | None] = {}
         self._too_large: Counter[int] = Counter()
         self._simulated: set[tuple[int, int]] | None = None
         self._endless = False
@@ -254,7 +254,7 @@ class LocalNet:
                     waiting.append(after)
         return list(seen)
 
-    def wants(self, state: int, goal: int) -> Wants | None:
+    def wants(self, state: int, goal: int) -> ShortestCalls | None:
         """The calls that have to come before the net allows `goal`; `None`: nothing helps.
 
         Raises `TooLargeError` when the net has too many states to tell.
@@ -270,7 +270,7 @@ class LocalNet:
             if path is not None:
                 steps = tuple(dict.fromkeys(path))
                 musts = tuple(b for b in steps if self._path(state, goal, without=b) is None)
-                known = Wants(steps, musts)
+                known = ShortestCalls(steps, musts)
         except TooLargeError:
             self._too_large[goal] += 1
             raise

@@ -13,11 +13,11 @@ from ..core.durations import as_typed
 from ..net.net import SkillNet, auto_advance
 from .budget import Effort
 from .call_bounds import Bounds, Most, most_calls, paces
-from .composition import Whole
+from .composition import NetProduct
 from .condition_cases import Cases
 from .local_net import Action, Wait
 from .machine import Machine, Tokens
-from .search import DEFAULT_EFFORT, Forbidden, Found, GaveUp, Word, find, redundant
+from .search import DEFAULT_EFFORT, Forbidden, Found, SearchLimitReached, Word, find, redundant
 from .vocabulary import Vocabulary, certain_actions, combines, loose_actions, loosely_covered
 from .waiting import seconds_of, waits
 
@@ -53,7 +53,7 @@ class Shown:
 
     def __init__(
         self,
-        whole: Whole,
+        whole: NetProduct,
         nets: Mapping[str, SkillNet],
         markings: Mapping[str, Mapping[str, int]] | None,
     ) -> None:
@@ -227,7 +227,7 @@ class Together:
         self._inside: _Inside | None = None
 
     @property
-    def certain(self) -> Whole:
+    def certain(self) -> NetProduct:
         """The whole over the calls that surely exist."""
         return self._certain
 
@@ -273,11 +273,11 @@ class Together:
             return self._never(self._certain, found)
         return self._never(self._loose, proof)
 
-    def _never(self, whole: Whole, found: Forbidden) -> Never:
+    def _never(self, whole: NetProduct, found: Forbidden) -> Never:
         return Never(tuple(whole.locals[net].key for net in found.nets))
 
-    def _whole(self, actions: Sequence[Action]) -> Whole:
-        return Whole(self._nets, [*self._extra, *actions, *self._waits], self._markings)
+    def _whole(self, actions: Sequence[Action]) -> NetProduct:
+        return NetProduct(self._nets, [*self._extra, *actions, *self._waits], self._markings)
 
     def _conditional(self) -> _Inside:
         """All nets with calls from inside each condition as well; made when first asked for."""
@@ -352,7 +352,7 @@ class Together:
 class _Inside:
     """All nets together, with calls from inside each condition; `complete` when none was left out."""
 
-    def __init__(self, whole: Whole, shown: Shown, complete: bool) -> None:
+    def __init__(self, whole: NetProduct, shown: Shown, complete: bool) -> None:
         self.whole = whole
         self.shown = shown
         self.complete = complete
@@ -370,15 +370,15 @@ class _Inside:
         return self._bounds
 
 
-def _named(whole: Whole, name: str) -> list[int]:
+def _named(whole: NetProduct, name: str) -> list[int]:
     return whole.named.get(name, [])
 
 
-def _possible(whole: Whole, name: str) -> bool:
+def _possible(whole: NetProduct, name: str) -> bool:
     return any(whole.reached.possible(a) for a in _named(whole, name))
 
 
-def _best(whole: Whole, goals: Sequence[int], effort: int) -> tuple[Found, int]:
+def _best(whole: NetProduct, goals: Sequence[int], effort: int) -> tuple[Found, int]:
     """The shortest word to one of `goals`, forbidden only when all are; and what effort is left."""
     best: Word | None = None
     against: dict[int, None] = {}
@@ -393,8 +393,8 @@ def _best(whole: Whole, goals: Sequence[int], effort: int) -> tuple[Found, int]:
                     best = word
             case Forbidden(nets):
                 against.update(dict.fromkeys(nets))
-            case GaveUp():
+            case SearchLimitReached():
                 gave_up = True
     if best is not None:
         return Word(best.actions, best.shortest and not gave_up), effort
-    return GaveUp() if gave_up else Forbidden(tuple(sorted(against))), effort
+    return SearchLimitReached() if gave_up else Forbidden(tuple(sorted(against))), effort

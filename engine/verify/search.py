@@ -15,7 +15,7 @@ from operator import getitem
 from typing import TypeAlias
 
 from .budget import UNBOUNDED, Effort, SpentError
-from .composition import Whole
+from .composition import NetProduct
 from .coverability import cover
 from .local_net import BLOCKED, TooLargeError
 from .upper_bound import Spread
@@ -23,7 +23,7 @@ from .upper_bound import Spread
 # Wanted calls, judged net by net: a plan of them, and how many there must be at least.
 
 
-def plan(whole: Whole, state: Mapping[int, int], goal: int) -> tuple[list[int], int] | None:
+def plan(whole: NetProduct, state: Mapping[int, int], goal: int) -> tuple[list[int], int] | None:
     """Calls that each net by itself wants before `goal`, each once, those first that others wait for.
 
     Returns them with `goal` at the end, and how many of them every way to `goal` must contain: when all,
@@ -67,14 +67,14 @@ def plan(whole: Whole, state: Mapping[int, int], goal: int) -> tuple[list[int], 
     return order, len(certain)
 
 
-def first_plan(whole: Whole, goal: int) -> tuple[list[int], int] | None:
+def first_plan(whole: NetProduct, goal: int) -> tuple[list[int], int] | None:
     """`plan` from the start; the last one is remembered: a tool's way and its most ask for the same."""
     if whole.planned is None or whole.planned[0] != goal:
         whole.planned = goal, plan(whole, whole.begin(), goal)
     return whole.planned[1]
 
 
-def distance(whole: Whole, nets: Iterable[int], state: Mapping[int, int], goal: int) -> int | None:
+def distance(whole: NetProduct, nets: Iterable[int], state: Mapping[int, int], goal: int) -> int | None:
     """Lower bound on the calls of every way to and with `goal`; `None`: there is no way.
 
     Counts the calls no way can do without, judged net by net. `None` also when two of them each have to
@@ -142,19 +142,19 @@ class Forbidden:
 
 
 @dataclass(frozen=True, slots=True)
-class GaveUp:
+class SearchLimitReached:
     """The effort was spent before there was an answer."""
 
 
-Found: TypeAlias = Word | Forbidden | GaveUp
+Found: TypeAlias = Word | Forbidden | SearchLimitReached
 
 
-def find(whole: Whole, goal: int, effort: int = DEFAULT_EFFORT) -> Found:
+def find(whole: NetProduct, goal: int, effort: int = DEFAULT_EFFORT) -> Found:
     """The shortest way to `goal` from the present markings."""
     with whole.effort.within(effort):
         if not whole.reached.possible(goal):
             return Forbidden(_fewest(whole, goal, whole.reached.against(goal), searching=False))
-        fallback: Found = GaveUp()
+        fallback: Found = SearchLimitReached()
         try:
             planned = _planned(whole, goal)
             if planned is not None and planned.shortest:
@@ -165,7 +165,7 @@ def find(whole: Whole, goal: int, effort: int = DEFAULT_EFFORT) -> Found:
             return fallback
 
 
-def _planned(whole: Whole, goal: int) -> Word | None:
+def _planned(whole: NetProduct, goal: int) -> Word | None:
     """The plan from the start, where it works and does not take too long to make."""
     try:
         with whole.effort.within(whole.effort.left // 3):
@@ -177,7 +177,7 @@ def _planned(whole: Whole, goal: int) -> Word | None:
     return Word(tuple(planned[0]), len(planned[0]) == planned[1])
 
 
-def _refine(whole: Whole, goal: int) -> Found:
+def _refine(whole: NetProduct, goal: int) -> Found:
     """Search with few nets, adding those that object to what was found. Raises `SpentError`."""
     cone = whole.cone(goal)
     chosen = [net for net in cone if net in whole.nets_of[goal]]
@@ -191,7 +191,7 @@ def _refine(whole: Whole, goal: int) -> Found:
         chosen.append(objecting)
 
 
-def _decide(whole: Whole, nets: Sequence[int], goal: int) -> list[int] | None:
+def _decide(whole: NetProduct, nets: Sequence[int], goal: int) -> list[int] | None:
     """The shortest way to `goal` under `nets` alone; `None` when there is none. Raises `SpentError`."""
     if any(whole.locals[net].budget is None and whole.locals[net].states() is None for net in nets):
         try:
@@ -204,7 +204,7 @@ def _decide(whole: Whole, nets: Sequence[int], goal: int) -> list[int] | None:
     return search(whole, nets, goal)
 
 
-def _backwards(whole: Whole, nets: Sequence[int], goal: int) -> list[int] | None:
+def _backwards(whole: NetProduct, nets: Sequence[int], goal: int) -> list[int] | None:
     """As `search`, but a way may not work where a net is not monotone; that there is none is sure."""
     at = {net: place for place, net in enumerate(nets)}
     actions = sorted({a for net in nets for a in whole.locals[net].usable} - {goal})
@@ -212,7 +212,7 @@ def _backwards(whole: Whole, nets: Sequence[int], goal: int) -> list[int] | None
     return cover([whole.demands(net) for net in nets], known, actions, goal, whole.effort)
 
 
-def _with_those_left_out(whole: Whole, nets: list[int]) -> list[int]:
+def _with_those_left_out(whole: NetProduct, nets: list[int]) -> list[int]:
     """`nets` and what forbids the calls of theirs that were not even tried."""
     all_of_them = dict.fromkeys(nets)
     for net in nets:
@@ -223,7 +223,7 @@ def _with_those_left_out(whole: Whole, nets: list[int]) -> list[int]:
 
 
 def search(
-    whole: Whole, nets: Iterable[int], goal: int, *, refusing: int | None = None
+    whole: NetProduct, nets: Iterable[int], goal: int, *, refusing: int | None = None
 ) -> list[int] | None:
     """The shortest way to `goal` under `nets` alone, best first; `None` when there is none.
 
@@ -278,7 +278,7 @@ class _Seen:
 
     COMPARED = 64
 
-    def __init__(self, whole: Whole, order: list[int], refusing: int | None) -> None:
+    def __init__(self, whole: NetProduct, order: list[int], refusing: int | None) -> None:
         self._effort = whole.effort
         self._locals = [whole.locals[net] for net in order]
         self._exact = None if refusing is None else order.index(refusing)
@@ -306,7 +306,7 @@ class _Seen:
 
 
 def _allows(
-    whole: Whole, state: Mapping[int, int], nets: Iterable[int], action: int, refusing: int | None
+    whole: NetProduct, state: Mapping[int, int], nets: Iterable[int], action: int, refusing: int | None
 ) -> bool:
     """True if all nets let `action` pass, but the refusing one, which must not."""
     return all(
@@ -314,7 +314,9 @@ def _allows(
     )
 
 
-def _moved(whole: Whole, state: dict[int, int], nets: list[int], action: int) -> dict[int, int] | None:
+def _moved(
+    whole: NetProduct, state: dict[int, int], nets: list[int], action: int
+) -> dict[int, int] | None:
     """The state after `action`; `None` when it is blocked or changes nothing."""
     moved: dict[int, int] | None = None
     for net in nets:
@@ -337,7 +339,9 @@ def _trace(
     return word[::-1]
 
 
-def _fewest(whole: Whole, goal: int, nets: Iterable[int], *, searching: bool = True) -> tuple[int, ...]:
+def _fewest(
+    whole: NetProduct, goal: int, nets: Iterable[int], *, searching: bool = True
+) -> tuple[int, ...]:
     """Leave out every net without which the goal is still known to be forbidden."""
     needed = list(nets)
     for net in list(needed):
@@ -353,7 +357,7 @@ def _fewest(whole: Whole, goal: int, nets: Iterable[int], *, searching: bool = T
     return tuple(sorted(needed))
 
 
-def _forbids(whole: Whole, nets: list[int], goal: int, *, searching: bool) -> bool:
+def _forbids(whole: NetProduct, nets: list[int], goal: int, *, searching: bool) -> bool:
     """True if these nets alone are known to forbid the goal. Raises `SpentError`."""
     if not Spread(whole, nets).possible(goal):
         return True
@@ -363,7 +367,7 @@ def _forbids(whole: Whole, nets: list[int], goal: int, *, searching: bool) -> bo
     return _decide(alone, range(len(alone.locals)), here) is None
 
 
-def redundant(whole: Whole, net: int, effort: Effort) -> bool:
+def redundant(whole: NetProduct, net: int, effort: Effort) -> bool:
     """True if all other nets together are known to block every call that `net` blocks.
 
     `False` also when the effort did not suffice to know.
@@ -377,7 +381,7 @@ def redundant(whole: Whole, net: int, effort: Effort) -> bool:
         effort.left, whole.effort.left = whole.effort.left, UNBOUNDED
 
 
-def _redundant(whole: Whole, net: int) -> bool:
+def _redundant(whole: NetProduct, net: int) -> bool:
     local = whole.locals[net]
     others = {n for action in local.usable for n in whole.cone(action)} | {net}
     for goal in local.actions:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from lark import Token
 
 from ..parse.durations import LIMITS, MOST, ONE_UNIT, joined, meant
-from ..parse.grammar import Grammar, Reading, Unexpected
+from ..parse.grammar import Grammar, LineReading, Unexpected
 from ..parse.lines import code, write
 from ..parse.statements import HUMAN, MAX_PEOPLE
 from .fault import Fault, closest, either, start
@@ -64,7 +64,7 @@ def people(line: str, words: Sequence[Token]) -> Fault | None:
     return Fault(begin, end - begin, message, remedy)
 
 
-def misfit(line: str, reading: Reading, shape: Sequence[str], grammar: Grammar) -> Fault | None:
+def misfit(line: str, reading: LineReading, shape: Sequence[str], grammar: Grammar) -> Fault | None:
     """The fault of words behind a rule that is whole without them; `None` where there are none such."""
     wrong = reading.misfit
     if wrong is None or wrong.position <= len(shape):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lark import Token
 
 from ..parse.durations import ONE_UNIT, joined, meant
-from ..parse.grammar import Grammar, Reading, Unexpected
+from ..parse.grammar import Grammar, LineReading, Unexpected
 from .fault import Fault, closest, either, start
 from .option_errors import TIME
 from .problems import quote
@@ -49,7 +49,7 @@ _KINDS = {
 }
 
 
-def scenario_faults(reading: Reading, grammar: Grammar) -> list[Fault]:
+def scenario_faults(reading: LineReading, grammar: Grammar) -> list[Fault]:
     """The faults that keep a line from being the statement it begins as."""
     for position, word in enumerate(reading.words, 1):
         if word.type != "STRING" and word.startswith('"') and reading.statement is not None:
@@ -69,7 +69,7 @@ def scenario_faults(reading: Reading, grammar: Grammar) -> list[Fault]:
     return [_misplaced(unexpected, usage, reading, grammar) for unexpected in wrong]
 
 
-def _opens(reading: Reading, position: int, word: Token) -> bool:
+def _opens(reading: LineReading, position: int, word: Token) -> bool:
     """Tell whether a word begins a list or an object as a value of a call, and does not end it."""
     if reading.statement is None or reading.statement.data != "call" or word.type != "WORD":
         return False
@@ -85,7 +85,7 @@ def _unknown(unexpected: Unexpected, grammar: Grammar) -> Fault:
     return Fault.at(word, f"unknown keyword {quote(word)}. Expected {either(keywords)}", remedy)
 
 
-def _misplaced(unexpected: Unexpected, usage: str, reading: Reading, grammar: Grammar) -> Fault:
+def _misplaced(unexpected: Unexpected, usage: str, reading: LineReading, grammar: Grammar) -> Fault:
     word, accepted = unexpected.word, unexpected.accepted
     expected = f"expected {_kinds(accepted, grammar)} at position {unexpected.position}"
     if word.type == _END:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from lark import Token
 
 from ...engine.core.rule import UNCLEAR
-from ..parse.grammar import Grammar, Reading, Unexpected
+from ..parse.grammar import Grammar, LineReading, Unexpected
 from ..parse.patterns import no_pattern
 from ..parse.statements import MAX_LIMIT
 from .fault import Fault, closest, either, start
@@ -42,7 +42,7 @@ _ALLOW = "allow"
 _PLACES = {"FIELD": "<tool>.<field>", "COUNT": "<N>", "NUMBER": "<N>"}
 
 
-def faults(line: str, reading: Reading, grammar: Grammar) -> list[Fault]:
+def faults(line: str, reading: LineReading, grammar: Grammar) -> list[Fault]:
     """The faults that keep a line from being the statement it begins as.
 
     In a line of too many or too few words it is not known which of them are wrong: then only their number
@@ -105,7 +105,7 @@ def _almost(words: Sequence[Token], grammar: Grammar) -> list[str] | None:
     return shell if misspelt else None
 
 
-def _option(line: str, reading: Reading, grammar: Grammar) -> Fault | None:
+def _option(line: str, reading: LineReading, grammar: Grammar) -> Fault | None:
     """The fault of an option, where the rest of the line is wrong because of it."""
     for wrong in reading.unexpected:
         fault = misplaced(line, wrong.word, wrong.accepted, _fixed(wrong, grammar))

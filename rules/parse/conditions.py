@@ -56,7 +56,7 @@ def read_condition(line: str, start: int = 0) -> tuple[Condition | None, list[Fa
         return None, [unexpected(line, start, parsed.words, parsed.unexpected.word)]
     if parsed.tree.data == "line":
         return None, [unexpected(line, start, (), Token("$END", "", start_pos=len(line)))]
-    reader = _Reader(line)
+    reader = _ConditionReader(line)
     condition = reader.condition(parsed.tree)
     return (None if reader.wrong else condition), reader.wrong
 
@@ -80,7 +80,7 @@ def _too_deep(words: tuple[Token, ...]) -> Token | None:
     return None
 
 
-class _Reader:
+class _ConditionReader:
     """Makes conditions of trees, and collects what is wrong with them."""
 
     def __init__(self, line: str) -> None:

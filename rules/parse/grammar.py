@@ -35,7 +35,7 @@ class Unexpected:
 
 
 @dataclass(slots=True)
-class Reading:
+class LineReading:
     """Result of reading a line: its words, and the statement they make.
 
     `statement` is `None` for a line without words and for one that begins no statement, of which only
@@ -115,9 +115,9 @@ class Grammar:
             unexpected = Unexpected(words[-1], position, self._accepted(parser))
             return Parsed(tuple(words[:-1]), None, unexpected)
 
-    def read(self, line: str) -> Reading:
+    def read(self, line: str) -> LineReading:
         """Read a line to its end, whatever is in it."""
-        reading = Reading()
+        reading = LineReading()
         parser = self._lark.parse_interactive(line)
         for word in parser.lexer_thread.lex(parser.parser_state):
             reading.words.append(word)
@@ -141,7 +141,7 @@ class Grammar:
             reading.statement = self._end(parser, reading)
         return reading
 
-    def _end(self, parser: _Parser, reading: Reading) -> Tree[Token]:
+    def _end(self, parser: _Parser, reading: LineReading) -> Tree[Token]:
         """The tree of what was read, with empty words for what it lacks."""
         try:
             return parser.feed_eof()

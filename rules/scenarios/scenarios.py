@@ -24,7 +24,7 @@ from ..errors.option_errors import no_time
 from ..errors.problems import Problem, RuleError
 from ..errors.scenario_errors import scenario_faults
 from ..parse.durations import seconds
-from ..parse.grammar import Reading, grammar
+from ..parse.grammar import LineReading, grammar
 from .call_input import read_input, read_text
 
 GRAMMAR = "scenario.lark"
@@ -149,7 +149,7 @@ def load_scenarios(path: str | os.PathLike[str]) -> ScenarioFile:
 def parse_scenarios(text: str, *, file: str = "<scenarios>") -> ScenarioFile:
     """The scenarios of a text. Raises `RuleError` with every problem in it."""
     lines = grammar(GRAMMAR)
-    reader = _Reader(file)
+    reader = _ScenarioReader(file)
     for number, line in enumerate(text.split("\n"), 1):
         shown = line.rstrip("\r")
         reading = lines.read(shown)
@@ -177,7 +177,7 @@ def parse_call(text: str, *, source: str = "<call>") -> Call:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenScenario:
     """A scenario whose end has not been read; a broken one has a line that could not be."""
 
     name: str
@@ -190,17 +190,17 @@ class _Open:
         return any(isinstance(step, Call) for step in self.steps)
 
 
-class _Reader:
+class _ScenarioReader:
     """Assembles scenarios from statements, line by line."""
 
     def __init__(self, file: str) -> None:
         self._file = file
         self._uses: list[Use] = []
-        self._scenarios: list[_Open] = []
+        self._scenarios: list[_OpenScenario] = []
         self._problems: list[Problem] = []
         self._broken_use = False
 
-    def take(self, number: int, line: str, reading: Reading, wrong: list[Fault]) -> None:
+    def take(self, number: int, line: str, reading: LineReading, wrong: list[Fault]) -> None:
         """Add what a line says, or say what is wrong with it."""
         first, last = reading.words[0], reading.words[-1]
         length = start(last) + len(last) - start(first)
@@ -208,7 +208,7 @@ class _Reader:
         if reading.statement is not None and not wrong:
             self._statement(reading.statement, spot, wrong)
         elif reading.statement is not None and reading.statement.data == "scenario":
-            self._scenarios.append(_Open("", spot, broken=True))
+            self._scenarios.append(_OpenScenario("", spot, broken=True))
         elif self._scenarios:
             self._scenarios[-1].broken = True
         else:
@@ -227,7 +227,7 @@ class _Reader:
             case "scenario":
                 name = read_text(words[0], wrong)
                 if wrong:
-                    self._scenarios.append(_Open("", spot, broken=True))
+                    self._scenarios.append(_OpenScenario("", spot, broken=True))
                 else:
                     self._open(name, spot)
             case _:
@@ -241,7 +241,7 @@ class _Reader:
                 message = f"another scenario of this name stands in line {earlier.spot.line}"
                 self._complain(spot, message, "give it a name of its own")
                 break
-        self._scenarios.append(_Open(name, spot))
+        self._scenarios.append(_OpenScenario(name, spot))
 
     def _step(self, step: Step, spot: Spot) -> None:
         if not self._scenarios:

@@ -24,7 +24,7 @@ class Script:
 
 
 @dataclass(frozen=True, slots=True)
-class Also:
+class SameCommand:
     """The same command in other words: `sh deploy` is `./deploy`, `git -C x push` is `git push`."""
 
     words: Sequence[Word]
@@ -38,14 +38,14 @@ class ScriptFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Writes:
+class WrittenFile:
     """A file that a program on the command line writes."""
 
     target: Word
 
 
 @dataclass(frozen=True, slots=True)
-class Relies:
+class AssumedVariables:
     """Variables that are taken to hold a `number`, a `text` on one line, or one plain `word`."""
 
     variables: Sequence[str]
@@ -62,7 +62,7 @@ class FromFile:
 Input: TypeAlias = Word | FromFile | None
 """Standard input as the command itself gives it: a text, a file, or nothing, which may be a pipe."""
 
-Run: TypeAlias = Command | Script | Also | ScriptFile | Writes | Relies
+Run: TypeAlias = Command | Script | SameCommand | ScriptFile | WrittenFile | AssumedVariables
 
 Tool: TypeAlias = Callable[[Sequence[Word], Input], Iterator[Run]]
 """Finder of what a program runs besides itself; raises `UnclearError` where its words do not show it."""

@@ -31,7 +31,16 @@ from .dialects import (
 )
 from .environment import assigned, matters
 from .files import PATCHES, WRITERS, Files
-from .invocations import Also, Command, Input, Relies, Run, Script, ScriptFile, Writes
+from .invocations import (
+    AssumedVariables,
+    Command,
+    Input,
+    Run,
+    SameCommand,
+    Script,
+    ScriptFile,
+    WrittenFile,
+)
 from .parser import MAX_BYTES, MAX_MARKS, MAX_TEXT, Source, UnreadableError
 from .programs.builtins import hides_substitution
 from .programs.nested import program, runs, runs_no_other, runs_others
@@ -108,7 +117,7 @@ _LOOKED_AT = _STATEMENTS | {
     "select_statement",
     "command_substitution",
 }
-"""The kinds of nodes of which `_Reader` looks at more than at those below them."""
+"""The kinds of nodes of which `_CommandReader` looks at more than at those below them."""
 
 
 @frozen
@@ -128,7 +137,7 @@ class SimpleCommand:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CommandReading:
     """The simple commands of a text in the order they were found, and why there may be others."""
 
     commands: tuple[SimpleCommand, ...]
@@ -136,11 +145,11 @@ class Reading:
 
 
 @lru_cache(maxsize=64)
-def _read_short(text: str, shell: Shell | None) -> Reading:
+def _read_short(text: str, shell: Shell | None) -> CommandReading:
     return _read(text, shell)
 
 
-def read(text: str, shell: Shell | None = None) -> Reading:
+def read(text: str, shell: Shell | None = None) -> CommandReading:
     """Every simple command in a shell command. Raises nothing: what fails is uninspectable.
 
     `shell` is what will run the text, `None` where it is not known: what that shell reads in another way
@@ -154,8 +163,8 @@ def views(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((text, unquoted(text), text.replace("\\\n", "").replace("\0", " "))))
 
 
-def _read(text: str, shell: Shell | None) -> Reading:
-    reader = _Reader(shell)
+def _read(text: str, shell: Shell | None) -> CommandReading:
+    reader = _CommandReader(shell)
     try:
         reader.script(text)
         reader.finish(text)
@@ -163,7 +172,7 @@ def _read(text: str, shell: Shell | None) -> Reading:
         reader.unclear(str(reason))
     except Exception as error:  # whatever it is must not open the gate
         reader.unclear(f"reading it failed: {type(error).__name__}")
-    return Reading(tuple(reader.found.values()), reader.reason)
+    return CommandReading(tuple(reader.found.values()), reader.reason)
 
 
 def _no_commands() -> dict[tuple[str, ...], SimpleCommand]:
@@ -179,7 +188,7 @@ def _no_documents() -> set[int]:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _CommandReader:
     """One text being read: what was found, the first reason why that may not be all.
 
     `files` are those it writes and runs; `subscripts` and `calculates` say that a text in it could run a
@@ -519,7 +528,7 @@ class _Reader:
             reason = f"the words of {_shown(name.text)} are known only when it runs"
             start = texts((plain(paths[-1]), *words[1:unknown]) if paths else words[:unknown])
         for run in found:
-            if isinstance(run, (Also, ScriptFile)):
+            if isinstance(run, (SameCommand, ScriptFile)):
                 alternatives.append(texts(run.words))
                 for other in self._paths(run.words[0]):
                     alternatives.append(texts((plain(other), *run.words[1:])))
@@ -623,11 +632,11 @@ class _Reader:
                     self._nested(word.text)
                 finally:
                     self.shell = outer
-            case Writes(target):
+            case WrittenFile(target):
                 self.files.writes(target, self.files.runs)
-            case Relies(variables, kind):
+            case AssumedVariables(variables, kind):
                 self.relied.extend((variable, kind) for variable in variables)
-            case Also() | ScriptFile():
+            case SameCommand() | ScriptFile():
                 pass
 
     def _nested(self, text: str) -> None:

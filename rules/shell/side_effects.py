@@ -14,7 +14,7 @@ from . import parser
 from .command import text_of
 from .parser import Source, UnreadableError
 from .programs.options import UnclearError
-from .reader import _Reader  # pyright: ignore[reportPrivateUsage]
+from .reader import _CommandReader  # pyright: ignore[reportPrivateUsage]
 from .words import unquoted
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def not_plain(text: str) -> str | None:
 
 
 @dataclass
-class _PlainReader(_Reader):
+class _PlainReader(_CommandReader):
     """Reads a command, and what it runs in turn; `why` is the first reason why it is not plain."""
 
     why: str | None = None
@@ -83,11 +83,11 @@ class _PlainReader(_Reader):
         self.why = self.why or _reason(parser.parse(source), source)
         if _KEPT.search(text):
             self.why = self.why or _REDIRECTED
-        _Reader._text(self, text)
+        _CommandReader._text(self, text)
 
     def _deeper(self) -> None:
         self.why = self.why or _LAUNCHED
-        _Reader._deeper(self)
+        _CommandReader._deeper(self)
 
 
 def _reason(root: Node, source: Source) -> str | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..environment import assigned
-from ..invocations import Also, Command, Input, Run, Script, ScriptFile, Tool, as_path
+from ..invocations import Command, Input, Run, SameCommand, Script, ScriptFile, Tool, as_path
 from ..words import Word, plain
 from .options import UnclearError, by_name, next_word, option_value, options, split, unclear_words
 
@@ -40,7 +40,7 @@ def _make(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
             if " " in value and word.known and not value.startswith("-"):
                 yield Script(Word(value, ""))
             elif "/" in value:
-                yield Also((Word(value, "", word.known),))
+                yield SameCommand((Word(value, "", word.known),))
             yield from assigned(name, Word(value, "", word.known))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..invocations import Also, Command, Input, Run, Script, Tool
+from ..invocations import Command, Input, Run, SameCommand, Script, Tool
 from ..words import Word, plain, texts
 from .options import UnclearError, names, next_word, option_value
 
@@ -82,7 +82,7 @@ def _git(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
             reason = reason or f"'{text}' is no option known of 'git'"
             at += 1
     if at > 1 and at < len(words):
-        yield Also((plain("git"), *words[at:]))
+        yield SameCommand((plain("git"), *words[at:]))
     if at < len(words):
         yield from _git_command(words, at)
     if reason:
@@ -107,9 +107,9 @@ def _setting(key: str, value: str, known: bool) -> str | None:
 def _git_command(words: Sequence[Word], at: int) -> Iterator[Run]:
     name, rest = words[at].text, words[at + 1 :]
     if name in {"send-pack", "http-push"}:
-        yield Also((words[0], plain("push"), *rest))
+        yield SameCommand((words[0], plain("push"), *rest))
     elif name == "subtree" and rest and rest[0].text == "push":
-        yield Also((words[0], *rest))
+        yield SameCommand((words[0], *rest))
     said = [word.text for word in rest]
     if name == "config":
         plain_words = [word for word in rest if not word.text.startswith("-")]
@@ -173,7 +173,7 @@ def git_program(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
     """`git-push` is `git push`."""
     name = words[0].text.rpartition("/")[2].removeprefix("git-")
     same = (plain("git"), plain(name), *words[1:])
-    yield Also(same)
+    yield SameCommand(same)
     yield from _git(same, stdin)
 
 

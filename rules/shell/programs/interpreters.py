@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..invocations import FromFile, Input, Relies, Run, ScriptFile, Tool, Writes, as_path
+from ..invocations import AssumedVariables, FromFile, Input, Run, ScriptFile, Tool, WrittenFile, as_path
 from ..words import Word, plain
 from .inline import JUDGES, WRITTEN
 from .options import UnclearError, by_name, names, next_word
@@ -146,7 +146,7 @@ def _judged(sources: Sequence[Word], language: str) -> Iterator[Run]:
         if reason := JUDGES[language](text):
             raise UnclearError(reason)
         for path in WRITTEN[language](text) if language in WRITTEN else ():
-            yield Writes(plain(path) if path else _SOME_FILE)
+            yield WrittenFile(plain(path) if path else _SOME_FILE)
 
 
 def _without_values(source: Word, language: str) -> str:
@@ -163,7 +163,7 @@ def _without_values(source: Word, language: str) -> str:
 def _relied(script: str) -> Iterator[Run]:
     """The variables in a sed script: numbers of lines, or texts between the marks of `s`."""
     kind = "text" if script.startswith("s") else "number"
-    yield Relies(tuple(found[1] or found[2] for found in _NAME.finditer(script)), kind)
+    yield AssumedVariables(tuple(found[1] or found[2] for found in _NAME.finditer(script)), kind)
 
 
 _NAME = re.compile(r"\$(?:(\w+)|\{(\w+)\})")

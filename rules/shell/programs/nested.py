@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import dropwhile
 
 from ..environment import assigned
-from ..invocations import Also, Command, Input, Run, Script, Tool
+from ..invocations import Command, Input, Run, SameCommand, Script, Tool
 from ..words import Word, plain, texts
 from .build import BUILD
 from .builtins import BUILTINS
@@ -84,7 +84,7 @@ def _without_options(words: Sequence[Word]) -> Iterator[Run]:
             option = "=" not in text
             continue
         if at > 1:
-            yield Also((words[0], *words[at:]))
+            yield SameCommand((words[0], *words[at:]))
         if not option and text not in {"container", "image", "compose", "global"}:
             return
         option = False

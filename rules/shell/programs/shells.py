@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..invocations import Also, FromFile, Input, Run, Script, ScriptFile, Tool, as_path
+from ..invocations import FromFile, Input, Run, SameCommand, Script, ScriptFile, Tool, as_path
 from ..words import Word, texts
 from .options import Split, UnclearError, by_name, may_be_option, names
 
@@ -69,7 +69,7 @@ def _file(shell: str, rest: Sequence[Word], stdin: Input) -> Iterator[Run]:
     else:
         yield ScriptFile((as_path(file), *rest[1:]))
         if "/" not in file.text:
-            yield Also((file, *rest[1:]))
+            yield SameCommand((file, *rest[1:]))
 
 
 def from_input(shell: str, stdin: Input) -> Iterator[Run]:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.rules.shell import Reading
+from interlock.rules.shell import CommandReading
 from interlock.rules.shell import read as read_for
 from interlock.rules.shell.reader import MAX_COMMANDS
 
 
-def read(command: str) -> Reading:
+def read(command: str) -> CommandReading:
     """What bash would run."""
     return read_for(command, "bash")
 
