@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...engine.core.sanitize import visible
 from ...engine.history.model.state import SessionState
 from ...engine.hub.api import HubApi
-from ...engine.hub.hub import DrivenElsewhereError
+from ...engine.hub.hub import ExternalSessionError
 
 STOP_HERE = "A running tool is ended, a waiting request withdrawn. The session stays open."
 STOP_ELSEWHERE = (
@@ -38,7 +38,7 @@ def not_told(state: SessionState) -> str:
                 "graph: it cannot be told anything. What it asks is answered in the queue."
             )
         case "outside":
-            return str(DrivenElsewhereError(state.id))
+            return str(ExternalSessionError(state.id))
         case _:
             return ""
 

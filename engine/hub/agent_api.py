@@ -14,13 +14,13 @@ from ..recording.records import json_input
 from ..sessions.call_answers import CallAnswer
 from ..sessions.config import SessionConfig
 from ..sessions.errors import UnknownSessionError
-from ..sessions.external import OutsideAgent, OutsideSession, RecordedOutside
+from ..sessions.external import ExternalAgent, ExternalSession, RecordedExternalSession
 from ..sessions.external_driver import Driver, Prompts
 from ..sessions.imports import check_imported
 from ..sessions.registry import SessionRegistry, new_id
 
 
-class Driving:
+class AgentApi:
     """Part of a hub for external agents; `_live` are its sessions.
 
     Every answer is recorded before the agent gets it; a call that cannot be recorded or decided is never
@@ -29,9 +29,9 @@ class Driving:
 
     _live: SessionRegistry
 
-    async def open_outside(
+    async def open_external(
         self,
-        agent: OutsideAgent,
+        agent: ExternalAgent,
         config: SessionConfig,
         *,
         session_id: str | None = None,
@@ -44,17 +44,17 @@ class Driving:
         `JournalError` when it cannot be recorded or the id is taken.
         """
         session_id = session_id or new_id(agent.name)
-        with self._live.beginning(session_id, config, agent.surroundings, OutsideSession) as hosted:
+        with self._live.beginning(session_id, config, agent.surroundings, ExternalSession) as hosted:
             await hosted.record(hosted.opening(agent, config))
             self._live.add(hosted)
             if driver is not None:
                 hosted.drive(driver)
         return session_id
 
-    async def resume_outside(
+    async def resume_external(
         self,
         session_id: str,
-        agent: OutsideAgent,
+        agent: ExternalAgent,
         config: SessionConfig,
         *,
         driver: Driver | None = None,
@@ -68,9 +68,9 @@ class Driving:
 
         Raises `SessionNotFound` for an unknown id, `ResumeError` for a session that is live here, that is
         not one of an external agent, or whose nets do not fit; `NetError` and `JournalError` as
-        `open_outside`.
+        `open_external`.
         """
-        async with self._live.reviving(session_id, config, agent.surroundings, OutsideSession) as back:
+        async with self._live.reviving(session_id, config, agent.surroundings, ExternalSession) as back:
             hosted = back.hosted
             await hosted.record(*hosted.resuming(agent, config, back.fit, back.events))
             await hosted.switching.catch_up()
@@ -107,7 +107,7 @@ class Driving:
         input: Mapping[str, JsonValue],  # noqa: A002 - as above
     ) -> asyncio.Future[CallAnswer]:
         """Decide a call, as `call` does; no task waits for a call that needs no approval."""
-        return self._outside(session_id).calls.submit(call_id, tool, input)
+        return self._external(session_id).calls.submit(call_id, tool, input)
 
     async def result(
         self,
@@ -124,7 +124,7 @@ class Driving:
         `ResultRefusedError` for a call that was not allowed or has another result, `UnknownCallError`,
         `UnknownSessionError`, and `JournalError` when it could not be recorded: report it again.
         """
-        await self._outside(session_id).result(call_id, output, is_error, seconds)
+        await self._external(session_id).result(call_id, output, is_error, seconds)
 
     async def rest(self, session_id: str) -> None:
         """The agent's turn is over: calls that were allowed and have no result get one, as unknown.
@@ -132,7 +132,7 @@ class Driving:
         Nothing waits for them any more; a result that comes later is recorded. Raises
         `UnknownSessionError`, and `JournalError` when it could not be recorded.
         """
-        await self._outside(session_id).calls.rest()
+        await self._external(session_id).calls.rest()
 
     async def withdraw_call(self, session_id: str, call_id: str, reason: str) -> None:
         """Withdraw a call whose agent no longer waits: its request leaves the queue, with a reason.
@@ -141,7 +141,7 @@ class Driving:
         when it is made again. Raises `UnknownCallError`, `UnknownSessionError`, and `JournalError` when
         it could not be recorded.
         """
-        await self._outside(session_id).calls.withdraw(call_id, reason)
+        await self._external(session_id).calls.withdraw(call_id, reason)
 
     async def said(
         self,
@@ -156,18 +156,18 @@ class Driving:
         What a user said according to the token `reported_by` is marked as its report.
         Raises `UnknownSessionError`, and `JournalError` when it could not be recorded.
         """
-        await self._outside(session_id).said(role, text, reported_by)
+        await self._external(session_id).said(role, text, reported_by)
 
     def stream(self, session_id: str, text: str) -> None:
         """Show a piece of what the agent is saying; `said` has it whole. Raises `UnknownSessionError`."""
-        self._outside(session_id).stream(text)
+        self._external(session_id).stream(text)
 
     async def warn(self, session_id: str, text: str) -> None:
         """Record, as an error in the transcript, what people have to know of the agent.
 
         Raises as `said`.
         """
-        await self._outside(session_id).warn(text)
+        await self._external(session_id).warn(text)
 
     def steers(self, session_id: str) -> bool:
         """Tell whether `Hub.send` reaches the loop of a live session."""
@@ -193,7 +193,9 @@ class Driving:
         call = ToolCall("", tool, json_input(input))
         return await asyncio.to_thread(self._live.hosted(session_id).explain_call, call)
 
-    async def recorded_outside(self, session_id: str, *, whole: bool = False) -> RecordedOutside | None:
+    async def recorded_external(
+        self, session_id: str, *, whole: bool = False
+    ) -> RecordedExternalSession | None:
         """Agent of a recorded session whose agent is external; `None` for any other session.
 
         `whole` says that the id is no beginning of one. Raises `SessionNotFound` for an unknown id,
@@ -201,7 +203,7 @@ class Driving:
         record that cannot be read.
         """
         line, events = await self._live.recorded(session_id, whole=whole)
-        found = RecordedOutside.of(line.id, events)
+        found = RecordedExternalSession.of(line.id, events)
         if found is not None and line.imported:
             check_imported(line.id, "outside")
         return found
@@ -209,11 +211,11 @@ class Driving:
     def _prompts(self, session_id: str) -> Prompts | None:
         """Operators' messages to the driver of a live session, `None` where it has no driver."""
         hosted = self._live.hosted(session_id)
-        return hosted.prompts if isinstance(hosted, OutsideSession) else None
+        return hosted.prompts if isinstance(hosted, ExternalSession) else None
 
-    def _outside(self, session_id: str) -> OutsideSession:
+    def _external(self, session_id: str) -> ExternalSession:
         hosted = self._live.hosted(session_id)
-        if not isinstance(hosted, OutsideSession):
+        if not isinstance(hosted, ExternalSession):
             raise UnknownSessionError(
                 f"Session '{session_id}' is not an external agent's: its own loop makes its calls"
             )

@@ -394,7 +394,7 @@ class HubApi(HistoryApi, DecisionApi):
         The record keeps everything, the nets stay as they are. The answer comes when it is done;
         `session.abort` stops it.
 
-        Raises `DrivenElsewhereError`.
+        Raises `ExternalSessionError`.
         """
         ...
 
@@ -411,7 +411,7 @@ class HubApi(HistoryApi, DecisionApi):
 
         The message is in the record when the answer comes, so that it is not lost when the host dies.
 
-        Raises `DrivenElsewhereError`, and as `Sending.send` when it was not accepted.
+        Raises `ExternalSessionError`, and as `Sending.send` when it was not accepted.
         """
         ...
 

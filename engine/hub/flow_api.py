@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..sessions.flow.run import Hosting
 
 
-class Flowing:
+class FlowApi:
     """The part of a hub for flows; `_live` are its sessions."""
 
     _live: SessionRegistry

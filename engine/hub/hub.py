@@ -30,20 +30,20 @@ from ..sessions.errors import (
     CallIdUsed,
     CallRefused,
     CallWithdrawn,
-    DrivenElsewhereError,
+    ExternalSessionError,
     ResultRefusedError,
     UnknownCallError,
     UnknownSessionError,
 )
-from ..sessions.external import OutsideAgent
+from ..sessions.external import ExternalAgent
 from ..sessions.messages import stopped, stopped_by
 from ..sessions.registry import SessionRegistry, Spawn
 from ..sessions.submitted import SubmittedSession
-from .agent_api import Driving
+from .agent_api import AgentApi
 from .api import DEFAULT_LIMIT, Outcome, Revealed
 from .backtest_api import BacktestSource
 from .events import HubEvent, Streaming, Subscription
-from .flow_api import Flowing
+from .flow_api import FlowApi
 from .operator_api import OperatorActions
 
 __all__ = [
@@ -54,12 +54,12 @@ __all__ = [
     "CallIdUsed",
     "CallRefused",
     "CallWithdrawn",
-    "DrivenElsewhereError",
+    "ExternalAgent",
+    "ExternalSessionError",
     "Hub",
     "HubEvent",
     "Nets",
     "Outcome",
-    "OutsideAgent",
     "ResultRefusedError",
     "ResumeError",
     "Revealed",
@@ -76,7 +76,7 @@ def _as_task(coroutine: Coroutine[None, None, None], name: str) -> object:
     return asyncio.get_running_loop().create_task(coroutine, name=name)
 
 
-class Hub(BacktestSource, Driving, Flowing, OperatorActions):
+class Hub(BacktestSource, AgentApi, FlowApi, OperatorActions):
     """Hub of live sessions. `spawn` starts a session's run; a console puts it in a worker of its own."""
 
     def __init__(

@@ -10,7 +10,7 @@ class UnknownSessionError(LookupError):
     """No live session has this id."""
 
 
-class DrivenElsewhereError(AgentError):
+class ExternalSessionError(AgentError):
     """A request for a session's loop, which runs in another program."""
 
     def __init__(self, session_id: str) -> None:

@@ -31,7 +31,7 @@ from .profile import AgentProfile
 from .submitted import SubmittedSession
 
 
-class OutsideAgent(BaseModel):
+class ExternalAgent(BaseModel):
     """External agent as it describes itself: all of it is shown, none of it is trusted.
 
     `tools` and `labels`, the tools' names for people, are what consoles list; `workdir` is what relative
@@ -60,20 +60,20 @@ class OutsideAgent(BaseModel):
         return Surroundings(self.workdir, shell=self.shell)
 
 
-class RecordedOutside(BaseModel):
+class RecordedExternalSession(BaseModel):
     """Recorded session of an external agent and who opened it; `agent` is its latest description."""
 
     model_config = ConfigDict(frozen=True)
 
     id: str
-    agent: OutsideAgent
+    agent: ExternalAgent
     opened_by: str | None
 
     @classmethod
-    def of(cls, session_id: str, events: Iterable[JournalEvent]) -> RecordedOutside | None:
+    def of(cls, session_id: str, events: Iterable[JournalEvent]) -> RecordedExternalSession | None:
         """From a session's record; `None` when its loop was here."""
         by: str | None = None
-        agent: OutsideAgent | None = None
+        agent: ExternalAgent | None = None
         for event in events:
             match event.body:
                 case SessionOpened(kind="outside") as body:
@@ -89,8 +89,8 @@ class RecordedOutside(BaseModel):
 
 def _agent_of(
     body: SessionOpened | SessionResumed, source: dict[str, JsonValue] | None = None
-) -> OutsideAgent:
-    return OutsideAgent(
+) -> ExternalAgent:
+    return ExternalAgent(
         name=body.agent,
         model=body.model,
         tools=body.tools,
@@ -101,7 +101,7 @@ def _agent_of(
     )
 
 
-class OutsideSession(SubmittedSession):
+class ExternalSession(SubmittedSession):
     """Session of an external agent. With a driver it takes messages."""
 
     kind: ClassVar[Kind] = "outside"
@@ -140,13 +140,13 @@ class OutsideSession(SubmittedSession):
             )
         return super().unmasked(approval_id, edited)
 
-    def opening(self, agent: OutsideAgent, config: SessionConfig) -> SessionOpened:
+    def opening(self, agent: ExternalAgent, config: SessionConfig) -> SessionOpened:
         """The event with which its record begins."""
         return self.opened(agent.profile, replace(config, source=agent.source))
 
     def resuming(
         self,
-        agent: OutsideAgent,
+        agent: ExternalAgent,
         config: SessionConfig,
         point: ResumePoint,
         events: Sequence[JournalEvent],

@@ -51,7 +51,7 @@ class Driver(Protocol):
 
 
 class MessageHost(Protocol):
-    """The session that is spoken to; see `OutsideSession`."""
+    """The session that is spoken to; see `ExternalSession`."""
 
     id: str
 

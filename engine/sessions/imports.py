@@ -16,7 +16,7 @@ from ..history.model.state import SessionState
 from ..recording.resume import ResumeError
 from .config import SessionConfig
 
-FROM_ELSEWHERE = "the record was imported"
+IMPORTED = "the record was imported"
 REPORTER = "an imported record"
 """Reporter of users' messages that came from such a record into one of this journal."""
 
@@ -41,8 +41,8 @@ def endings(state: SessionState) -> list[EventBody]:
     """The end of what waits in it: changes that people are said to have agreed to, and messages that
     would join the conversation here under the names of those who are said to have sent them.
     """
-    changes = (ChangeDropped(change_id=change, reason=FROM_ELSEWHERE) for change in state.changes)
-    messages = (MessageWithdrawn(message_id=each.id, reason=FROM_ELSEWHERE) for each in state.queued)
+    changes = (ChangeDropped(change_id=change, reason=IMPORTED) for change in state.changes)
+    messages = (MessageWithdrawn(message_id=each.id, reason=IMPORTED) for each in state.queued)
     return [*changes, *messages]
 
 

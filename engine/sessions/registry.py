@@ -44,7 +44,7 @@ from ..recording.resume import (
 )
 from ..recording.session_end import CLOSED, ENDED, SHUT_DOWN, check_kind, ending
 from .config import SessionConfig, surroundings_of
-from .errors import DrivenElsewhereError, UnknownSessionError
+from .errors import ExternalSessionError, UnknownSessionError
 from .hosted import HostedSession, Publish
 from .imports import check_imported, endings, own_config, reported
 from .profile import AgentProfile
@@ -112,10 +112,10 @@ class SessionRegistry:
         return hosted
 
     def get(self, session_id: str) -> tuple[HostedSession, Session]:
-        """A live session whose loop is here. Raises `UnknownSessionError`, `DrivenElsewhereError`."""
+        """A live session whose loop is here. Raises `UnknownSessionError`, `ExternalSessionError`."""
         hosted = self.hosted(session_id)
         if hosted.session is None:
-            raise DrivenElsewhereError(session_id)
+            raise ExternalSessionError(session_id)
         return hosted, hosted.session
 
     async def open(self, agent: Agent, config: SessionConfig, session_id: str | None) -> str:

@@ -20,7 +20,7 @@ from random import Random
 
 from interlock.engine.history.audit.verify import verify_journal
 from interlock.engine.history.model.events import CallDecided, CallResult
-from interlock.engine.hub.hub import CallAnswer, Hub, OutsideAgent, UnknownSessionError
+from interlock.engine.hub.hub import CallAnswer, ExternalAgent, Hub, UnknownSessionError
 from interlock.engine.sessions.config import SessionConfig
 
 from ..engine.support.external_agent import check_fold, recorded
@@ -103,11 +103,11 @@ class Elsewhere:
         await asyncio.gather(*(self._begin(name, name in known) for name in names()))
 
     async def _begin(self, name: str, known: bool) -> None:
-        agent = OutsideAgent(name=name)
+        agent = ExternalAgent(name=name)
         if known:
-            await self.hub.resume_outside(name, agent, SessionConfig(NETS))
+            await self.hub.resume_external(name, agent, SessionConfig(NETS))
         else:
-            await self.hub.open_outside(agent, SessionConfig(NETS), session_id=name)
+            await self.hub.open_external(agent, SessionConfig(NETS), session_id=name)
 
     async def live(self, steps: int, *besides: Callable[[], Coroutine[None, None, None]]) -> None:
         """Agents, an operator and whatever `besides` does, until the agents have done their steps."""

@@ -30,7 +30,7 @@ from pydantic import ValidationError
 
 from ...agents import AgentError
 from ...history.errors import JournalError
-from ...hub.hub import Hub, OutsideAgent, SessionConfig
+from ...hub.hub import ExternalAgent, Hub, SessionConfig
 from ...sessions.errors import UnknownSessionError
 from .calls import KINDS, mark_kind
 from .gate import AcpGate, PermissionRequest, Unasked
@@ -90,8 +90,8 @@ class AcpAgent:
         """Start the agent and a session of it; return the session's id.
 
         With `resume`, continue a recorded session, given by its id or a unique beginning of it. Raises
-        `AcpError`, and what `Hub.open_outside`, or with `resume` `Hub.resume_outside`, raises; the agent
-        is then ended.
+        `AcpError`, and what `Hub.open_external`, or with `resume` `Hub.resume_external`, raises; the
+        agent is then ended.
         """
         earlier = None if resume is None else await self._recorded(resume)
         try:
@@ -111,14 +111,14 @@ class AcpAgent:
                 None if earlier is None else earlier[1],
             )
             self._loading, self._acp_session = False, met.session
-            who = OutsideAgent(
+            who = ExternalAgent(
                 name=met.name, tools=KINDS, workdir=str(self._directory), source={SOURCE: met.session}
             )
             self._gone = asyncio.create_task(self._see_it_end(), name=f"end of {met.name}")
             if earlier is None:
-                self._session = await self._hub.open_outside(who, config, driver=self)
+                self._session = await self._hub.open_external(who, config, driver=self)
             else:
-                self._session = await self._hub.resume_outside(earlier[0], who, config, driver=self)
+                self._session = await self._hub.resume_external(earlier[0], who, config, driver=self)
         except BaseException:
             self._process.kill()
             await self._process.end()
@@ -138,7 +138,7 @@ class AcpAgent:
 
     async def _recorded(self, session_id: str) -> tuple[str, str]:
         """Find a recorded session of an ACP agent: its id, and the agent's own id for it."""
-        found = await self._hub.recorded_outside(session_id)
+        found = await self._hub.recorded_external(session_id)
         known = found.agent.source.get(SOURCE) if found is not None and found.agent.source else None
         if found is None or not isinstance(known, str):
             raise AcpError(f"Session '{session_id}' is none of an agent that speaks this protocol")

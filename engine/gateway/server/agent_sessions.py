@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from ...gate.types import Mode
 from ...history.errors import JournalError
 from ...history.journal.reader import SessionNotFound
-from ...hub.hub import Hub, OutsideAgent, SessionConfig, UnknownSessionError
+from ...hub.hub import ExternalAgent, Hub, SessionConfig, UnknownSessionError
 from ...net.net import SkillNet
 from ...recording.explanation import ExplanationView
 from ..protocol.agent_methods import (
@@ -73,7 +73,7 @@ class AgentSessions:
         """Begin a session, or find the one of this id that the token has open."""
         mode = self._mode_for(asked.mode)
         registry = await self.rules.registry(asked.rules)
-        agent = OutsideAgent(
+        agent = ExternalAgent(
             name=asked.agent,
             model=asked.model,
             tools=asked.tools,
@@ -94,7 +94,7 @@ class AgentSessions:
                 owner=identity.owner,
                 explain_blocks=asked.explain_blocks,
             )
-            session = await self.hub.open_outside(agent, config, session_id=asked.session)
+            session = await self.hub.open_external(agent, config, session_id=asked.session)
             return await self._began(identity, session, listener)
 
     async def resume(self, identity: Identity, asked: ResumeSession, listener: Listener) -> SessionOpen:
@@ -108,7 +108,7 @@ class AgentSessions:
                 raise _unknown(asked.session)
             mode = "enforce" if self._mode == "enforce" and not self._may_shadow else None
             config = SessionConfig(registry, mode=mode, by=identity.name, owner=identity.owner)
-            session = await self.hub.resume_outside(asked.session, agent, config)
+            session = await self.hub.resume_external(asked.session, agent, config)
             return await self._began(identity, session, listener)
 
     async def _is_open(self, identity: Identity, session_id: str) -> bool:
@@ -134,10 +134,10 @@ class AgentSessions:
             del self._under_way[key], self._beginners[key]
             over.set()
 
-    async def _recorded(self, identity: Identity, session_id: str) -> OutsideAgent | None:
+    async def _recorded(self, identity: Identity, session_id: str) -> ExternalAgent | None:
         """Agent of a recorded session of this token. Others, even their ids, are not revealed."""
         try:
-            recorded = await self.hub.recorded_outside(session_id, whole=True)
+            recorded = await self.hub.recorded_external(session_id, whole=True)
         except SessionNotFound:
             return None
         mine = recorded is not None and recorded.id == session_id and recorded.opened_by == identity.name

@@ -15,7 +15,7 @@ from interlock.app.sessions.acp_resume import SOURCE, going_on
 from interlock.app.sessions.start import go_on
 from interlock.engine.gateway.acp import agent as acp_agent
 from interlock.engine.history.model.events import SessionOpened
-from interlock.engine.hub.hub import Hub, OutsideAgent
+from interlock.engine.hub.hub import ExternalAgent, Hub
 from interlock.engine.sessions.config import SessionConfig
 
 from ..support.real_console import real_console
@@ -28,8 +28,8 @@ async def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A recorded session of such an agent, in the journal of `real_console`."""
     monkeypatch.chdir(tmp_path)
     hub = Hub.open(Path("run.db"))
-    agent = OutsideAgent(name="scripted", workdir=WORKDIR, source={acp_agent.SOURCE: "known-as-this"})
-    found = await hub.open_outside(agent, SessionConfig({}))
+    agent = ExternalAgent(name="scripted", workdir=WORKDIR, source={acp_agent.SOURCE: "known-as-this"})
+    found = await hub.open_external(agent, SessionConfig({}))
     await hub.close_session(found, "mia")
     await hub.close()
     return found

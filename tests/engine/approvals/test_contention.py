@@ -61,7 +61,7 @@ async def heard(events: Subscription, *kinds: type[EventBody]) -> None:
 async def contending(hub: Hub, *names: str, session: str = "robin-1") -> list[asyncio.Task[CallAnswer]]:
     """Calls of one agent for one token, all made at once, of which one is asked about."""
     events = hub.subscribe()
-    await hub.open_outside(AGENT, SessionConfig(compile_rules(RULES).registry), session_id=session)
+    await hub.open_external(AGENT, SessionConfig(compile_rules(RULES).registry), session_id=session)
     calls = [asyncio.ensure_future(hub.call(session, name, "deploy", {"env": name})) for name in names]
     for kind in (ApprovalRequested, *(CallWaits for _ in names[1:])):
         await until(events, kind)
@@ -206,7 +206,7 @@ class TestTakenMeanwhile:
         """A call of which a person is asked, and after it one that takes the token."""
         events = hub.subscribe()
         registry = compile_rules(self.RULES).registry
-        await hub.open_outside(AGENT, SessionConfig(registry), session_id="robin-1")
+        await hub.open_external(AGENT, SessionConfig(registry), session_id="robin-1")
         call = asyncio.ensure_future(hub.call("robin-1", "a", "bash", {"command": "deploy prod"}))
         await until(events, ApprovalRequested)
         events.close()

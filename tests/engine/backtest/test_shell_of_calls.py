@@ -17,7 +17,7 @@ from interlock.engine.gate import GateManager, create_gate
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import CallDecided, SessionOpened
-from interlock.engine.hub.hub import Hub, OutsideAgent
+from interlock.engine.hub.hub import ExternalAgent, Hub
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules, condition_of
 
@@ -86,8 +86,8 @@ class TestRecord:
         rules = compile_rules(RULES).registry
         hub = Hub(Journal.open(tmp_path / "journal.db"))
         try:
-            agent = OutsideAgent(name="robin", shell="bash")
-            name = await hub.open_outside(agent, SessionConfig(rules), session_id="r1")
+            agent = ExternalAgent(name="robin", shell="bash")
+            name = await hub.open_external(agent, SessionConfig(rules), session_id="r1")
             answer = await hub.call(name, "c1", "bash", HARMLESS_TO_BASH)
             assert answer.outcome == "allow"
             events = await hub.recorded(name)
@@ -102,8 +102,8 @@ class TestRecord:
         rules = compile_rules(RULES).registry
         hub = Hub(Journal.open(tmp_path / "journal.db"))
         try:
-            name = await hub.open_outside(
-                OutsideAgent(name="robin"), SessionConfig(rules), session_id="r1"
+            name = await hub.open_external(
+                ExternalAgent(name="robin"), SessionConfig(rules), session_id="r1"
             )
             answer = await hub.call(name, "c1", "bash", HARMLESS_TO_BASH)
             assert answer.outcome == "block"
@@ -125,13 +125,15 @@ class TestJudgedAgain:
             "changed": ("bash", "sh"),
         }
         for name, (shell, later) in agents.items():
-            agent = OutsideAgent(name="robin", shell=shell)
-            await hub.open_outside(agent, SessionConfig({}), session_id=name)
+            agent = ExternalAgent(name="robin", shell=shell)
+            await hub.open_external(agent, SessionConfig({}), session_id=name)
             assert (await hub.call(name, "c1", "bash", HARMLESS_TO_BASH)).outcome == "allow"
             await hub.result(name, "c1", output="ran", is_error=False)
             if later is not None:
                 await hub.close_session(name, by="ada")
-                await hub.resume_outside(name, OutsideAgent(name="robin", shell=later), SessionConfig({}))
+                await hub.resume_external(
+                    name, ExternalAgent(name="robin", shell=later), SessionConfig({})
+                )
                 await hub.call(name, "c2", "bash", HARMLESS_TO_BASH)
         await hub.close()
         backtest = Backtest(Trial.of(compile_rules(RULES).registry))
@@ -145,8 +147,8 @@ class TestJudgedAgain:
     async def test_is_explained_by_it(self, tmp_path: Path) -> None:
         """What a replay says of a call, and what other nets say of it, is read for that shell."""
         hub = Hub.open(tmp_path / "journal.db")
-        await hub.open_outside(
-            OutsideAgent(name="robin", shell="zsh"), SessionConfig(ZSH.registry), session_id="r1"
+        await hub.open_external(
+            ExternalAgent(name="robin", shell="zsh"), SessionConfig(ZSH.registry), session_id="r1"
         )
         await hub.call("r1", "c1", "bash", {"command": "=rm x"})
         events = await hub.recorded("r1")

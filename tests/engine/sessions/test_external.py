@@ -28,7 +28,7 @@ from interlock.engine.hub.hub import (
     CallAnswer,
     CallIdUsed,
     CallWithdrawn,
-    DrivenElsewhereError,
+    ExternalSessionError,
     Hub,
     ResultRefusedError,
     ResumeError,
@@ -95,7 +95,7 @@ class TestSession:
         """What only a loop can do is refused with the reason."""
         await opened(hub)
         for asked in (hub.send("robin-1", "hi"), hub.compact("robin-1", by="ada"), hub.wait("robin-1")):
-            with pytest.raises(DrivenElsewhereError, match="external agent"):
+            with pytest.raises(ExternalSessionError, match="external agent"):
                 await asked
 
     async def test_only_it_is_driven_from_outside(self, hub: Hub) -> None:
@@ -596,11 +596,11 @@ class TestResume:
     async def test_says_whose_it_was(self, hub: Hub) -> None:
         """Who may go on with it can be told from the record."""
         await opened(hub)
-        found = await hub.recorded_outside("robin-1")
+        found = await hub.recorded_external("robin-1")
         assert found is not None
         assert (found.id, found.opened_by, found.agent) == ("robin-1", "ada", AGENT)
         own = await hub.open_session(Agent(ScriptedModel([]), name="bot"), SessionConfig(NETS))
-        assert await hub.recorded_outside(own) is None
+        assert await hub.recorded_external(own) is None
 
 
 def forget_last(database: Path, kind: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from interlock.engine.agents import AgentError
 from interlock.engine.history.journal.journal import JournalError
 from interlock.engine.history.model.events import MessageAdded, SessionStatus
-from interlock.engine.hub.hub import DrivenElsewhereError, Hub
+from interlock.engine.hub.hub import ExternalSessionError, Hub
 
 from ..support.external_agent import check_fold, opened, recorded
 from ..support.shop import until
@@ -198,6 +198,6 @@ class TestRefusal:
     async def test_of_a_summary_stands(self, hub: Hub) -> None:
         """Its conversation is the program's: only what the program can be told is passed on."""
         program = await driven(hub)
-        with pytest.raises(DrivenElsewhereError):
+        with pytest.raises(ExternalSessionError):
             await hub.compact("robin-1", by="ada")
         program.end()

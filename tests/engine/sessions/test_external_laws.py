@@ -100,7 +100,7 @@ class World:
         life, hub = self.life, self.hub
         try:
             # After a result the next call under an id is another one, with an id of its own (G-76).
-            recorded_as = hub._outside("robin-1").calls._id_of(call_id)
+            recorded_as = hub._external("robin-1").calls._id_of(call_id)
             answer = await hub.call("robin-1", call_id, tool, arguments)
         except CallIdUsed:
             return
@@ -131,7 +131,7 @@ class World:
     def current(self, call_id: str) -> str:
         """The id in the record of the agent's last call under an id; its own where no session is live."""
         try:
-            return self.hub._outside("robin-1").calls.index.current(call_id)
+            return self.hub._external("robin-1").calls.index.current(call_id)
         except UnknownSessionError:
             return call_id
 

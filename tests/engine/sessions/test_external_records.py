@@ -18,7 +18,7 @@ from interlock.engine.history.fold.event_text import changes, headline
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.state import Origin
-from interlock.engine.hub.hub import Hub, OutsideAgent, ResumeError
+from interlock.engine.hub.hub import ExternalAgent, Hub, ResumeError
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
@@ -108,10 +108,10 @@ class TestRecord:
         import_session(read_export(path), tmp_path / "other.db", tmp_path / "key.pem")
         hub = Hub.open(tmp_path / "other.db")
         with pytest.raises(ResumeError, match="was imported: nobody here made its decisions"):
-            await hub.recorded_outside("robin-1")
+            await hub.recorded_external("robin-1")
         with pytest.raises(ResumeError, match="was imported"):
-            await hub.resume_outside(
-                "robin-1", OutsideAgent(name="robin"), SessionConfig({}, nets="changed")
+            await hub.resume_external(
+                "robin-1", ExternalAgent(name="robin"), SessionConfig({}, nets="changed")
             )
         assert await hub.sessions() == []
         await hub.close()

@@ -32,7 +32,7 @@ from interlock.engine.history.model.events import (
 from interlock.engine.history.model.state import ApprovalState, SessionState
 from interlock.engine.hub.hub import ApprovalPolicy, Hub
 from interlock.engine.sessions.config import SessionConfig
-from interlock.engine.sessions.external import OutsideAgent
+from interlock.engine.sessions.external import ExternalAgent
 from interlock.rules import compile_rules
 
 from ..support.external_agent import check_fold
@@ -442,8 +442,8 @@ class TestForATime:
 
     async def test_on_again_for_calls_from_elsewhere(self, hub: Hub, watch: Watch) -> None:
         """The same for a call that is decided at once."""
-        await hub.open_outside(
-            OutsideAgent(name="bot"), SessionConfig(REGISTRY, by="carl"), session_id="s1"
+        await hub.open_external(
+            ExternalAgent(name="bot"), SessionConfig(REGISTRY, by="carl"), session_id="s1"
         )
         await hub.toggle_net("s1", "block-rm", False, by="ada", reason="x", seconds=600)
         assert (await hub.call("s1", "c1", "rm", {})).outcome == "allow"

@@ -10,13 +10,15 @@ from pydantic import JsonValue
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import EventBody, JournalEvent
-from interlock.engine.hub.hub import CallAnswer, Hub, OutsideAgent
+from interlock.engine.hub.hub import CallAnswer, ExternalAgent, Hub
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from .shop import RULES
 
-AGENT = OutsideAgent(name="robin", workdir="/srv/shop", tools=("test", "deploy"), labels={"test": "Test"})
+AGENT = ExternalAgent(
+    name="robin", workdir="/srv/shop", tools=("test", "deploy"), labels={"test": "Test"}
+)
 NETS = compile_rules(RULES).registry
 
 T = TypeVar("T", bound=EventBody)
@@ -26,13 +28,13 @@ async def opened(hub: Hub, rules: str = RULES, **terms: object) -> str:
     """A session named `robin-1` under `rules`."""
     driver, registry = terms.pop("driver", None), compile_rules(rules).registry
     config = SessionConfig(registry, by="ada", **terms)
-    return await hub.open_outside(AGENT, config, session_id="robin-1", driver=driver)
+    return await hub.open_external(AGENT, config, session_id="robin-1", driver=driver)
 
 
 async def resumed(hub: Hub, session: str = "robin-1", rules: str = RULES, **terms: object) -> str:
     driver, registry = terms.pop("driver", None), compile_rules(rules).registry
     config = SessionConfig(registry, by="ada", **terms)
-    return await hub.resume_outside(session, AGENT, config, driver=driver)
+    return await hub.resume_external(session, AGENT, config, driver=driver)
 
 
 async def ran(hub: Hub, session: str, call_id: str, tool: str, *, failed: bool = False) -> CallAnswer:

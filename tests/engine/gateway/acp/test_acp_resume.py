@@ -6,7 +6,7 @@ import pytest
 
 from interlock.engine.gateway.acp.agent import AcpAgent, AcpError
 from interlock.engine.history.model.events import SessionResumed
-from interlock.engine.hub.hub import OutsideAgent
+from interlock.engine.hub.hub import ExternalAgent
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
@@ -63,7 +63,7 @@ class TestGoingOn:
 
     async def test_of_another_sort(self, world: World) -> None:
         """A session that is no such agent's is none to go on with."""
-        agent = OutsideAgent(name="bot")
-        world.session = await world.hub.open_outside(agent, SessionConfig({}, by="mia"))
+        agent = ExternalAgent(name="bot")
+        world.session = await world.hub.open_external(agent, SessionConfig({}, by="mia"))
         with pytest.raises(AcpError, match="none of an agent that speaks this protocol"):
             await goes_on(world, "load")

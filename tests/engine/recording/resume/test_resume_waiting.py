@@ -21,7 +21,7 @@ from interlock.engine.history.model.events import (
     ApprovalRequested,
     CallDecided,
 )
-from interlock.engine.hub.hub import CallAnswer, Hub, OutsideAgent, ResumeError
+from interlock.engine.hub.hub import CallAnswer, ExternalAgent, Hub, ResumeError
 from interlock.engine.recording.session_end import end_left_open
 from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
@@ -33,7 +33,7 @@ RULES = (
 )
 OTHER = "map deploy.env prod as prod_deploy\nrequire human-approval before prod_deploy"
 WITHIN = "map deploy.env prod as prod_deploy\nrequire 2 human-approvals before prod_deploy within 10m"
-ROBIN = OutsideAgent(name="robin", tools=("deploy",))
+ROBIN = ExternalAgent(name="robin", tools=("deploy",))
 START = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
 NET = "approve-before-prod_deploy"
 PROD = {"env": "prod"}
@@ -143,8 +143,8 @@ class TestElsewhere:
     async def test_a_call_that_is_made_again_waits(self, hub: Hub, tmp_path: Path, how: str) -> None:
         """An agent that comes back under other rules and repeats its call is not let pass."""
         terms = {"registry": compile_rules(RULES).registry, **CHANGES[how]}
-        agent = OutsideAgent(name="robin", tools=("deploy",))
-        await hub.open_outside(
+        agent = ExternalAgent(name="robin", tools=("deploy",))
+        await hub.open_external(
             agent, SessionConfig(compile_rules(RULES).registry, by="carl"), session_id="r1"
         )
         events = hub.subscribe()
@@ -152,13 +152,13 @@ class TestElsewhere:
         await until(events, ApprovalRequested)
         alone = killed(hub, tmp_path / "alone.db")
         with pytest.raises(ResumeError, match="one person alone"):
-            await alone.resume_outside("r1", agent, SessionConfig(by="carl", **terms))
+            await alone.resume_external("r1", agent, SessionConfig(by="carl", **terms))
         await alone.close()
         await turned_off(hub, "r1")
         after = killed(hub, tmp_path / "after.db")
         first.cancel()
         try:
-            await after.resume_outside("r1", agent, SessionConfig(by="carl", **terms))
+            await after.resume_external("r1", agent, SessionConfig(by="carl", **terms))
             events = after.subscribe()
             again = asyncio.ensure_future(after.call("r1", "d1", "deploy", PROD))
             await until(events, ApprovalRequested)
@@ -186,7 +186,7 @@ class TestDeadline:
             await hub.open_session(agent, SessionConfig(registry, by="carl"), session_id="s1")
             await hub.send("s1", "ship it", by="carl")
         else:
-            await hub.open_outside(ROBIN, SessionConfig(registry, by="carl"), session_id="s1")
+            await hub.open_external(ROBIN, SessionConfig(registry, by="carl"), session_id="s1")
             call = asyncio.ensure_future(hub.call("s1", "d1", "deploy", PROD))
         await until(events, ApprovalRequested)
         [request] = await hub.approvals()
@@ -248,7 +248,7 @@ class TestDeadline:
         if here:
             await hub.resume_session("s1", bot(shop, T("done")), SessionConfig(registry, by="carl"))
             return None
-        await hub.resume_outside("s1", ROBIN, SessionConfig(registry, by="carl"))
+        await hub.resume_external("s1", ROBIN, SessionConfig(registry, by="carl"))
         return asyncio.ensure_future(hub.call("s1", "d1", "deploy", PROD))
 
 
@@ -257,7 +257,7 @@ class TestGrantsElsewhere:
         """A grant that came about for another call answers no request that waits, also asked anew."""
         rules = compile_rules("require human-approval before deploy\nblock rm").registry
         events = hub.subscribe()
-        await hub.open_outside(OutsideAgent(name="robin"), SessionConfig(rules), session_id="r1")
+        await hub.open_external(ExternalAgent(name="robin"), SessionConfig(rules), session_id="r1")
         first = asyncio.ensure_future(hub.call("r1", "d1", "deploy", PROD))
         await until(events, ApprovalRequested)
         second = asyncio.ensure_future(hub.call("r1", "d2", "deploy", PROD))
