@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ...engine.drawing.layout import forward
 from ...engine.history.model.records import NetRecord, TransitionRecord
 
 
@@ -124,29 +125,11 @@ def _apart(net: NetRecord) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
             leads.setdefault(state, {})
         for state in transition.inputs:
             leads.setdefault(state, {}).update(dict.fromkeys(transition.outputs))
-    ahead: dict[str, list[str]] = {state: [] for state in leads}
-    back: dict[str, list[str]] = {}
-    seen: set[str] = set()
-    for first in sorted(leads, key=lambda place: not net.initial_marking.get(place, 0)):
-        if first in seen:
-            continue
-        seen.add(first)
-        path = [first]
-        left = {first: iter(leads[first])}
-        while path:
-            state = path[-1]
-            target = next(left[state], None)
-            if target is None:
-                del left[path.pop()]
-            elif target in left:
-                back.setdefault(state, []).append(target)
-            else:
-                ahead[state].append(target)
-                if target not in seen:
-                    seen.add(target)
-                    path.append(target)
-                    left[target] = iter(leads[target])
-    return ahead, back
+    first = [place for place in leads if net.initial_marking.get(place, 0)]
+    forwards = forward(leads, first)
+    ahead = {state: forwards[state] for state in leads}
+    back = {state: [each for each in leads[state] if each not in ahead[state]] for state in leads}
+    return ahead, {state: targets for state, targets in back.items() if targets}
 
 
 def passed(net: NetRecord, lanes: Lanes, live: Iterable[str]) -> set[str]:

@@ -19,6 +19,7 @@ from ...engine.history.model.records import RuleRecord
 from ...engine.history.redaction.shell.masking import Paths, holds_commands
 from ..terminal.charset import visible, visible_words
 
+MUTED = "$foreground 60%"
 LABEL = 32
 """Cells that a tool's label takes at most."""
 GLANCE = 4_000
@@ -122,6 +123,24 @@ def spread(left: Content, right: Content, width: int) -> Content:
         return left.truncate(width, ellipsis=True)
     fitted = left.truncate(room - 1, ellipsis=True)
     return Content.assemble(fitted, " " * (room - fitted.cell_length), right)
+
+
+def in_rows(parts: Sequence[Content], width: int, gap: str = "   ") -> list[Content]:
+    """Short pieces in a row, wrapped to as many lines as they take."""
+    lines = [Content("")]
+    for part in parts:
+        last = lines[-1]
+        if last and last.cell_length + len(gap) + part.cell_length > width:
+            lines.append(part)
+        else:
+            lines[-1] = Content.assemble(last, (gap, MUTED), part) if last else part
+    return lines
+
+
+def legend(signs: Sequence[str], width: int) -> list[Content]:
+    """The meanings of a picture's signs."""
+    rows = in_rows([Content(sign) for sign in signs], width)
+    return [Content.styled(line, MUTED) for row in rows for line in wrap(row.plain, width)]
 
 
 def seconds_between(earlier: datetime | None, later: datetime) -> float:

@@ -140,6 +140,17 @@ def few_marks(text: str, escape: Callable[[str], str] = escaped) -> str:
     return re.sub(f"[{re.escape(marks)}]+", kept, text)
 
 
+def cells(text: str) -> int:
+    """The cells that a visible text takes on a screen: wide characters two, combining ones none."""
+    return len(text) if text.isascii() else sum(map(_width, text))
+
+
+def _width(character: str) -> int:
+    if unicodedata.category(character) in {"Mn", "Me"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
 @lru_cache(maxsize=4096)
 def _is_mark(character: str) -> bool:
     """True if it goes into the cell of the character before it. Hidden characters do not."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ...engine.core.sanitize import visible
+from ...engine.core.sanitize import cells, visible
 
 # Appearance of a line of a rules file: a caret finds its position by cells, not by characters.
 
@@ -17,18 +16,6 @@ TAB = "    "
 def shown(text: str) -> str:
     """A piece of one line, safe for a terminal; every tab becomes four blanks."""
     return visible(text.replace("\t", TAB))
-
-
-def cells(text: str) -> int:
-    """The number of screen cells that `shown(text)` takes: wide characters two, combining ones none."""
-    seen = shown(text)
-    return len(seen) if seen.isascii() else sum(map(_width, seen))
-
-
-def _width(character: str) -> int:
-    if unicodedata.category(character) in {"Mn", "Me"}:
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 _SHOWN_BEFORE = 40
@@ -68,7 +55,7 @@ class Problem:
         head = "…" if first else ""
         tail = "…" if len(self.text) > last else ""
         line = f"{head}{shown(before)}{shown(self.text[at:last])}{tail}"
-        return f"{line}\n{' ' * cells(head + before)}{'^' * max(1, cells(fault))}"
+        return f"{line}\n{' ' * cells(shown(head + before))}{'^' * max(1, cells(shown(fault)))}"
 
     def __str__(self) -> str:
         lines = [f"{self.where}: {shown(self.message)}"]

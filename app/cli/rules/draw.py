@@ -30,11 +30,12 @@ def run(args: argparse.Namespace) -> int:
     Without it the nets are printed as Mermaid. Returns 0, or 2 after printing the fault.
     """
     from ....engine.core.sanitize import visible
+    from ....engine.drawing.svg import svg
+    from ....engine.drawing.text import dot, mermaid
     from ....rules import RuleError, load_rules
-    from ...format.graph_text import to_dot, to_mermaid
-    from ...format.net_svg import to_svg
+    from ...format.net_graph import net_graph
 
-    formats = {".svg": to_svg, ".dot": to_dot, ".gv": to_dot, ".mmd": to_mermaid}
+    formats = {".svg": svg, ".dot": dot, ".gv": dot, ".mmd": mermaid}
     out: Path | None = args.out
     suffix = ".mmd" if out is None else out.suffix.lower()
     if suffix not in formats:
@@ -49,7 +50,8 @@ def run(args: argparse.Namespace) -> int:
         return refuse("draw", visible(_unknown(args.net, nets, args.file)))
     if not nets:
         return refuse("draw", visible(f"{args.file} holds no rule, so there is no net to draw"))
-    picture = formats[suffix](nets if args.net is None else {args.net: nets[args.net]})
+    drawn = nets if args.net is None else {args.net: nets[args.net]}
+    picture = formats[suffix]([net_graph(key, net) for key, net in drawn.items()])
     if out is None:
         sys.stdout.write(picture)
         return 0

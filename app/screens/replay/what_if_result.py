@@ -25,11 +25,10 @@ from ....engine.history.model.events import CallDecided, JournalEvent
 from ....engine.history.model.state import SessionState
 from ....engine.hub.api import DecisionApi
 from ...config.rules_compiler import LANGUAGE, redaction
-from ...format.text import count, shown, wrap_all
+from ...format.text import count, in_rows, shown, wrap_all
 from ...terminal.bindings import COPY_KEY, FOCUS_KEYS
 from ...terminal.keymap import key_of
 from ...viewmodels.what_if import WhatIf
-from ...widgets.approval.progress import flow
 from ...widgets.base.bars import KeyBar
 from ...widgets.base.blocks import Block, BlockList
 from ...widgets.base.cursor_list import GUTTER
@@ -234,7 +233,7 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
             of = f", {judged:,} of {self._total:,} judged" if self._total else ""
             pieces.append(Content.styled(f"cancelled{of}", "$text-warning"))
         # Broken between what is counted, never amid it; an error is text, and folds by itself.
-        lines = pieces if self._error else flow(pieces, max(20, self.size.width - SIDES))
+        lines = pieces if self._error else in_rows(pieces, max(20, self.size.width - SIDES))
         self.query_one("#sums", Static).update(Content("\n").join(lines))
         self.query_one(BlockList).say_when_empty(self._silence())
 

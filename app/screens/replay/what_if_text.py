@@ -19,10 +19,9 @@ from ....engine.backtest import (
 from ....engine.gate.types import Outcome
 from ....engine.history.model.records import RuleRecord
 from ...format.backtest import now_words, then_words
-from ...format.text import clip, count, name_shown, pad, place, shown, spread, wrap_all
+from ...format.text import clip, count, in_rows, name_shown, pad, place, shown, spread, wrap_all
 from ...format.times import clock, day_and_time
 from ...terminal.symbols import SHADOW, Look
-from ...widgets.approval.progress import flow
 
 MUTED = "$foreground 60%"
 HYPOTHETICAL = "hypothetical"
@@ -158,7 +157,7 @@ def totals_lines(totals: Totals, width: int) -> list[Content]:
     whole = Content.assemble(head, unsure)
     lines = [whole] if whole.cell_length <= width else [head, Content("  ") + unsure[len(", ") :]]
     pieces = [(f"{counts.same.calls:,} as recorded", MUTED), *_news(counts)]
-    numbers = flow([Content.styled(text, style) for text, style in pieces], width - 2)
+    numbers = in_rows([Content.styled(text, style) for text, style in pieces], width - 2)
     lines += [Content.assemble("  ", line) for line in numbers]
     if totals.following:
         those = count(totals.following, "session")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,7 +15,7 @@ from ....engine.history.model.records import NetRecord, TransitionRecord
 from ....engine.history.model.state import ApprovalState, NetState, SessionState
 from ....engine.net.net import NetError
 from ....engine.net.timed import aged, next_due
-from ...format.text import ago, count, name_shown, seconds_between, shown, wrap_all
+from ...format.text import ago, count, in_rows, name_shown, seconds_between, shown, wrap_all
 from ..nets.list import enabled
 from .approvers import given_names
 
@@ -31,7 +31,7 @@ class Viewer:
     own_approvals: bool = False
 
 
-def so_far(
+def progress_lines(
     request: ApprovalState,
     session: SessionState | None,
     now: datetime,
@@ -60,19 +60,7 @@ def so_far(
         parts.append(Content.styled(count(others, noun), MUTED))
     if not parts and not people:
         return [Content.styled("no call has succeeded yet", MUTED)]
-    return [*people, *(flow(parts, width) if parts else [])]
-
-
-def flow(parts: Sequence[Content], width: int, between: str = "   ") -> list[Content]:
-    """Short pieces in a row, wrapped to as many lines as they take."""
-    lines = [Content("")]
-    for part in parts:
-        last = lines[-1]
-        if last and last.cell_length + len(between) + part.cell_length > width:
-            lines.append(part)
-        else:
-            lines[-1] = Content.assemble(last, (between, MUTED), part) if last else part
-    return lines
+    return [*people, *(in_rows(parts, width) if parts else [])]
 
 
 def people_lines(

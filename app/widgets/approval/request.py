@@ -20,6 +20,7 @@ from ...format.text import (
     clip,
     command_lines,
     count,
+    in_rows,
     name_shown,
     place,
     quoted,
@@ -35,7 +36,7 @@ from ..base.blocks import StyledRows
 from ..nets.list import places_line, prospects
 from .call_input import cap_for, folded, folded_size, lay_out
 from .change_rows import DIFF, DiffRow, change_rows, counts_text, diff_rows
-from .progress import Viewer, flow, so_far
+from .progress import Viewer, progress_lines
 from .proposed_edits import NONE as NO_EDITS
 from .proposed_edits import ProposedEdits, edit_counts, path_of, proposed_edits, shown_by_preview
 
@@ -286,10 +287,10 @@ def _other_commands(found: Sequence[str], room: int, *, bold: bool) -> list[Cont
     """Commands on few lines, long ones clipped: the whole text is shown below them."""
     style = "bold $text-warning" if bold else ""
     pieces = [_command(clip(name_shown(each), min(COMMAND, room)), style) for each in found[:MOST]]
-    lines = flow(pieces, room, f" {BAR}") if pieces else []
+    lines = in_rows(pieces, room, f" {BAR}") if pieces else []
     if len(lines) > COMMANDS or len(found) > MOST:
         kept = len(pieces)
-        while len(lines := flow(pieces[:kept], room, f" {BAR}")) >= COMMANDS:
+        while len(lines := in_rows(pieces[:kept], room, f" {BAR}")) >= COMMANDS:
             kept -= 1
         lines.append(Content.styled(f"… and {count(len(found) - kept, 'more command')}", MUTED))
     return lines
@@ -361,7 +362,7 @@ def _sections(
         first = [("WHY IT ASKS", _why(request, session, room))]
     return [
         *first,
-        ("SO FAR", so_far(request, session, now, room, viewer)),
+        ("SO FAR", progress_lines(request, session, now, room, viewer)),
         *where,
         ("THE AGENT SAYS", _says(speaker, room)),
         ("SESSION", _session(request, session, room)),
@@ -397,7 +398,7 @@ def _to_fill_in(request: ApprovalState, width: int) -> list[Content]:
     ]
     if not pieces:
         return [Content.styled("nothing: it only has to be confirmed", MUTED)]
-    rows = flow(pieces, width, " · ")
+    rows = in_rows(pieces, width, " · ")
     return rows if len(rows) <= FIELDS else [*rows[: FIELDS - 1], Content.styled("…", MUTED)]
 
 
@@ -469,4 +470,4 @@ def _session(request: ApprovalState, session: SessionState | None, width: int) -
         *([Content(f"step {step} of the flow")] if step is not None and request.wants is None else []),
         Content.assemble(("call ", MUTED), shown(request.call_id)),
     ]
-    return flow(parts, width)
+    return in_rows(parts, width)

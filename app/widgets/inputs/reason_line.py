@@ -13,8 +13,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from ...format.text import clip, shown, wrap_all
-from ..approval.progress import flow
+from ...format.text import clip, in_rows, shown, wrap_all
 from .safe_input import TypedLine
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ class ReasonLine(Vertical):
                     (clip(shown(text), max(8, width - 8)), style),
                 )
             )
-        return flow(pieces, width - 4)[:ROWS]
+        return in_rows(pieces, width - 4)[:ROWS]
 
     def _show_presets(self) -> None:
         rows = self._rows(self.size.width or self.app.size.width)

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from itertools import zip_longest
 
 from textual.content import Content
 
 from ....engine.core.durations import format_duration
 from ....engine.history.model.records import NetRecord, TransitionRecord
 from ....engine.history.model.state import ApprovalState, NetState
-from ...format.text import clip, pad, shown, width_of, wrap_all
+from ...format.text import clip, in_rows, legend, pad, shown, width_of, wrap_all
 from ..base.blocks import Block
 from .list import enabled, words
 
 MUTED = "$foreground 60%"
 BRIGHT = "bold $text-success"
+ARROW = " ──▶ "
+SIGNS = "( ) place", "(●) with a token", "┃ transition", "▸ enabled"
 
 
 def circle(number: int) -> str:
@@ -46,7 +49,7 @@ def picture_blocks(
             )
             for t in net.transitions
         ),
-        Block("legend", 0, _legend),
+        Block("legend", 0, lambda width: legend(SIGNS, width)),
     ]
 
 
@@ -64,29 +67,19 @@ def _head(state: NetState, meaning: Content, width: int) -> list[Content]:
 
 
 def _places(net: NetRecord, marking: Mapping[str, int], width: int) -> list[Content]:
-    lines: list[Content] = []
-    row = Content("")
+    cells: list[Content] = []
     for place in net.places:
         number = marking.get(place, 0)
         style = "bold $text-accent" if number else MUTED
-        cell = Content.assemble(
-            (circle(number), style), " ", (clip(shown(place), width - 5), style if number else "")
-        )
-        if row and row.cell_length + 3 + cell.cell_length > width:
-            lines.append(row)
-            row = Content("")
-        row = Content.assemble(row, "   ", cell) if row else cell
-    return [*lines, row, Content("")]
+        name = clip(shown(place), width - 5)
+        cells.append(Content.assemble((circle(number), style), " ", (name, style if number else "")))
+    return [*in_rows(cells, width), Content("")]
 
 
-def _side(names: Sequence[str], marking: Mapping[str, int]) -> list[tuple[str, int, bool]]:
-    """Places of one side of a transition: text, tokens and whether it holds any."""
+def _side(names: Sequence[str], marking: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Places of one side of a transition with their tokens."""
     return [
-        (
-            f"{shown(place)}{f' ×{weight}' if weight > 1 else ''}",
-            marking.get(place, 0),
-            marking.get(place, 0) >= weight,
-        )
+        (f"{shown(place)}{f' ×{weight}' if weight > 1 else ''}", marking.get(place, 0))
         for place, weight in Counter(names).items()
     ]
 
@@ -97,52 +90,29 @@ def transition_lines(
     """A transition as a bar between its input and its output places."""
     marking = state.marking
     ready = state.active and enabled(transition, marking)
-    left = [*_side(transition.inputs, marking)]
-    right = [*_side(transition.outputs, marking)]
+    left = _side(transition.inputs, marking)
+    right = _side(transition.outputs, marking)
     column = max((width_of(shown(p)) for p in net.places), default=4) + 3
     column = min(column, max(6, (width - 24) // 2))
     style = BRIGHT if ready else MUTED
-    height = max(len(left), len(right), 1)
     lines: list[Content] = [_name_line(transition, ready, fired, width)]
-    for index in range(height):
-        parts: list[Content | str | tuple[str, str]] = ["  "]
-        parts += _cell(
-            left, index, column, arrow=_arm(index, len(left), into=True), style=style, before=True
+    for before, after in zip_longest(left, right) if left or right else [(None, None)]:
+        row = Content.assemble(
+            *(["  ", *_cell(before, column), (ARROW, style)] if before else [" " * (column + 8)]),
+            ("┃", style),
+            *([(ARROW, style), *_cell(after, column)] if after else []),
         )
-        parts.append(("┃", style))
-        parts += _cell(
-            right, index, column, arrow=_arm(index, len(right), into=False), style=style, before=False
-        )
-        lines.append(Content.assemble(*parts).truncate(width, ellipsis=True))
+        lines.append(row.truncate(width, ellipsis=True))
     for source, target in transition.transfers:
         text = f"  all tokens of {shown(source)} ⇒ {shown(target)}"
         lines.append(Content.styled(text, style).truncate(width, ellipsis=True))
     return [*lines, Content("")]
 
 
-def _arm(index: int, count: int, *, into: bool) -> str:
-    if index >= count:
-        return "     "
-    if into:
-        return " ──▶ "
-    return " ──▶ "
-
-
-def _cell(
-    side: Sequence[tuple[str, int, bool]],
-    index: int,
-    column: int,
-    *,
-    arrow: str,
-    style: str,
-    before: bool,
-) -> list[Content | str | tuple[str, str]]:
-    if index >= len(side):
-        return [" " * (column + 5 + 1)] if before else []
-    name, number, _ = side[index]
-    token = (circle(number), "bold $text-accent" if number else MUTED)
-    label = (f" {pad(name, column - 3)}", "")
-    return [token, label, (arrow, style)] if before else [(arrow, style), token, label]
+def _cell(side: tuple[str, int], column: int) -> list[tuple[str, str]]:
+    name, number = side
+    style = "bold $text-accent" if number else MUTED
+    return [(circle(number), style), (f" {pad(name, column - 3)}", "")]
 
 
 def _name_line(transition: TransitionRecord, ready: bool, fired: bool, width: int) -> Content:
@@ -163,14 +133,3 @@ def _name_line(transition: TransitionRecord, ready: bool, fired: bool, width: in
         ("  enabled" if ready else "", BRIGHT),
         (f"  {' · '.join(traits)}", MUTED),
     ).truncate(width, ellipsis=True)
-
-
-def _legend(width: int) -> list[Content]:
-    rows = [""]
-    for sign in ("( ) place", "(●) with a token", "┃ transition", "▸ enabled"):
-        longer = f"{rows[-1]}   {sign}" if rows[-1] else sign
-        if width_of(longer) > width and rows[-1]:
-            rows.append(sign)
-        else:
-            rows[-1] = longer
-    return [Content.styled(row, MUTED).truncate(width, ellipsis=True) for row in rows]

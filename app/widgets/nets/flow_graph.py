@@ -11,7 +11,7 @@ from ....engine.history.fold.flow_steps import next_up
 from ....engine.history.model.records import TransitionRecord
 from ....engine.history.model.state import FlowState, SessionState
 from ...flows.lanes import LaneRow, Lanes, lanes_of, passed
-from ...format.text import clip, pad, shown, width_of, wrap_all
+from ...format.text import clip, legend, pad, shown, width_of
 from ..base.blocks import Block
 from .flow_lines import MUTED, asked_in, flow_words, running_in, worked
 
@@ -36,20 +36,8 @@ def flow_picture(state: SessionState) -> list[Block]:
     return [
         Block("flow head", stamp, lambda width: [*words.wrap(width), Content("")]),
         Block("flow graph", stamp, graph.lines),
-        Block("flow legend", 0, _legend),
+        Block("flow legend", 0, lambda width: [Content(""), *legend(SIGNS, width)]),
     ]
-
-
-def _legend(width: int) -> list[Content]:
-    rows = [""]
-    for sign in SIGNS:
-        longer = f"{rows[-1]}   {sign}" if rows[-1] else sign
-        if width_of(longer) > width and rows[-1]:
-            rows.append(sign)
-        else:
-            rows[-1] = longer
-    rows = [piece for row in rows for piece in wrap_all([row], width)]
-    return [Content(""), *(Content.styled(row, MUTED) for row in rows)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from textual.content import Content
 
 from ....engine.history.model.state import ApprovalState, FlowState, SessionState
 from ...flows.lanes import lanes_of
-from ...format.text import clip, shown
+from ...format.text import clip, in_rows, shown
 from ..base.blocks import Block
 from .list import tokens
 
@@ -149,24 +149,17 @@ def flow_blocks(
         flag = Content.styled("Δ " if changed else "", "bold $text-accent")
         head = Content.assemble(("[~] ", "$text-success"), (clip(title, width - 8), "bold"), "  ", flag)
         if head.cell_length + words.cell_length <= width:
-            return [Content.assemble(head, words), *_flowing(states, width)]
+            return [Content.assemble(head, words), *_state_rows(states, width)]
         said = words.wrap(max(10, width - INDENT))
-        return [head, *(Content.assemble(" " * INDENT, row) for row in said), *_flowing(states, width)]
+        return [head, *(Content.assemble(" " * INDENT, row) for row in said), *_state_rows(states, width)]
 
     stamp = (title, words.plain, tuple(each.plain for each in states), changed)
     return [Block(FLOW, stamp, lines)]
 
 
-def _flowing(states: Sequence[Content], width: int) -> list[Content]:
-    """The states in a row, wrapped to as many lines as they take."""
-    rows = [Content(" " * INDENT)]
-    for each in states:
-        last = rows[-1]
-        if last.cell_length > INDENT and last.cell_length + 1 + each.cell_length > width:
-            rows.append(Content.assemble(" " * INDENT, each))
-        else:
-            rows[-1] = Content.assemble(last, " " if last.cell_length > INDENT else "", each)
-    return [row.truncate(width, ellipsis=True) for row in rows]
+def _state_rows(states: Sequence[Content], width: int) -> list[Content]:
+    rows = in_rows(states, width - INDENT, " ")
+    return [Content.assemble(" " * INDENT, row).truncate(width, ellipsis=True) for row in rows]
 
 
 def worked(flow: FlowState) -> tuple[str, ...]:

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
+from ...drawing.svg import svg
+from ...drawing.text import mermaid
 from ...net.net import SkillNet
 from ..errors import Invalid, NotFound
 from .checks import check_output, distinct, terminals
-from .mermaid import mermaid
+from .diagram import diagram
 from .model_check import Finding
 from .naming import State
 from .nodes import Node, Suspend, states_of
 from .petri import petri_net
-from .svg import svg
 
 if TYPE_CHECKING:
     from .builder import FlowBuilder
@@ -93,11 +94,11 @@ class Graph:
 
     def mermaid(self, *, live: Collection[str] = (), named: bool = False) -> str:
         """The flow as a Mermaid flowchart; `live` states are highlighted, nodes may be `named`."""
-        return mermaid(self.takes.key, self.distinct, live=live, named=named)
+        return mermaid([diagram(self.takes.key, self.distinct, live, named=named)], "TD")
 
     def svg(self, *, live: Collection[str] = (), named: bool = False) -> str:
         """The flow as a drawing."""
-        return svg(self.takes.key, self.distinct, live=live, named=named)
+        return svg([diagram(self.takes.key, self.distinct, live, named=named)], "TD")
 
 
 @dataclass(frozen=True)

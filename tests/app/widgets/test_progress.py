@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.app.viewmodels.effects import commands_of, effects_of
-from interlock.app.widgets.approval.progress import Viewer, so_far
+from interlock.app.widgets.approval.progress import Viewer, progress_lines
 from interlock.app.widgets.approval.request import request_text
 from interlock.engine.history.model.records import TransitionRecord
 
@@ -13,7 +13,7 @@ from ..support.scenes import NOW, START, before, deploy_request, net, release_bo
 
 
 def said(request: object, session: object, viewer: Viewer | None = None) -> str:
-    return " ".join(line.plain for line in so_far(request, session, NOW, 100, viewer))
+    return " ".join(line.plain for line in progress_lines(request, session, NOW, 100, viewer))
 
 
 def sliding(left: int, *came: float):

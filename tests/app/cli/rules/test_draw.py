@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeAlias
 from xml.etree import ElementTree
 
 import pytest
@@ -13,14 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.app.cli.rules.draw import run
-from interlock.app.format.graph_text import to_dot, to_mermaid
-from interlock.app.format.net_layout import layout
-from interlock.app.format.net_svg import to_svg
+from interlock.app.format.net_graph import net_graph
 from interlock.engine.core.condition import Compare
+from interlock.engine.core.sanitize import cells
+from interlock.engine.drawing.graph import Graph
+from interlock.engine.drawing.layout import layers
+from interlock.engine.drawing.svg import svg
+from interlock.engine.drawing.text import dot, mermaid
 from interlock.engine.gate import tool_approval_net
 from interlock.engine.net.net import SkillNet, Transition, define_skill_net
 from interlock.rules import compile_rules
-from interlock.rules.errors.problems import cells
 from tests.support.command import printed
 from tests.support.laws import examples
 
@@ -33,6 +36,7 @@ block rm
 block rm
 require a before a
 """
+Markings: TypeAlias = Mapping[str, Mapping[str, int]]
 NETS = compile_rules(RULES, file="r.rules").registry
 
 DOT_LINE = re.compile(
@@ -47,6 +51,34 @@ MERMAID_LINE = re.compile(
     |n\d+[pt]\d+\s(-->|-\.->)(\|"[^"]*"\|)?\sn\d+[pt]\d+)""",
     re.VERBOSE,
 )
+
+
+def graphs(nets: Mapping[str, SkillNet], markings: Markings | None = None) -> list[Graph]:
+    marked = markings or {}
+    return [net_graph(key, net, marked.get(key)) for key, net in nets.items()]
+
+
+def to_svg(nets: Mapping[str, SkillNet], markings: Markings | None = None) -> str:
+    return svg(graphs(nets, markings))
+
+
+def to_dot(nets: Mapping[str, SkillNet]) -> str:
+    return dot(graphs(nets))
+
+
+def to_mermaid(nets: Mapping[str, SkillNet]) -> str:
+    return mermaid(graphs(nets))
+
+
+def placed(net: SkillNet) -> dict[str, tuple[int, int]]:
+    """The column and the row of each place and transition, these by `t` and their number."""
+    graph = net_graph("n", net)
+    names = {node.key: place for node, place in zip(graph.nodes, net.places, strict=False)}
+    return {
+        names.get(node.key, node.key): (column, row)
+        for column, members in enumerate(layers(graph))
+        for row, node in enumerate(members)
+    }
 
 
 def elements(svg: str, look: str) -> list[ElementTree.Element]:
@@ -165,30 +197,28 @@ class TestNewer:
 class TestLayout:
     def test_follows_the_tokens(self) -> None:
         """A net reads from left to right; a budget stands beside what uses it."""
-        found = layout(NETS["limit-push-500-per-review"])
-        assert {name: node.column for name, node in found.places.items()} == {
+        found = placed(NETS["limit-push-500-per-review"])
+        assert {name: found[name][0] for name in ("idle", "ready", "budget", "spent")} == {
             "idle": 0,
             "ready": 2,
             "budget": 2,
             "spent": 4,
         }
-        assert [node.column for node in found.transitions] == [1, 3, 3]
-        assert [node.row for node in found.transitions] == [0, 0, 1]
+        assert [found[key] for key in ("t0", "t1", "t2")] == [(1, 0), (3, 0), (3, 1)]
 
     def test_places_what_no_token_reaches(self) -> None:
         """A locked place stands below what happens."""
-        found = layout(NETS["block-rm"])
-        assert (found.places["locked"].column, found.places["locked"].row) == (0, 1)
+        assert placed(NETS["block-rm"])["locked"] == (0, 1)
 
     @settings(max_examples=examples(80), deadline=None)
     @given(nets())
     def test_gives_every_node_a_place_of_its_own(self, net: SkillNet) -> None:
         """Whatever a net is like, no two nodes share a place, and transitions stand between places."""
-        found = layout(net)
-        nodes = [*found.places.values(), *found.transitions]
-        assert len({(node.column, node.row) for node in nodes}) == len(nodes)
-        assert len(nodes) == len(net.places) + len(net.transitions)
-        assert all(node.is_place == (node.column % 2 == 0) for node in nodes)
+        graph = net_graph("n", net)
+        found = [(node, column) for column, members in enumerate(layers(graph)) for node in members]
+        assert sorted(node.key for node, _ in found) == sorted(node.key for node in graph.nodes)
+        assert len(found) == len(net.places) + len(net.transitions)
+        assert all(node.is_place == (column % 2 == 0) for node, column in found)
 
 
 class TestSvg:
