@@ -121,7 +121,9 @@ def call_timeline(recorded: Sequence[JournalEvent], position: int) -> list[tuple
                 rows.append(("waits for", ", ".join(body.waits_for) or "no other call"))
             case ApprovalRequested() as body:
                 again = (
-                    f", about the input that {body.edited_by or 'a person'} chose" if body.edited else ""
+                    f", about the input that {body.edited_by or 'an operator'} chose"
+                    if body.edited
+                    else ""
                 )
                 rows.append(("asked because", f"{_because(body.net, body.rule)}{again}"))
                 if body.beyond:
@@ -163,7 +165,7 @@ def edited_words(
     by: str | None, original: Mapping[str, JsonValue] | None, runs: Mapping[str, JsonValue]
 ) -> str:
     """An edit's author and changes (G-75): `by ada: changed env from "prod" to "staging"`."""
-    who = f"by {by or 'a person'}"
+    who = f"by {by or 'an operator'}"
     changed = None if original is None else describe_edit(original, runs)
     if changed is None:
         return who if original is None else f"{who}: only in text that is masked here"

@@ -1,4 +1,4 @@
-"""An operator's decision on its way to the hub, bound to the request as it was shown."""
+"""A request in its dialog: the decision taken, drafts of its forms, and news of it from the hub."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from ...engine.history.model.events import (
     JournalEvent,
 )
 from ...engine.history.model.state import ApprovalState
-from ...engine.hub.api import HubApi
-from ...engine.hub.hub import HubEvent, Outcome, Revealed
+from ...engine.hub.hub import HubEvent
 from .answer_schema import AnswerDraft
 from .input_draft import Draft
 
@@ -37,64 +36,23 @@ class OperatorDecision:
     stop: bool = False
 
 
-async def send(hub: HubApi, request: ApprovalState, decision: OperatorDecision, by: str) -> Outcome:
-    """Send a decision. Raises nothing: a failure has decided nothing, and its outcome says so."""
-    try:
-        return await hub.decide(
-            request.id,
-            approved=decision.approved,
-            by=by,
-            reason=decision.reason,
-            input=decision.edited,
-            digest=request.digest,
-            grant=decision.grant,
-            stop=decision.stop,
-        )
-    except Exception as error:
-        return Outcome(ok=False, message=f"Not decided: {error}")
-
-
-async def still_open(hub: HubApi, request: ApprovalState) -> bool:
-    """Tell whether a request is open; if the hub does not answer, it counts as open. Raises nothing."""
-    try:
-        return any(waiting.id == request.id for waiting in await hub.approvals())
-    except Exception:
-        return True
-
-
-async def ask_for_time(hub: HubApi, request: ApprovalState, seconds: float, by: str) -> Outcome:
-    """Have a request wait so long from now on. Raises nothing."""
-    try:
-        return await hub.extend(request.id, seconds=seconds, by=by)
-    except Exception as error:
-        return Outcome(ok=False, message=f"Not extended: {error}")
-
-
-async def ask_to_reveal(hub: HubApi, request: ApprovalState, by: str) -> Revealed:
-    """The masked parts of a request that may be more than a secret. Raises nothing."""
-    try:
-        return await hub.reveal(request.id, by=by)
-    except Exception as error:
-        return Revealed(ok=False, message=f"Not shown: {error}")
-
-
 # Drafts of forms for requests that are not decided yet.
 
 
 MOST = 20
 
 Wants: TypeAlias = dict[str, JsonValue] | None
-Kept = TypeVar("Kept")
+FormDraft = TypeVar("FormDraft")
 
 
-class Drafts:
+class FormDrafts:
     """Drafts by call, so that a repeated request finds its draft; another input begins a new one."""
 
     def __init__(self) -> None:
         self._drafts: dict[tuple[str, str], Draft] = {}
         self._answers: dict[tuple[str, str], tuple[Wants, AnswerDraft]] = {}
 
-    def of(self, request: ApprovalState) -> Draft:
+    def input_of(self, request: ApprovalState) -> Draft:
         """The draft of a request's input, as it was left."""
         key = (request.session, request.call_id)
         draft = self._drafts.pop(key, None)
@@ -120,7 +78,7 @@ class Drafts:
         self._answers.pop((request.session, request.call_id), None)
 
 
-def _shorten(drafts: dict[tuple[str, str], Kept]) -> None:
+def _shorten(drafts: dict[tuple[str, str], FormDraft]) -> None:
     """Keep the newest."""
     while len(drafts) > MOST:
         del drafts[next(iter(drafts))]
@@ -144,7 +102,7 @@ class News:
     queue: bool = False
 
     @property
-    def worth_a_look(self) -> bool:
+    def changes_view(self) -> bool:
         """Tell whether the hub's queue has to be read again."""
         return self.changed or self.queue
 

@@ -10,17 +10,11 @@ from ...engine.history.model.state import SessionState
 from ...engine.recording.records import net_record
 from ...rules import RuleSet
 
-OWN = (
-    "Its own nets: calls go by the names they were recorded under, since a journal does not hold `map` "
-    "lines."
-)
-OTHER = (
-    "Nets that it knows, of the same structure, go on where they stood; all others start at their "
-    "beginning."
-)
+OWN = "Its own rules: calls go by the names they were recorded under; a journal holds no `map` lines."
+OTHER = "Rules of the session with the same net keep its marking; all others start at their beginning."
 ALWAYS = (
-    "From here on exactly the nets with a cross are active, whatever was switched later. Questions that "
-    "were answered count as answered so, others as approved."
+    "From here on exactly the checked rules are active, whatever was switched later. Requests that were "
+    "answered count as answered so, others as approved."
 )
 
 
@@ -42,12 +36,12 @@ class WhatIf:
             of = len(self.rules.registry)
             files = ", ".join(self.rules.sources)
             off = of - len(self.active)
-            return f"under {files}" + (f", {off} of its {of} nets off" if off else "")
+            return f"under {files}" + (f", {off} of its {of} rules off" if off else "")
         off = [key for key in state.active if key not in self.active]
         on = [key for key in self.active if key not in state.active]
         said = [f"without {', '.join(off)}"] if off else []
         said += [f"with {', '.join(on)}"] if on else []
-        return " and ".join(said) or "with its nets as they are here"
+        return " and ".join(said) or "with its rules as they are here"
 
 
 def nets_of(state: SessionState, rules: RuleSet | None) -> Mapping[str, NetRecord]:

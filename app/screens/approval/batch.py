@@ -26,7 +26,7 @@ from ...format.text import count, shown
 from ...sources.messages import HubMoved
 from ...terminal.keymap import hints
 from ...viewmodels.batch import Row, summary, too_much
-from ...viewmodels.request import OperatorDecision, send
+from ...viewmodels.request import OperatorDecision
 from ...viewmodels.stream import changes_queue
 from ...widgets.approval.batch_lines import batch_lines
 from ...widgets.approval.reviewed_list import ReviewedList
@@ -83,15 +83,15 @@ class BatchScreen(GuardedKeys[None]):
 
     def __init__(
         self,
-        desk: OperatorContext,
+        context: OperatorContext,
         requests: Sequence[ApprovalState],
         sessions: Mapping[str, SessionState],
     ) -> None:
-        super().__init__(desk.monotonic, desk.quiet)
-        self._hub = desk.hub
-        self._operator = desk.operator
-        self._clock = desk.clock
-        self._viewer = desk.viewer
+        super().__init__(context.monotonic, context.quiet)
+        self._operator_context = context
+        self._hub = context.hub
+        self._clock = context.clock
+        self._viewer = context.viewer
         self._sessions = dict(sessions)
         self.rows = [Row(request) for request in requests]
         self.request = requests[0]
@@ -104,7 +104,7 @@ class BatchScreen(GuardedKeys[None]):
         self._body.guard.begin(tuple((r.id, r.digest) for r in requests))
         self._notice = Static("", id="notice")
         self._reason_line = Horizontal(id="reason-line")
-        self._reason = TypedLine(placeholder="optional; the agents are told", id="reason")
+        self._reason = TypedLine(placeholder="optional; the agents see it", id="reason")
 
     def compose(self) -> ComposeResult:
         with self._frame:
@@ -153,7 +153,7 @@ class BatchScreen(GuardedKeys[None]):
         self._body.look_again()
         still = sum(row.open for row in self.rows)
         title = summary(self.rows) if self._finished else f"Decide {count(still, 'request')} together"
-        self._frame.border_title = Content(f"{title} · as {shown(self._operator)}")
+        self._frame.border_title = Content(f"{title} · as {shown(self._operator_context.operator)}")
         self._frame.border_subtitle = self._note()
         self._frame.set_class(self.flashes, "-early")
 
@@ -301,7 +301,7 @@ class BatchScreen(GuardedKeys[None]):
 
     async def _send(self, requests: Sequence[ApprovalState], approved: bool, reason: str | None) -> None:
         for request in requests:
-            outcome = await send(self._hub, request, OperatorDecision(approved, reason), self._operator)
+            outcome = await self._operator_context.decide(request, OperatorDecision(approved, reason))
             if outcome.ok and (request.people < 2 or not approved):
                 word = "approved" if approved else "denied"
                 outcome = Outcome(ok=True, message=word)

@@ -48,7 +48,7 @@ APPROVAL_KEYS = (
         "explain",
         "explain",
         id="approval.explain",
-        tooltip="What every net says of this call, and what leads to it",
+        tooltip="What every rule says of this call, and what leads to it",
     ),
     FOLD_KEY,
     Binding(

@@ -6,36 +6,70 @@ decides nothing, and keys are inert until the request has been on screen long en
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import ActiveBinding, BindingType
 from textual.content import Content
+from textual.message import Message
 from textual.widgets import Input
 
 from ....engine.approvals.queue import in_order
 from ....engine.history.model.state import ApprovalState, SessionState
-from ....engine.hub.hub import Outcome
+from ....engine.hub.hub import Outcome, Revealed
 from ...format.times import with_more
 from ...sources.capabilities import can_be_edited
 from ...sources.messages import HubMoved
 from ...terminal.keymap import clickable, hints
 from ...viewmodels.grant_terms import not_at_all
-from ...viewmodels.request import Drafts, OperatorDecision, news_of
+from ...viewmodels.request import FormDrafts, OperatorDecision, news_of
 from ...widgets.approval.frame import RequestFrame, RequestList, ShownRequest
 from ...widgets.approval.title import request_title
 from ...widgets.inputs.reason_line import ReasonLine
 from ..common.detail import Detail
-from ..common.guarded_keys import GuardedKeys
+from ..common.guarded_keys import FollowsRequest, GuardedKeys
 from ..common.operator_context import OperatorContext
-from .actions import Answered, Extended, Unmasked, decide, extend, fill_in, reveal, tell_above, tell_form
 from .keys import APPROVAL_KEYS, once_over, to_answer, to_read_on, to_reveal
 
 DECIDING = frozenset({"approve", "edit", "grant", "deny", "stop", "extend"})
+
+
+@dataclass
+class Answered(Message):
+    """The hub's answer to the decision taken here, and whether the request is still open after it."""
+
+    request: str
+    outcome: Outcome
+    still_open: bool
+
+
+@dataclass
+class Extended(Message):
+    """The hub's answer to a wish for more time."""
+
+    request: str
+    outcome: Outcome
+
+
+@dataclass
+class Unmasked(Message):
+    """The hub's answer to a wish to see what is masked."""
+
+    request: str
+    revealed: Revealed
+
+
+@runtime_checkable
+class TakesAnswers(Protocol):
+    """A form over the dialog from which an answer was sent."""
+
+    def answered(self, outcome: Outcome) -> None:
+        """Take note of the outcome of the answer."""
 
 
 class ApprovalScreen(GuardedKeys[Outcome | None]):
@@ -44,14 +78,14 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
     CSS_PATH = "screen.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*APPROVAL_KEYS]
 
-    def __init__(self, desk: OperatorContext, deny_reasons: Sequence[str] = ()) -> None:
-        super().__init__(desk.monotonic, desk.quiet)
-        self._hub = desk.hub
-        self._operator = desk.operator
-        self._clock = desk.clock
+    def __init__(self, context: OperatorContext, deny_reasons: Sequence[str] = ()) -> None:
+        super().__init__(context.monotonic, context.quiet)
+        self._operator_context = context
+        self._hub = context.hub
+        self._clock = context.clock
         self.request: ApprovalState
-        self._frame = RequestFrame(desk.viewer, desk.clock, deny_reasons)
-        self._drafts = Drafts()
+        self._frame = RequestFrame(context.viewer, context.clock, deny_reasons)
+        self._drafts = FormDrafts()
         self._reset()
 
     def present(
@@ -169,13 +203,13 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             self.request,
             over=self._over,
             deciding=self.deciding,
-            operator=self._operator,
+            operator=self._operator_context.operator,
         )
         self._meanwhile = news.meanwhile or self._meanwhile
         if news.ended is not None:
             self._too_late = False
             self._end(news.ended)
-        if news.worth_a_look:
+        if news.changes_view:
             await self._look_again(news.again)
 
     async def _look_again(self, again: str | None) -> None:
@@ -209,7 +243,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             self._hide_reason()
             before_that = f"{self._frame.said}. " if self._frame.said else ""
             self.say(f"{before_that}This is asked now", bad=False)
-            tell_above(self.app, "The request has changed: go back and look again")
+            self._tell_panels("The request has changed: go back and look again")
             self.fall_asleep()
         elif now.given != before.given:
             if not self.deciding:
@@ -225,10 +259,16 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self._stop_coming()
         self._hide_reason()
         self.say(text, bad=False)
-        tell_above(self.app, text)
+        self._tell_panels(text)
         self.tick()
         self.refresh_bindings()
         self.call_later(self._look_again, None)
+
+    def _tell_panels(self, text: str) -> None:
+        """Tell the panels about the request that lie over its dialog that it is over."""
+        for screen in self.app.screen_stack:
+            if isinstance(screen, FollowsRequest):
+                screen.request_over(text)
 
     # What the operator does
 
@@ -272,7 +312,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             return True
         if self._frame.guard.concealed:
             if self.awake():
-                reveal(self, self._hub, self.request, self._operator)
+                self._run(self._reveal(self.request))
             return False
         if self.reads_on():
             self._frame.show_next()
@@ -303,7 +343,10 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             edited = None if self.request.wants is None else dict[str, JsonValue]()
             self.deliberately(lambda: self._decide(OperatorDecision(True, edited=edited)))
         elif self.awake():
-            fill_in(self, draft, partial(self._answer, self.request))
+            from .forms.answer_form import AnswerForm
+
+            send = partial(self._answer, self.request)
+            self.app.push_screen(AnswerForm(self.request, draft, send, self.monotonic, self.quiet))
 
     def _answer(self, request: ApprovalState, answer: dict[str, JsonValue]) -> bool:
         """Send what was filled in, if that is still what is asked for; whether it is."""
@@ -318,7 +361,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         from .forms.edit_input import EditInput
 
         request = self.request
-        draft = self._drafts.of(request)
+        draft = self._drafts.input_of(request)
 
         def answered(edited: dict[str, JsonValue] | None) -> None:
             if edited is not None and self._still(request):
@@ -387,7 +430,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         """Give the request more time before it is denied by itself."""
         seconds = with_more(self.request, self._clock())
         if seconds is not None and self.awake():
-            extend(self, self._hub, self.request, seconds, self._operator)
+            self._run(self._extend(self.request, seconds))
 
     @on(Extended)
     def show_extended(self, message: Extended) -> None:
@@ -400,7 +443,26 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self.deciding = True
         self.tick()
         self.refresh_bindings()
-        decide(self, self._hub, self.request, decision, self._operator)
+        self._run(self._send(self.request, decision))
+
+    async def _send(self, request: ApprovalState, decision: OperatorDecision) -> Message:
+        outcome = await self._operator_context.decide(request, decision)
+        still_open = not outcome.ok and await self._operator_context.is_open(request)
+        return Answered(request.id, outcome, still_open)
+
+    async def _extend(self, request: ApprovalState, seconds: float) -> Message:
+        return Extended(request.id, await self._operator_context.extend(request, seconds))
+
+    async def _reveal(self, request: ApprovalState) -> Message:
+        return Unmasked(request.id, await self._operator_context.reveal(request))
+
+    def _run(self, action: Coroutine[object, object, Message]) -> None:
+        """Run in the app's worker, not the dialog's: closing it must not cut a decision in half."""
+
+        async def finish() -> None:
+            self.post_message(await action)
+
+        self.app.run_worker(finish(), group="decisions", exit_on_error=False)
 
     @on(Answered)
     def show_answer(self, message: Answered) -> None:
@@ -412,7 +474,9 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             return
         if message.outcome.ok:
             self._drafts.forget(self.request)
-        tell_form(self.app, message.outcome)
+        for screen in reversed(self.app.screen_stack):
+            if isinstance(screen, TakesAnswers):
+                screen.answered(message.outcome)
         if message.outcome.ok and self.is_current:
             # Still deciding: until the dialog is gone, a second click must not decide again.
             self.dismiss(message.outcome)

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 from ....engine.approvals.requests import ApprovalPolicy
 from ....engine.core.clock import Clock, utc_now
+from ....engine.history.model.state import ApprovalState
 from ....engine.hub.api import HubApi
+from ....engine.hub.hub import Outcome, Revealed
+from ...viewmodels.request import OperatorDecision
 from ...widgets.approval.progress import Viewer
 from .guarded_keys import QUIET
 
@@ -32,3 +35,42 @@ class OperatorContext:
         """The operator who views requests here, and whether these may be of their own sessions."""
         policy: object = getattr(self.hub, "policy", None)
         return Viewer(self.operator, isinstance(policy, ApprovalPolicy) and policy.own_approvals)
+
+    # Requests by this operator. None raises: a failure has decided nothing, and its outcome says so.
+
+    async def decide(self, request: ApprovalState, decision: OperatorDecision) -> Outcome:
+        """Send a decision, bound to the request as it was shown."""
+        try:
+            return await self.hub.decide(
+                request.id,
+                approved=decision.approved,
+                by=self.operator,
+                reason=decision.reason,
+                input=decision.edited,
+                digest=request.digest,
+                grant=decision.grant,
+                stop=decision.stop,
+            )
+        except Exception as error:
+            return Outcome(ok=False, message=f"Not decided: {error}")
+
+    async def extend(self, request: ApprovalState, seconds: float) -> Outcome:
+        """Have a request wait so long from now on."""
+        try:
+            return await self.hub.extend(request.id, seconds=seconds, by=self.operator)
+        except Exception as error:
+            return Outcome(ok=False, message=f"Not extended: {error}")
+
+    async def reveal(self, request: ApprovalState) -> Revealed:
+        """The masked parts of a request that may be more than a secret."""
+        try:
+            return await self.hub.reveal(request.id, by=self.operator)
+        except Exception as error:
+            return Revealed(ok=False, message=f"Not shown: {error}")
+
+    async def is_open(self, request: ApprovalState) -> bool:
+        """Tell whether a request is open; if the hub does not answer, it counts as open."""
+        try:
+            return any(waiting.id == request.id for waiting in await self.hub.approvals())
+        except Exception:
+            return True

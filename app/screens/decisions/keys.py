@@ -49,7 +49,9 @@ DECISION_KEYS: tuple[BindingType, ...] = (
         tooltip="Approval statistics and suggestions",
     ),
     Binding("h", "app.history", "history", id="decisions.history", tooltip="The recorded sessions"),
-    Binding("R", "app.rules", "rules", id="decisions.rules", tooltip="Rules files, and what they mean"),
+    Binding(
+        "R", "app.rules", "rule files", id="decisions.rules", tooltip="Rules files, and what they mean"
+    ),
     Binding("f5", "reload", "reload", id="decisions.reload", tooltip="Read the decisions again"),
     Binding("escape", "leave", "back", id="decisions.back", tooltip="Clear the filter, or go back"),
     *FOCUS_KEYS,

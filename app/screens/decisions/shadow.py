@@ -102,7 +102,7 @@ def _block(session: ShadowSession) -> Block:
 # Switching a live session from shadow to enforce, after a question.
 
 
-WHAT_CHANGES = "From its next call on, what a rule forbids is blocked and what needs a person asks."
+WHAT_CHANGES = "From its next call on, rules block calls and calls wait for approval."
 WHEN_NOT_LIVE = "Resume it and switch it then, or start its next run in enforce mode"
 
 

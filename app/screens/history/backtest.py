@@ -287,7 +287,7 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
         if self._asked is not None and self._asked != self._wanted:
             again = key_of(BacktestScreen, "backtest.run")
             before = f"◌ found under {shown(self._asked[0])} over {self._over(self._asked[1])}"
-            return Content.assemble((before, "$text-warning"), (f"  {again} judges anew", MUTED))
+            return Content.assemble((before, "$text-warning"), (f"  {again} judge again", MUTED))
         if self._totals.cancelled:
             return Content.styled(f"◐ cancelled after {done:,} of {total:,} calls", "$text-warning")
         hint = f"  {key_of(BlockList, 'list.open')} opens a session where it first diverges"

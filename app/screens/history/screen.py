@@ -75,7 +75,7 @@ class HistoryScreen(RecordedScreen, inherit_bindings=False):
         Binding(
             "R",
             "app.rules",
-            "rules",
+            "rule files",
             id="history.rules",
             tooltip="The rules of this session, and others",
         ),

@@ -55,7 +55,13 @@ LIVE_KEYS: tuple[BindingType, ...] = (
         tooltip="Interrupt the agent with a message",
     ),
     Binding("s", "app.start_session", "start", id="live.start", tooltip="Start another session"),
-    Binding("n", "switch_nets", "nets", id="live.nets", tooltip="Switch nets of this session on or off"),
+    Binding(
+        "n",
+        "switch_nets",
+        "rules",
+        id="live.nets",
+        tooltip="Switch rules of this session on or off",
+    ),
     Binding("m", "mode", "mode", id="live.mode", tooltip="Enforce or shadow: block, or only record"),
     Binding(
         "dollar_sign",
@@ -68,7 +74,9 @@ LIVE_KEYS: tuple[BindingType, ...] = (
         "v", "app.decisions", "decisions", id="live.decisions", tooltip="All decisions of all sessions"
     ),
     Binding("h", "app.history", "history", id="live.history", tooltip="The recorded sessions"),
-    Binding("R", "app.rules", "rules", id="live.rules", tooltip="The rules of this session, and others"),
+    Binding(
+        "R", "app.rules", "rule files", id="live.rules", tooltip="The rules of this session, and others"
+    ),
     Binding("r", "replay", "replay", id="live.replay", tooltip="Step through this session's events"),
     Binding("ctrl+x", "stop", "stop", id="live.stop", tooltip="Stop the agent"),
     Binding(

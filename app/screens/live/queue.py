@@ -15,7 +15,6 @@ from ....engine.hub.hub import Outcome
 from ...format.text import shown
 from ...format.times import in_force, with_more
 from ...sources.messages import ActionDone, RequestChosen
-from ...viewmodels.request import ask_for_time
 from ...widgets.lists.sessions import WaitingList
 from ...widgets.nets.flow_lines import askers
 from ...widgets.nets.grants import bounds, passes
@@ -34,12 +33,12 @@ COMING = ("mark", "together", "revoke", "raise_limit")
 class QueueScreen(SettledScreen[None], inherit_bindings=False):
     """A screen with a queue and a list of nets."""
 
-    def __init__(self, desk: OperatorContext) -> None:
+    def __init__(self, context: OperatorContext) -> None:
         super().__init__()
-        self._desk = desk
-        self._hub = desk.hub
-        self._operator = desk.operator
-        self._clock = desk.clock
+        self._operator_context = context
+        self._hub = context.hub
+        self._operator = context.operator
+        self._clock = context.clock
         self._sessions: dict[str, SessionState] = {}
         self._queue = ApprovalQueue()
         self._unread = Unread()
@@ -73,7 +72,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
             self._queue, askers(self._sessions, names), now, self._marked, unread=self._unread.requests
         )
         if waiting.current != before:
-            self._arrived = self._desk.monotonic()
+            self._arrived = self._operator_context.monotonic()
         offered = [self.offered(action) for action in COMING]
         if offered != self._offered:
             self._offered = offered
@@ -81,10 +80,10 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
 
     def fall_asleep(self) -> None:
         """Make keys inert for a moment: another request may be under the cursor now."""
-        self._arrived = self._desk.monotonic()
+        self._arrived = self._operator_context.monotonic()
 
     def _awake(self) -> bool:
-        if self._desk.monotonic() - self._arrived >= ASLEEP:
+        if self._operator_context.monotonic() - self._arrived >= ASLEEP:
             return True
         self.notify("Another request has just come under the cursor.", severity="warning")
         return False
@@ -133,7 +132,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
             self.post_message(RequestChosen(chosen[0].id))
             return
         if chosen:
-            self.app.push_screen(BatchScreen(self._desk, chosen, self._sessions))
+            self.app.push_screen(BatchScreen(self._operator_context, chosen, self._sessions))
 
     # More time
 
@@ -146,7 +145,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
         if seconds is None:
             self.notify("This request has no deadline.")
             return
-        self._do(ask_for_time(self._hub, request, seconds, self._operator))
+        self._do(self._operator_context.extend(request, seconds))
 
     # Grants
 
@@ -179,11 +178,11 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
         title: str,
         question: str,
         details: Sequence[str],
-        then: Callable[[], Coroutine[object, object, Outcome]],
+        on_yes: Callable[[], Coroutine[object, object, Outcome]],
     ) -> None:
         def answered(yes: bool | None) -> None:
             if yes:
-                self._do(then())
+                self._do(on_yes())
 
         self.app.push_screen(Confirm(title, question, details), answered)
 

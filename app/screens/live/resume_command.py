@@ -65,7 +65,7 @@ async def tell_command(app: App[None], hub: HubApi, session_id: str) -> None:
         app.post_message(ActionDone(Outcome(ok=False, message=f"Cannot continue {session_id}: {error}")))
         return
     why = (
-        f"{session_id} is a session of an agent that speaks ACP. What goes on with it is the command "
+        f"{session_id} is a session of an agent that speaks ACP. Resume it with the command "
         "that started it; nothing is run from a journal."
     )
     command = going_on(session_id, events, journal_here(hub))

@@ -119,8 +119,8 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
     HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (100, "-wide")]
     BINDINGS: ClassVar[list[BindingType]] = [*LIVE_KEYS]
 
-    def __init__(self, desk: OperatorContext, *, selected: str | None = None) -> None:
-        super().__init__(desk)
+    def __init__(self, context: OperatorContext, *, selected: str | None = None) -> None:
+        super().__init__(context)
         self._selected = selected
         self._flows: dict[str, LiveStream] = {}
         self._say = SayLine()

@@ -44,7 +44,7 @@ class SwitchNets(Panel[None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "switch", "switch", id="nets.switch", tooltip="Switch this net on or off"),
+        Binding("space", "switch", "switch", id="nets.switch", tooltip="Switch this rule on or off"),
         Binding("x", "drop", "take back", id="nets.drop", tooltip="Take back what is proposed for it"),
     ]
 
@@ -61,9 +61,11 @@ class SwitchNets(Panel[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
-            frame.border_title = Content(f"Nets of {name_shown(self._session.agent or self._session.id)}")
+            frame.border_title = Content(
+                f"Rules of {name_shown(self._session.agent or self._session.id)}"
+            )
             frame.border_subtitle = hints(self, ("nets.switch", "switch"), ("panel.close", "close"))
-            yield BlockList(id="boxes", empty="This session has no nets.")
+            yield BlockList(id="boxes", empty="This session has no rules.")
             yield Static(
                 Content.styled(
                     "A rule that is off keeps its state and enforces nothing. "

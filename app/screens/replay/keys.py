@@ -70,12 +70,12 @@ REPLAY_KEYS: tuple[BindingType, ...] = (
     _key("g", "go_to", "go to", "go-to", "Go to an event's number or a time"),
     _key("home", "edge(0)", "first", "first", "Go to the first event", show=False),
     _key("end", "edge(-1)", "last", "last", "Go to the last event", show=False),
-    _key("w", "what_if", "what if", "what-if", "Judge what comes after this event under other nets"),
+    _key("w", "what_if", "what if", "what-if", "Judge the calls after this event by other rules"),
     _key("b", "backtest", "backtest", "backtest", "Judge recorded calls under other rules"),
     _key("o", "open_decision", "open decision", "open", "What was decided of this event's call, and why"),
     _key("p", "picture", "picture", "picture", "Show the chosen net as a picture, or the event again"),
-    _key("R", "app.rules", "rules", "rules", "The rules of this session, and others"),
-    _key("c", "continue", "continue", "continue", "Go on from here in a new session"),
+    _key("R", "app.rules", "rule files", "rules", "The rules of this session, and others"),
+    _key("c", "continue", "continue", "continue", "Continue from here in a new session"),
     _key("f5", "reload", "reload", "reload", "Read what was recorded of it since"),
     *(
         _key(

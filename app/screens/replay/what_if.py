@@ -44,13 +44,13 @@ class WhatIfDialog(Panel[WhatIf]):
     WhatIfDialog #said { height: auto; max-height: 8; overflow-y: auto; margin-top: 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "switch", "switch", id="what-if.switch", tooltip="Switch this net on or off"),
+        Binding("space", "switch", "switch", id="what-if.switch", tooltip="Switch this rule on or off"),
         Binding(
             "ctrl+s,f5",
             "judge",
             "judge",
             id="what-if.judge",
-            tooltip="Judge the recorded calls after this event by these nets",
+            tooltip="Judge the recorded calls after this event by these rules",
         ),
     ]
 
@@ -82,8 +82,10 @@ class WhatIfDialog(Panel[WhatIf]):
             )
             with Horizontal(classes="field"):
                 yield Static("Rules", classes="label")
-                yield Input(placeholder="its own nets; or name rules files, enter reads them", id="rules")
-            yield BlockList(id="boxes", empty="There are no nets: every call runs.")
+                yield Input(
+                    placeholder="its own rules; or name rules files, enter reads them", id="rules"
+                )
+            yield BlockList(id="boxes", empty="There are no rules: every call runs.")
             yield Static("", id="said")
 
     def on_mount(self) -> None:

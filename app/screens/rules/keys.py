@@ -41,7 +41,7 @@ RULES_KEYS: tuple[BindingType, ...] = (
         "edit",
         "edit",
         id="rules.edit",
-        tooltip="Open this file in your editor ($VISUAL or $EDITOR); agents go on meanwhile",
+        tooltip="Open this file in your editor ($VISUAL or $EDITOR); agents keep running",
     ),
     Binding("o", "name_files", "other files", id="rules.open", tooltip="Name other rules files"),
     Binding(

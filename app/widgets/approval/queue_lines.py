@@ -89,7 +89,7 @@ def _edited(approval: ApprovalState) -> list[Content]:
     """The person who chose the input that a request is about in place of the agent's own (G-75)."""
     if approval.original is None:
         return []
-    by = name_shown(approval.edited_by or "a person")
+    by = name_shown(approval.edited_by or "an operator")
     return [Content.styled(f"edited by {by}", "bold $text-warning")]
 
 

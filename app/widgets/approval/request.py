@@ -197,7 +197,7 @@ def _chosen(request: ApprovalState, width: int) -> list[Content]:
         return []
     rows = [
         Content.styled(row, "bold $text-warning")
-        for row in wrap_all([f"EDITED BY {name_shown(request.edited_by or 'a person')}"], width)
+        for row in wrap_all([f"EDITED BY {name_shown(request.edited_by or 'an operator')}"], width)
     ]
     found = changes(request.original, request.input)
     if not found:

@@ -55,7 +55,7 @@ class ReasonLine(Vertical):
     def __init__(self, presets: Sequence[str]) -> None:
         super().__init__(id="reason-line")
         self._presets = presets
-        self._line = TypedLine(placeholder="optional; the agent is told", id="reason")
+        self._line = TypedLine(placeholder="optional; the agent sees it", id="reason")
         self._label = Static("", id="reason-label")
         self._list = Static("", id="presets")
         self._stops = Static("", id="stops")

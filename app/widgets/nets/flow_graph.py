@@ -15,9 +15,9 @@ from ...format.text import clip, legend, pad, shown, width_of
 from ..base.blocks import Block
 from .flow_lines import MUTED, asked_in, flow_words, running_in, worked
 
-PEOPLE = {"suspend": "a person answers", "human": "a person chooses"}
+PEOPLE = {"suspend": "an operator answers", "human": "an operator chooses"}
 """What the nodes do that wait for somebody, by their kind."""
-SIGNS = "✓ passed", "● here", "◐ waits for a person", "○ not yet"
+SIGNS = "✓ passed", "● here", "◐ waits for an answer", "○ not yet"
 LIVE, PASSED, WAITS, FAILED = (
     "bold $text-accent",
     "$text-success",

@@ -230,7 +230,7 @@ class TestOperator:
         async with console(tmp_path, T("Hello.")) as on:
             await on.settled()
             await on.press("n")
-            await on.until(lambda: "Nets of release-bot" in on.painted() and "space" in on.painted())
+            await on.until(lambda: "Rules of release-bot" in on.painted() and "space" in on.painted())
             await on.press("space")
             await on.until(lambda: isinstance(on.app.screen, Loosen))
             await on.press("o", "k", "enter")

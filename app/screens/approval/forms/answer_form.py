@@ -187,7 +187,7 @@ class AnswerForm(AboutRequest[None]):
         self._sending = self._send(answer)
         self.tick()
 
-    def taken(self, outcome: Outcome) -> None:
+    def answered(self, outcome: Outcome) -> None:
         """Close once the answer is accepted; else show why it is not, at the fields concerned."""
         self._sending = False
         if outcome.ok:

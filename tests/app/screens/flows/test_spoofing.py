@@ -50,7 +50,7 @@ class TestEachGroup:
             await on.press("ctrl+s")
             await on.settle()
             assert_harmless(on.app)
-            on.app.screen.taken(await _refusal(on.hub, group(name)))
+            on.app.screen.answered(await _refusal(on.hub, group(name)))
             await on.settle()
             assert_harmless(on.app)
             assert on.hub.answers[1:] == []

@@ -134,7 +134,7 @@ class TestReport:
             first = await done(shown)
             await shown.press("end")
             screen.query_one("#rules", Input).value = "free.rules"
-            await shown.until("◌ found under strict.rules over this session", "f5 judges anew")
+            await shown.until("◌ found under strict.rules over this session", "f5 judge again")
             await shown.press("f5")
             await shown.until("▸ 3 newly allowed", "5 calls in 1 session")
             assert await done(shown) != first
