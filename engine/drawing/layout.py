@@ -61,7 +61,7 @@ def layers(graph: Graph) -> list[list[Node]]:
 
 
 def _successors(graph: Graph) -> dict[str, dict[str, None]]:
-    """What follows each node: a transfer enables no step, and an initial node follows nothing."""
+    """Successors of each node: a transfer enables no step, and no node leads to an initial one."""
     nodes = {node.key: node for node in graph.nodes}
     after: dict[str, dict[str, None]] = {key: {} for key in nodes}
     for edge in graph.edges:
