@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from ...engine.core.condition import format_condition
+from ...engine.core.condition import condition_text
 from ...engine.core.durations import format_duration
 from ...engine.core.sanitize import visible
 from ...engine.drawing.graph import Edge, Graph, Node
@@ -82,4 +82,4 @@ def _condition(net: SkillNet) -> str:
     if net.condition is None:
         return ""
     governed = f"{', '.join(net.governs)} " if net.rule is None else ""
-    return f"{governed}when {format_condition(net.condition)}"
+    return f"{governed}when {condition_text(net.condition)}"
