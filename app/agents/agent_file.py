@@ -61,7 +61,7 @@ def load_agent_file(path: Path) -> AgentSpec:
     try:
         file = AgentFile.model_validate(table, context={BASE: here})
     except ValidationError as error:
-        raise AgentSpecError(_in_file(path, text, error)) from error
+        raise AgentSpecError(_located_problems(path, text, error)) from error
     return _as_spec(path, text, file, here)
 
 
@@ -146,7 +146,7 @@ def _unparsed(path: Path, text: str, said: str) -> str:
     )
 
 
-def _in_file(path: Path, text: str, error: ValidationError) -> list[str]:
+def _located_problems(path: Path, text: str, error: ValidationError) -> list[str]:
     problems = [
         _problem(path, text, keys, message, remedy)
         for keys, message, remedy in describe_errors(error, AgentFile)
@@ -155,7 +155,7 @@ def _in_file(path: Path, text: str, error: ValidationError) -> list[str]:
 
 
 def _problem(path: Path, text: str, keys: Keys, message: str, remedy: str = "") -> Problem:
-    at = _place(text, keys)
+    at = _location(text, keys)
     return Problem(str(path), at.line, at.column, at.length, at.shown, message, remedy)
 
 
@@ -169,18 +169,18 @@ class _Location(NamedTuple):
     path: list[str]
 
 
-def _place(text: str, keys: Keys) -> _Location:
+def _location(text: str, keys: Keys) -> _Location:
     """The first key in the file with the longest common path with `keys`; line 0 if none has any."""
     wanted = [str(key) for key in keys if isinstance(key, str)]
     found, shared = _Location(0, 1, 0, "", []), 0
     for place in _file_keys(text):
-        both = _shared(place.path, wanted)
+        both = _common_length(place.path, wanted)
         if both > shared:
             found, shared = place, both
     return found
 
 
-def _shared(path: list[str], wanted: list[str]) -> int:
+def _common_length(path: list[str], wanted: list[str]) -> int:
     """Number of keys that two paths have in common at their beginnings."""
     pairs = zip(path, wanted, strict=False)
     return next((n for n, (one, other) in enumerate(pairs) if one != other), min(len(path), len(wanted)))

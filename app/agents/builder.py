@@ -32,7 +32,7 @@ from ...engine.net.net import NetError
 from ...rules import RuleError, RuleSet
 from ...rules.library import LIBRARY
 from ..config.rule_texts import RuleTexts
-from .imports import ImportedError, imported, where_it_broke
+from .imports import ImportFailedError, failure_position, import_object
 from .spec import AgentSpec, AgentSpecError, JustBashOptions, LocalOptions, SandboxOptions, VercelOptions
 from .tools import Subagent, clashes, named_tools, prepare_subagents
 
@@ -124,7 +124,7 @@ class Prepared:
         try:
             found = await self.made()
         except (Exception, SystemExit) as error:
-            raise _broke(self.spec, error) from error
+            raise _import_failure(self.spec, error) from error
         problems: list[str] = []
         agent = _as_agent(self.spec, found, problems)
         if agent is not None:
@@ -219,7 +219,7 @@ def prepare(spec: AgentSpec, texts: RuleTexts | None = None) -> Prepared:
     def attempt(make: Callable[[], T]) -> T | None:
         try:
             return make()
-        except (AgentSpecError, ImportedError, RuntimeOptionsError, RuleError, AgentError) as error:
+        except (AgentSpecError, ImportFailedError, RuntimeOptionsError, RuleError, AgentError) as error:
             problems.extend(error.problems if isinstance(error, AgentSpecError) else [str(error)])
             causes.append(error)
         except (NetError, TypeError, ValueError) as error:
@@ -313,7 +313,7 @@ def _tools(spec: AgentSpec) -> tuple[Tool, ...] | None:
 
 def _imported_agent(spec: AgentSpec) -> Agent | Make | None:
     assert spec.agent is not None
-    thing = imported(spec.agent, spec.import_from)
+    thing = import_object(spec.agent, spec.import_from)
     if callable(thing) and not isinstance(thing, Agent):
         _check_callable(spec.agent, thing)
         if inspect.iscoroutinefunction(thing):
@@ -321,7 +321,7 @@ def _imported_agent(spec: AgentSpec) -> Agent | Make | None:
         try:
             thing = thing()
         except (Exception, SystemExit) as error:
-            raise _broke(spec, error) from error
+            raise _import_failure(spec, error) from error
     problems: list[str] = []
     agent = _as_agent(spec, thing, problems)
     if problems:
@@ -333,7 +333,9 @@ def _check_callable(name: str, thing: Callable[..., object]) -> None:
     try:
         inspect.signature(thing).bind()
     except (TypeError, ValueError) as error:
-        raise ImportedError(f"{name}: expected a function that needs no arguments: {error}") from error
+        raise ImportFailedError(
+            f"{name}: expected a function that needs no arguments: {error}"
+        ) from error
 
 
 def _as_agent(spec: AgentSpec, thing: object, problems: list[str]) -> Agent | None:
@@ -361,5 +363,5 @@ def _check_agent(spec: AgentSpec, agent: Agent, problems: list[str]) -> None:
         )
 
 
-def _broke(spec: AgentSpec, error: BaseException) -> AgentSpecError:
-    return AgentSpecError([f"{spec.agent}: {where_it_broke(error, spec.import_from)}"])
+def _import_failure(spec: AgentSpec, error: BaseException) -> AgentSpecError:
+    return AgentSpecError([f"{spec.agent}: {failure_position(error, spec.import_from)}"])

@@ -21,7 +21,7 @@ from ..config.errors import Keys, dotted
 from ..config.paths import is_table
 from .agent_file import load_agent_file
 from .errors import describe_errors
-from .spec import BASE, HERE, AgentSpec, AgentSpecError
+from .spec import BASE, LOCAL_KINDS, AgentSpec, AgentSpecError
 
 _OPTIONS = {
     "limits.max_steps": "--max-steps",
@@ -42,7 +42,7 @@ def from_command_line(
     or `package.module:name`, or nothing. Raises `AgentSpecError`.
     """
     here = directory or Path.cwd()
-    said = _Said(args, os.environ if environ is None else environ)
+    said = _ChosenOptions(args, os.environ if environ is None else environ)
     base: dict[str, object] = {}
     if args.target is not None and args.target.endswith(".toml"):
         base = load_agent_file((directory or Path()) / args.target).model_dump(exclude_unset=True)
@@ -53,7 +53,7 @@ def from_command_line(
     if args.task is not None:
         data["task"] = args.task
     try:
-        return AgentSpec.model_validate(_placed(data, here), context={BASE: here})
+        return AgentSpec.model_validate(_with_workdir(data, here), context={BASE: here})
     except ValidationError as error:
         raise AgentSpecError(
             _as_option(keys, message, remedy)
@@ -61,7 +61,7 @@ def from_command_line(
         ) from error
 
 
-def _import_from(base: Mapping[str, object], said: _Said, here: Path) -> list[object]:
+def _import_from(base: Mapping[str, object], said: _ChosenOptions, here: Path) -> list[object]:
     """Directories of the agent's modules.
 
     An agent file names them; the working directory, where agents write, is added only for modules named
@@ -72,7 +72,7 @@ def _import_from(base: Mapping[str, object], said: _Said, here: Path) -> list[ob
     return list(dict.fromkeys([*own, here] if named else own))
 
 
-class _Said:
+class _ChosenOptions:
     """Options by name, separating those chosen for this run from those of configuration files."""
 
     def __init__(self, args: argparse.Namespace, environ: Mapping[str, str]) -> None:
@@ -92,7 +92,7 @@ class _Said:
         return self.at_all(option) if is_open else self.now(option)
 
 
-def _merged(base: dict[str, object], said: _Said) -> dict[str, object]:
+def _merged(base: dict[str, object], said: _ChosenOptions) -> dict[str, object]:
     data = dict(base)
     free = "agent" not in base
     # Some options mean nothing without another: a model's address, the names of the rules' nets. They
@@ -127,7 +127,7 @@ def _merged(base: dict[str, object], said: _Said) -> dict[str, object]:
     return data
 
 
-def _limits(base: object, said: _Said, *, is_open: bool) -> dict[str, object]:
+def _limits(base: object, said: _ChosenOptions, *, is_open: bool) -> dict[str, object]:
     limits: dict[str, object] = dict(base) if is_table(base) else {}
     for option in ("max_steps", "max_cost"):
         value = said.of(option, is_open=is_open and option not in limits)
@@ -136,7 +136,7 @@ def _limits(base: object, said: _Said, *, is_open: bool) -> dict[str, object]:
     return limits
 
 
-def _runtime(base: object, said: _Said, *, is_open: bool) -> object:
+def _runtime(base: object, said: _ChosenOptions, *, is_open: bool) -> object:
     kind = said.of("runtime", is_open=is_open)
     workdir = said.of("workdir", is_open=is_open)
     network = said.of("network", is_open=is_open)
@@ -144,7 +144,7 @@ def _runtime(base: object, said: _Said, *, is_open: bool) -> object:
         return base
     options: dict[str, object] = dict(base) if is_table(base) else {}
     if kind is not None and kind != options.get("kind", kind):
-        kept = options.get("workdir") if {kind, options["kind"]} <= HERE else None
+        kept = options.get("workdir") if {kind, options["kind"]} <= LOCAL_KINDS else None
         options = {} if kept is None else {"workdir": kept}
     if kind is not None:
         options["kind"] = kind
@@ -155,13 +155,13 @@ def _runtime(base: object, said: _Said, *, is_open: bool) -> object:
     return options
 
 
-def _placed(data: dict[str, object], here: Path) -> dict[str, object]:
+def _with_workdir(data: dict[str, object], here: Path) -> dict[str, object]:
     """`data` with a working directory, so that the spec means the same everywhere; an imported agent has
     its own."""
     runtime = data.get("runtime")
     if runtime is None:
         return data if "agent" in data else {**data, "runtime": {"kind": "local", "workdir": here}}
-    if is_table(runtime) and runtime.get("kind", "local") in HERE and "workdir" not in runtime:
+    if is_table(runtime) and runtime.get("kind", "local") in LOCAL_KINDS and "workdir" not in runtime:
         return {**data, "runtime": {**runtime, "workdir": here}}
     return data
 
@@ -196,7 +196,7 @@ class WordsError(ValueError):
     """Words that are no valid agent and task; the message says what was expected."""
 
 
-def settle_words(args: argparse.Namespace, extra: Sequence[str], line: Sequence[str]) -> None:
+def assign_words(args: argparse.Namespace, extra: Sequence[str], line: Sequence[str]) -> None:
     """Set `args.target` and `args.task` from the positional words, `extra` ones included.
 
     argparse returns in `extra` the words that follow an option after the first word. A task may be

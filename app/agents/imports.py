@@ -13,14 +13,14 @@ from types import ModuleType
 from ...engine.agents.errors import describe
 
 
-class ImportedError(ValueError):
+class ImportFailedError(ValueError):
     """An object that cannot be imported, or raised; the message says where, the cause is the error."""
 
 
-def imported(name: str, directories: Sequence[Path]) -> object:
+def import_object(name: str, directories: Sequence[Path]) -> object:
     """Import the object called `name`; `directories` are put first on the module path, permanently.
 
-    They stay because modules import others later on. Raises `ImportedError`.
+    They stay because modules import others later on. Raises `ImportFailedError`.
     """
     module_name, _, attribute = name.partition(":")
     for directory in reversed([str(directory) for directory in directories]):
@@ -34,7 +34,7 @@ def imported(name: str, directories: Sequence[Path]) -> object:
         close = get_close_matches(attribute, dir(module), n=1)
         hint = f"; did you mean '{close[0]}'?" if close else ""
         where = getattr(module, "__file__", None) or module_name
-        raise ImportedError(f"{name}: {where} has no '{attribute}'{hint}") from error
+        raise ImportFailedError(f"{name}: {where} has no '{attribute}'{hint}") from error
 
 
 def _module(name: str, module_name: str, directories: Sequence[Path]) -> ModuleType:
@@ -43,16 +43,16 @@ def _module(name: str, module_name: str, directories: Sequence[Path]) -> ModuleT
     except ModuleNotFoundError as error:
         missing = error.name or ""
         if module_name == missing or module_name.startswith(f"{missing}."):
-            raise ImportedError(
+            raise ImportFailedError(
                 f"{name}: no module '{missing}' can be found; modules are looked for from "
                 f"{sys.path[0]} on"
             ) from error
-        raise ImportedError(f"{name}: {where_it_broke(error, directories)}") from error
+        raise ImportFailedError(f"{name}: {failure_position(error, directories)}") from error
     except (Exception, SystemExit) as error:
-        raise ImportedError(f"{name}: {where_it_broke(error, directories)}") from error
+        raise ImportFailedError(f"{name}: {failure_position(error, directories)}") from error
 
 
-def where_it_broke(error: BaseException, directories: Sequence[Path]) -> str:
+def failure_position(error: BaseException, directories: Sequence[Path]) -> str:
     """`agents.py:3: ValueError: no`: the innermost line in `directories`, or anywhere, with message."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}"

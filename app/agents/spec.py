@@ -165,7 +165,7 @@ KINDS: dict[str, type[BaseModel]] = {
     "just-bash": JustBashOptions,
     "vercel": VercelOptions,
 }
-HERE = frozenset({"local", "sandbox"})
+LOCAL_KINDS = frozenset({"local", "sandbox"})
 """The runtimes whose working directory is one of this machine."""
 
 

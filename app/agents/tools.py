@@ -13,7 +13,7 @@ from ...engine.agents import Agent, AgentError, LitellmModel, Model, Runtime, To
 from ...engine.agents import tools as ready_made
 from ...engine.agents.tool import tool_table
 from ..config.paths import is_list, is_table
-from .imports import ImportedError, imported
+from .imports import ImportFailedError, import_object
 from .spec import AgentSpec, AgentSpecError, SubagentSpec
 
 
@@ -62,17 +62,17 @@ def named_tools(
 
 
 def _imported_tool(name: str, import_from: Sequence[Path]) -> Tool:
-    thing = imported(name, import_from)
+    thing = import_object(name, import_from)
     if all(hasattr(thing, attribute) for attribute in ("name", "description", "parameters", "execute")):
         return cast("Tool", thing)
     if not inspect.isfunction(thing):
-        raise ImportedError(
+        raise ImportFailedError(
             f"{name}: expected a function or a tool made with @tool, found {type(thing).__name__}"
         )
     try:
         return tool(thing)
     except TypeError as error:
-        raise ImportedError(f"{name}: {error}") from error
+        raise ImportFailedError(f"{name}: {error}") from error
 
 
 # Subagents of a spec as tools of its agent.

@@ -95,10 +95,10 @@ def parser(only: str | None = None) -> CommandParser:
 
 def _settle(top: CommandParser, args: argparse.Namespace, extra: list[str], line: list[str]) -> None:
     """Interpret the words of `run`."""
-    from ..agents.command_line import WordsError, settle_words
+    from ..agents.command_line import WordsError, assign_words
 
     try:
-        settle_words(args, extra, line)
+        assign_words(args, extra, line)
     except WordsError as error:
         top.error(f"run: {error}")
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from textual._path import CSSPathType
 
     from ..screens.history.screen import HistoryScreen
-    from ..sessions.start import Begin, StartForm
+    from ..sessions.start import PreparedStart, StartForm
 
 
 # The part of a console that shows what is recorded: sessions, replays, decisions, and rules.
@@ -368,18 +368,18 @@ class InterlockConsole(RecordedApp):
     def action_start_session(self) -> None:
         """A form for another session; what was typed last is still there."""
         from ..screens.live.start import StartScreen
-        from ..sessions.start import StartForm, starts_at
+        from ..sessions.start import StartForm, starter_of
 
-        screen = StartScreen(self._form or StartForm(), starts_at(self.hub, self.operator))
+        screen = StartScreen(self._form or StartForm(), starter_of(self.hub, self.operator))
 
-        def chosen(begin: Begin | None) -> None:
+        def chosen(begin: PreparedStart | None) -> None:
             self._form = screen.last
             if begin is not None:
                 self.run_worker(self._open(begin), name="open", group="start", exit_on_error=False)
 
         self.push_screen(screen, chosen)
 
-    async def _open(self, begin: Begin) -> None:
+    async def _open(self, begin: PreparedStart) -> None:
         """Begin a session, and show it."""
         try:
             session = await begin()
@@ -434,11 +434,11 @@ class InterlockConsole(RecordedApp):
         self.push_screen(Confirm("Continue", question, details), answered)
 
     async def _continue(self, event: ContinueChosen) -> None:
-        from ..sessions.start import starts_at
+        from ..sessions.start import starter_of
 
         try:
-            starts = starts_at(self.hub, self.operator)
-            session = await starts.go_on(event.session_id, at=event.at)
+            starts = starter_of(self.hub, self.operator)
+            session = await starts.resume(event.session_id, at=event.at)
         except Exception as error:
             self.post_message(ActionDone(Outcome(ok=False, message=f"Cannot continue: {error}")))
             return

@@ -14,7 +14,7 @@ from ...engine.flows.build.nodes import Agent, label
 from ...engine.net.net import NetError
 from ...rules import RuleError, RuleSet, compile_rules
 from ...rules.library import LIBRARY
-from ..agents.imports import ImportedError, imported, where_it_broke
+from ..agents.imports import ImportFailedError, failure_position, import_object
 from ..config.rule_texts import RuleTexts
 from .spec import FlowSpec, FlowSpecError
 
@@ -54,8 +54,8 @@ class PreparedFlow:
 def flow_class(name: str, directories: tuple[Path, ...]) -> type[Flow[Any, Any]]:
     """The class called `package.module:FlowClass`. Raises `FlowSpecError`."""
     try:
-        found = imported(name, directories)
-    except ImportedError as error:
+        found = import_object(name, directories)
+    except ImportFailedError as error:
         raise FlowSpecError([str(error)]) from error
     if isinstance(found, type) and issubclass(found, Flow):
         return cast("type[Flow[Any, Any]]", found)
@@ -78,7 +78,7 @@ def flow_graph(
     except BuildError as error:
         raise FlowSpecError([f"{name}: {problem}" for problem in error.problems]) from error
     except (Exception, SystemExit) as error:
-        raise FlowSpecError([f"{name}: build broke: {where_it_broke(error, directories)}"]) from error
+        raise FlowSpecError([f"{name}: build broke: {failure_position(error, directories)}"]) from error
     return graph
 
 
@@ -89,7 +89,7 @@ def flow_deps(
     try:
         given = cast("object", flow.deps())
     except (Exception, SystemExit) as error:
-        raise FlowSpecError([f"{name}: deps broke: {where_it_broke(error, directories)}"]) from error
+        raise FlowSpecError([f"{name}: deps broke: {failure_position(error, directories)}"]) from error
     if not isinstance(given, Mapping):
         raise FlowSpecError([f"{name}: deps gave {type(given).__name__}, expected {DEPS}"])
     found = cast("Mapping[object, object]", given)

@@ -29,7 +29,7 @@ from ..flows.inputs import as_input, fills, input_text
 from ..flows.spec import FlowLimits, FlowSpec, FlowSpecError, recorded_flow
 from ..sessions.flow_start import resume_flow, start_flow
 from ..sessions.imported_session import refusal
-from .headless import Answer, answered, machine_answer, print_events
+from .headless import Answer, answer_request, machine_answer, print_events
 from .host import Start, host
 
 Fills: TypeAlias = Mapping[str, dict[str, JsonValue]]
@@ -68,7 +68,7 @@ def run_flow(args: argparse.Namespace) -> int:
     return host_flow(args, start, fills(args.fill, prepared.graph))
 
 
-def go_on_with_run(args: argparse.Namespace) -> int:
+def resume_run(args: argparse.Namespace) -> int:
     """Host the continuation of a recorded run. Returns the exit code.
 
     Raises `FlowSpecError`, `FlowError`, `ResumeError`, `SessionNotFound` and `JournalError`.
@@ -177,7 +177,7 @@ class _Answers:
             if filled_in is None:
                 self._stop(asked)
                 return None
-        outcome = await answered(self._hub, asked, self._answer, self._out, filled_in)
+        outcome = await answer_request(self._hub, asked, self._answer, self._out, filled_in)
         if not outcome.ok and asked.wants is not None:
             self._stop(asked)
         return None if outcome.ok else outcome.message

@@ -42,7 +42,7 @@ async def follow(
     """
 
     async def decide(asked: ApprovalRequested) -> str | None:
-        outcome = await answered(hub, asked, answer, out)
+        outcome = await answer_request(hub, asked, answer, out)
         return None if outcome.ok else outcome.message
 
     subscription = hub.subscribe()
@@ -61,7 +61,7 @@ async def follow(
     return 1 if failed else 0
 
 
-async def answered(
+async def answer_request(
     hub: Hub,
     asked: ApprovalRequested,
     answer: Answer,

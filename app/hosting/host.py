@@ -20,7 +20,7 @@ from ..config.notify import notify_settings
 from ..config.rules_compiler import LANGUAGE
 from ..sources.deep_link import DeepLink
 from ..terminal.appearance import Appearance
-from .notifications import notifying
+from .notifications import notifications_of
 
 Start: TypeAlias = Callable[[Hub], Awaitable[str]]
 Follow: TypeAlias = Callable[[Hub, Start], Awaitable[int]]
@@ -40,7 +40,9 @@ def host(args: argparse.Namespace, start: Start, *, follow: Follow | None = None
 
         hook, policy = notify_settings(), approval_settings().policy
         hub = Hub.open(path, redaction=hidden, policy=policy, language=LANGUAGE)
-        async with notifying(hub, hook, lambda problem: print(f"interlock: {problem}", file=sys.stderr)):
+        async with notifications_of(
+            hub, hook, lambda problem: print(f"interlock: {problem}", file=sys.stderr)
+        ):
             if follow is not None:
                 return await follow(hub, start)
             return await follow_agent(hub, start, answer=args.answer, out=sys.stdout)
@@ -93,7 +95,7 @@ def show(
                 def tell(problem: str) -> None:
                     app.post_message(ActionDone(Outcome(ok=False, message=problem)))
 
-                async with notifying(hub, hook, tell):
+                async with notifications_of(hub, hook, tell):
                     await app.run_async()
             finally:
                 await hub.close()

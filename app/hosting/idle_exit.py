@@ -29,7 +29,7 @@ def idle_time(text: str) -> float | None:
     return seconds
 
 
-async def until_unused(
+async def wait_until_unused(
     gateway: Gateway, seconds: float, *, pause: Callable[[float], Awaitable[object]] = asyncio.sleep
 ) -> None:
     """Return once no session was open and no client connected for so long.
@@ -57,7 +57,7 @@ def _may_end(gateway: Gateway) -> bool:
     if socket is None:
         return True
     try:
-        descriptor = os.open(lock_beside(socket), os.O_RDWR | os.O_CLOEXEC)
+        descriptor = os.open(lock_of(socket), os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return True  # no hook has started it
     except OSError:
@@ -70,6 +70,6 @@ def _may_end(gateway: Gateway) -> bool:
     return True
 
 
-def lock_beside(socket: Path) -> Path:
+def lock_of(socket: Path) -> Path:
     """The lock that is held to start a server at a socket."""
     return socket.with_suffix(".lock")

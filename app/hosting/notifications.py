@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 # Content of a notification
 
 
-class RuleTold(BaseModel):
+class NotifiedRule(BaseModel):
     """The rule that asks, and its file and line."""
 
     text: str
@@ -61,7 +61,7 @@ class Payload(BaseModel):
     session: str
     agent: str
     tool: str
-    rule: RuleTold | None
+    rule: NotifiedRule | None
     risk: str | None
     since: datetime
     expires: datetime | None
@@ -80,7 +80,7 @@ def payload_of(
         session=visible_words(request.session),
         agent=visible_words(request.agent),
         tool=visible_words(request.tool),
-        rule=None if rule is None else RuleTold(text=visible(rule.text.strip()), place=rule.where),
+        rule=None if rule is None else NotifiedRule(text=visible(rule.text.strip()), place=rule.where),
         risk=request.risk,
         since=request.since,
         expires=request.expires,
@@ -99,8 +99,8 @@ def _summary(request: ApprovalState, now: datetime) -> str:
     minutes = max(0, round((now - request.since).total_seconds() / 60))
     waited = f"for {format_duration(60 * minutes)}" if minutes else "for less than a minute"
     risk = f", risk {request.risk}" if request.risk else ""
-    who = linkless(request.agent or request.session)
-    return f"{linkless(request.tool)} of {who} has waited {waited} for approval{risk}"
+    who = without_links(request.agent or request.session)
+    return f"{without_links(request.tool)} of {who} has waited {waited} for approval{risk}"
 
 
 _LINK = re.compile(
@@ -108,7 +108,7 @@ _LINK = re.compile(
 )
 
 
-def linkless(text: str) -> str:
+def without_links(text: str) -> str:
     """A name in which a chat would find nothing to link to, of one line and not long."""
     return _LINK.sub("[link]", visible(text[: 4 * NAME]))[:NAME]
 
@@ -160,7 +160,7 @@ class Notifier:
             task = asyncio.get_running_loop().create_task(self._watch(body.approval_id, event.at))
             self._waiting[body.approval_id] = task
             task.add_done_callback(lambda _: self._waiting.pop(body.approval_id, None))
-        elif isinstance(body, ENDS):
+        elif isinstance(body, APPROVAL_ENDS):
             task = self._waiting.get(body.approval_id)
             if task is not None:
                 task.cancel()
@@ -173,7 +173,7 @@ class Notifier:
             try:
                 request = next((a for a in await self._hub.approvals() if a.id == approval_id), None)
                 if request is not None:
-                    await tell(self._settings, request, self._clocks.now())
+                    await send_notification(self._settings, request, self._clocks.now())
             except SendError as error:
                 log.warning("nobody was told of request %s: %s", approval_id, error)
                 self._complain(str(error))
@@ -191,10 +191,10 @@ class Notifier:
             self._failed(f"[notify] does not work: {why}. Try it with: interlock notify --test")
 
 
-ENDS = (ApprovalDecided, ApprovalExpired, ApprovalWithdrawn)
+APPROVAL_ENDS = (ApprovalDecided, ApprovalExpired, ApprovalWithdrawn)
 
 
-async def tell(
+async def send_notification(
     settings: NotifySettings, request: ApprovalState, now: datetime, *, test: bool = False
 ) -> str:
     """Tell of one request; what the command said or the server answered. Raises `SendError`."""
@@ -205,7 +205,7 @@ async def tell(
 
 
 @asynccontextmanager
-async def notifying(
+async def notifications_of(
     hub: Hub, settings: NotifySettings | None, failed: Callable[[str], object]
 ) -> AsyncGenerator[None]:
     """Tell of what waits on `hub` meanwhile; nothing without settings."""
@@ -221,7 +221,7 @@ async def notifying(
             await task
 
 
-def sample(now: datetime) -> ApprovalState:
+def sample_request(now: datetime) -> ApprovalState:
     """A request as there might be one, for trying the hook."""
     rule = RuleRecord(file="deploy.rules", line=5, text="require human-approval before deploy")
     return ApprovalState(

@@ -43,11 +43,11 @@ from ..config.notify import notify_settings
 from ..config.rule_texts import RuleTexts, find_loosened_rule
 from ..config.rules_compiler import LANGUAGE
 from ..sessions.server_rules import ServerRules
-from ..sessions.start import asked_for, go_on, start
+from ..sessions.start import requested_agent, resume_or_branch, start
 from ..terminal.gc import settle_collector
 from .certificate import Certificate
-from .idle_exit import until_unused
-from .notifications import notifying
+from .idle_exit import wait_until_unused
+from .notifications import notifications_of
 
 NOTHING_JUDGED = "no rules were given: every call is allowed and recorded. Name files with --rules"
 FILES = 512
@@ -55,7 +55,7 @@ FILES = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class ServerOptions:
     """Configuration of a server; for `rules` and `mode` see `interlock serve --help`.
 
     Rules whose `texts` were read before, to be checked, apply as they were then.
@@ -108,17 +108,17 @@ def rule_sets(
     return RuleSets(compiled, named)
 
 
-async def serve(serving: Serving, ready: Callable[[Address], None]) -> None:
+async def serve(serving: ServerOptions, ready: Callable[[Address], None]) -> None:
     """Serve until a signal or disuse ends it; `ready` gets the address.
 
     Raises what its parts raise at the start.
     """
     async with _gateway(serving) as (gateway, address):
-        told = told_to_end(lambda: _complain(renewed(serving.certificate)))
+        end = end_requested(lambda: _complain(reload_certificate(serving.certificate)))
         ready(address)
-        ends: list[asyncio.Task[object]] = [asyncio.ensure_future(told.wait())]
+        ends: list[asyncio.Task[object]] = [asyncio.ensure_future(end.wait())]
         if serving.idle_exit is not None:
-            ends.append(asyncio.ensure_future(until_unused(gateway, serving.idle_exit)))
+            ends.append(asyncio.ensure_future(wait_until_unused(gateway, serving.idle_exit)))
         try:
             ended, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -129,14 +129,14 @@ async def serve(serving: Serving, ready: Callable[[Address], None]) -> None:
 
 
 @asynccontextmanager
-async def running(serving: Serving) -> AsyncGenerator[Address, None]:
+async def running_server(serving: ServerOptions) -> AsyncGenerator[Address, None]:
     """A server, and where it listens. Raises what its parts raise at the start."""
     async with _gateway(serving) as (_, address):
         yield address
 
 
 @asynccontextmanager
-async def _gateway(serving: Serving) -> AsyncGenerator[tuple[Gateway, Address], None]:
+async def _gateway(serving: ServerOptions) -> AsyncGenerator[tuple[Gateway, Address], None]:
     hook = notify_settings()
     texts = await asyncio.to_thread(serving.texts.with_files, serving.rules)
     rules = await asyncio.to_thread(rule_sets, serving.rules, serving.settings, texts)
@@ -160,7 +160,7 @@ async def _gateway(serving: Serving) -> AsyncGenerator[tuple[Gateway, Address], 
         )
         settle_collector()
         try:
-            async with notifying(hub, hook, _complain):
+            async with notifications_of(hub, hook, _complain):
                 yield gateway, address
         finally:
             await gateway.close()
@@ -181,7 +181,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-def take_files(connections: int) -> None:
+def raise_file_limit(connections: int) -> None:
     """Let this process have as many files open as `connections` need, where the system lets it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + FILES
@@ -191,19 +191,19 @@ def take_files(connections: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def told_to_end(hung_up: Callable[[], object]) -> asyncio.Event:
+def end_requested(hung_up: Callable[[], object]) -> asyncio.Event:
     """Set by a signal that ends programs, from now on. SIGHUP calls `hung_up`, as servers are used to; it
     ends one only whose terminal was closed.
     """
-    told = asyncio.Event()
+    end = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, told.set)
-    loop.add_signal_handler(signal.SIGHUP, lambda: told.set() if _is_unheard() else hung_up())
-    return told
+        loop.add_signal_handler(number, end.set)
+    loop.add_signal_handler(signal.SIGHUP, lambda: end.set() if _is_terminal_closed() else hung_up())
+    return end
 
 
-def _is_unheard() -> bool:
+def _is_terminal_closed() -> bool:
     """Tell whether standard output is a terminal that was closed."""
     try:
         termios.tcgetattr(1)
@@ -212,7 +212,7 @@ def _is_unheard() -> bool:
     return False
 
 
-def renewed(certificate: Certificate | None) -> str:
+def reload_certificate(certificate: Certificate | None) -> str:
     """Read the certificate again, and return a message on the result."""
     return "SIGHUP: there is no certificate to read again" if certificate is None else certificate.renew()
 
@@ -277,7 +277,7 @@ class HubStarter(AgentStarter):
         self._rules = ServerRules(rules, mode, texts)
 
     async def start(self, spec: dict[str, JsonValue], *, by: str) -> str:
-        prepared = await asyncio.to_thread(lambda: self._prepared(asked_for(spec)))
+        prepared = await asyncio.to_thread(lambda: self._prepared(requested_agent(spec)))
         return await start(self._hub, prepared, by)
 
     def _prepared(self, spec: AgentSpec) -> Prepared:
@@ -296,7 +296,7 @@ class HubStarter(AgentStarter):
         max_cost: float | None = None,
         reason: str | None = None,
     ) -> str:
-        return await go_on(
+        return await resume_or_branch(
             self._hub,
             session_id,
             by,

@@ -27,7 +27,7 @@ def is_acp(source: Mapping[str, JsonValue] | None) -> bool:
     return source is not None and isinstance(source.get(SOURCE), str)
 
 
-def going_on(session_id: str, events: Sequence[JournalEvent], database: Path | None) -> str:
+def acp_command(session_id: str, events: Sequence[JournalEvent], database: Path | None) -> str:
     """The command that resumes this session, to be completed; `database` is the journal it is in."""
     # What cannot be seen cannot be checked before it is run; an agent's name is the beginning of the id.
     given = ["--resume", session_id if visible(session_id) == session_id else "SESSION"]
@@ -38,7 +38,7 @@ def going_on(session_id: str, events: Sequence[JournalEvent], database: Path | N
     return f"interlock acp {shlex.join(given)} --rules FILES -- COMMAND"
 
 
-def journal_here(hub: HubApi) -> Path | None:
+def local_journal(hub: HubApi) -> Path | None:
     """The file that the command has to name, where it is one of this machine."""
     return hub.database if isinstance(hub, Hub) else None
 

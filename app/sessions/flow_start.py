@@ -61,7 +61,7 @@ async def resume_flow(
     )
 
 
-async def go_on_with_flow(
+async def resume_recorded_flow(
     hub: Hub,
     session_id: str,
     source: dict[str, JsonValue] | None,

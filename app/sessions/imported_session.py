@@ -39,9 +39,9 @@ LONGEST = 400
 """Characters of what a record says under one key."""
 
 
-def recorded_words(origin: Origin) -> list[str]:
+def record_lines(origin: Origin) -> list[str]:
     """Lines with the recorded source of a session, one value each: `api_base: http://192.0.2.7/v1`."""
-    said = [f"  {key}: {value}" for key, value in _said(origin.source or {})]
+    said = [f"  {key}: {value}" for key, value in _record_values(origin.source or {})]
     begins = (
         f"session '{visible(origin.session)}' was imported: only its conversation and its nets go on."
     )
@@ -50,7 +50,7 @@ def recorded_words(origin: Origin) -> list[str]:
     return [f"{begins} Its record says, and none of this is used:", *said]
 
 
-def _said(source: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
+def _record_values(source: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
     for key in _SHOWN:
         value = source.get(key)
         if value not in (None, [], {}, ""):
@@ -60,7 +60,7 @@ def _said(source: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
 
 def refusal(origin: Origin, at: int | None, database: Path | None) -> list[str]:
     """Lines of the refusal to resume an imported session whose agent was not named."""
-    return [*recorded_words(origin), remedy(origin, at, database)]
+    return [*record_lines(origin), remedy(origin, at, database)]
 
 
 def remedy(origin: Origin, at: int | None, database: Path | None) -> str:
@@ -69,15 +69,15 @@ def remedy(origin: Origin, at: int | None, database: Path | None) -> str:
         return "A run of a flow does not go on from an import: begin one with interlock flow run FLOW"
     if is_acp(origin.source):
         return "An agent that speaks ACP does not go on from an import: begin with interlock acp"
-    return f"Name its agent on the line: {going_on(origin, at, database)}"
+    return f"Name its agent on the line: {resume_command(origin, at, database)}"
 
 
-def goes_on(origin: Origin) -> bool:
+def is_resumable(origin: Origin) -> bool:
     """Tell whether it can be resumed at all, once its agent is named."""
     return not is_flow(origin.source) and not is_acp(origin.source)
 
 
-def going_on(origin: Origin, at: int | None, database: Path | None) -> str:
+def resume_command(origin: Origin, at: int | None, database: Path | None) -> str:
     """The command that resumes it, to be completed; `database` is the journal it is in."""
     given = [origin.session if visible(origin.session) == origin.session else "SESSION"]
     if at is not None:

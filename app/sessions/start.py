@@ -23,8 +23,8 @@ from ..agents.builder import Prepared, prepare
 from ..agents.command_line import from_command_line, is_target
 from ..agents.spec import AgentSpec, AgentSpecError
 from ..flows.spec import FlowSpecError, is_flow
-from .acp_resume import going_on, is_acp
-from .imported_session import goes_on, refusal
+from .acp_resume import acp_command, is_acp
+from .imported_session import is_resumable, refusal
 from .server_rules import ServerRules
 
 NO_TASK = "Task: what is the agent to do? An agent file may have a task of its own"
@@ -80,7 +80,7 @@ class StartForm:
         return spec
 
 
-def asked_for(said: Mapping[str, JsonValue]) -> AgentSpec:
+def requested_agent(said: Mapping[str, JsonValue]) -> AgentSpec:
     """The agent that a remote console asks for: of an agent file, or of `form` as it was typed.
 
     Paths are this machine's. Raises `AgentSpecError`.
@@ -118,7 +118,7 @@ async def start(hub: Hub, prepared: Prepared, operator: str) -> str:
     return session
 
 
-async def go_on(
+async def resume_or_branch(
     hub: Hub,
     session_id: str,
     operator: str,
@@ -145,7 +145,7 @@ async def go_on(
     server = server or ServerRules()
     origin = await hub.origin(session_id)
     found, started_from = origin.session, origin.source
-    if origin.imported and (given is None or not goes_on(origin)):
+    if origin.imported and (given is None or not is_resumable(origin)):
         raise AgentSpecError(refusal(origin, at, hub.database))
     if is_flow(started_from):
         if at is not None or task is not None:
@@ -153,14 +153,16 @@ async def go_on(
                 [f"session '{found}' is a run of a flow: it goes on after its last step, without a task"]
             )
         from ...engine.flows import FlowError
-        from .flow_start import go_on_with_flow
+        from .flow_start import resume_recorded_flow
 
         try:
-            return await go_on_with_flow(hub, found, started_from, operator, nets, reason, server=server)
+            return await resume_recorded_flow(
+                hub, found, started_from, operator, nets, reason, server=server
+            )
         except (FlowSpecError, FlowError) as error:
             raise AgentSpecError(str(error).splitlines()) from error
     if is_acp(started_from):
-        command = going_on(found, await hub.recorded(found), hub.database)
+        command = acp_command(found, await hub.recorded(found), hub.database)
         raise AgentSpecError(
             [f"session '{found}' goes on with the command that its agent was started with: {command}"]
         )
@@ -190,13 +192,13 @@ async def _prepared(
     """The agent of a recorded session as its record says, under `max_cost` or as it was raised."""
     spec = _recorded_spec(origin.session, origin.source)
     if max_cost is None and spec.limits.max_cost is not None:
-        max_cost = await asyncio.to_thread(_raised, await hub.recorded(origin.session), at)
+        max_cost = await asyncio.to_thread(_raised_limit, await hub.recorded(origin.session), at)
     if max_cost is not None:
         spec = spec.model_copy(update={"limits": spec.limits.model_copy(update={"max_cost": max_cost})})
     return await asyncio.to_thread(server.agent, spec)
 
 
-def _raised(events: Sequence[JournalEvent], at: int | None) -> float | None:
+def _raised_limit(events: Sequence[JournalEvent], at: int | None) -> float | None:
     """The limit that a session's was raised to, by event `at`, since its process began."""
     raised: float | None = None
     for event in events.unmasked if isinstance(events, MaskedEvents) else events:
@@ -233,11 +235,11 @@ def _recorded_spec(session_id: str, source: object) -> AgentSpec:
 # Files and modules are those of the machine on which the agent will run, so a form is read there.
 
 
-Begin: TypeAlias = Callable[[], Awaitable[str]]
+PreparedStart: TypeAlias = Callable[[], Awaitable[str]]
 """Gives the id of the session that runs now."""
 
 
-class Starts(Protocol):
+class SessionStarter(Protocol):
     """Starts agents for an operator."""
 
     @property
@@ -245,19 +247,19 @@ class Starts(Protocol):
         """The server on which they run; empty where that is here."""
         ...
 
-    async def check(self, form: StartForm) -> Begin:
+    async def check(self, form: StartForm) -> PreparedStart:
         """Check a form, and return the function that starts its session.
 
         Raises `AgentSpecError` with every problem that can be seen.
         """
         ...
 
-    async def go_on(self, session_id: str, *, at: int | None = None) -> str:
+    async def resume(self, session_id: str, *, at: int | None = None) -> str:
         """Go on with a recorded session, or from its event number `at` in a new one; its id."""
         ...
 
 
-class StartsHere:
+class LocalStarter:
     """On a hub of this process."""
 
     server = ""
@@ -266,15 +268,15 @@ class StartsHere:
         self._hub = hub
         self._operator = operator
 
-    async def check(self, form: StartForm) -> Begin:
+    async def check(self, form: StartForm) -> PreparedStart:
         prepared = await prepare_form(form)
         return lambda: start(self._hub, prepared, self._operator)
 
-    async def go_on(self, session_id: str, *, at: int | None = None) -> str:
-        return await go_on(self._hub, session_id, self._operator, at=at)
+    async def resume(self, session_id: str, *, at: int | None = None) -> str:
+        return await resume_or_branch(self._hub, session_id, self._operator, at=at)
 
 
-class StartsThere:
+class RemoteStarter:
     """On a server: what is wrong with a form is only found by starting, so the check does that."""
 
     def __init__(self, hub: AgentStarter, server: str, operator: str) -> None:
@@ -282,7 +284,7 @@ class StartsThere:
         self._operator = operator
         self.server = server
 
-    async def check(self, form: StartForm) -> Begin:
+    async def check(self, form: StartForm) -> PreparedStart:
         from ...engine.gateway.client.connection import GatewayError
 
         try:
@@ -295,12 +297,12 @@ class StartsThere:
 
         return begun
 
-    async def go_on(self, session_id: str, *, at: int | None = None) -> str:
+    async def resume(self, session_id: str, *, at: int | None = None) -> str:
         return await self._hub.resume(session_id, by=self._operator, at=at)
 
 
-def starts_at(hub: HubApi, operator: str) -> Starts:
+def starter_of(hub: HubApi, operator: str) -> SessionStarter:
     """The way to start agents that `hub` offers."""
     if isinstance(hub, AgentStarter):
-        return StartsThere(hub, hub.server, operator)
-    return StartsHere(cast("Hub", hub), operator)
+        return RemoteStarter(hub, hub.server, operator)
+    return LocalStarter(cast("Hub", hub), operator)

@@ -24,7 +24,14 @@ from ..config.arguments import database, redaction, refuse, report_directory
 from ..config.gateway import gateway_settings
 from ..config.trust import rule_texts
 from ..hosting.certificate import Certificate, server_certificate
-from ..hosting.server import NOTHING_JUDGED, Serving, own_tokens, renewed, running, told_to_end
+from ..hosting.server import (
+    NOTHING_JUDGED,
+    ServerOptions,
+    end_requested,
+    own_tokens,
+    reload_certificate,
+    running_server,
+)
 from ..sources.deep_link import DeepLink
 from .environment import tab_environment
 from .logins import LoginFile, Logins, login_file
@@ -78,7 +85,7 @@ async def _serve(args: argparse.Namespace, page: _Page, server: Running, token: 
                 f"cannot listen on {listen}: {error.strerror}; choose another address with --listen"
             ) from error
         try:
-            told = told_to_end(lambda: _renew(front, certificate))
+            end = end_requested(lambda: _renew(front, certificate))
             link = front.link()
             print(f"Open {link}", flush=True)
             another = "Enter prints another; " if sys.stdin.isatty() else ""
@@ -88,7 +95,7 @@ async def _serve(args: argparse.Namespace, page: _Page, server: Running, token: 
             with _on_enter(lambda: print(f"Open {front.link()}", flush=True)), _page_to(link) as leading:
                 if args.open:
                     await asyncio.to_thread(webbrowser.open, leading)
-                await told.wait()
+                await end.wait()
         finally:
             await front.close()
 
@@ -106,7 +113,7 @@ def _logins(args: argparse.Namespace, listen: Address, token: str) -> Logins:
 
 
 def _renew(front: ConsoleServer, certificate: Certificate | None) -> None:
-    said = renewed(certificate)
+    said = reload_certificate(certificate)
     if certificate is not None:
         front.certify(certificate.names)
     print(f"interlock web: {visible(said)}", file=sys.stderr, flush=True)
@@ -157,7 +164,7 @@ def _started(args: argparse.Namespace) -> tuple[Running, str]:
         )
     agents = Address.parse(args.agents) if args.agents else Address()
     _check_agents(agents)
-    serving = Serving(
+    serving = ServerOptions(
         database=database(args),
         address=agents,
         rules=tuple(args.rules or ()),
@@ -183,9 +190,9 @@ def _started(args: argparse.Namespace) -> tuple[Running, str]:
 
 
 @asynccontextmanager
-async def _reachable(serving: Serving) -> AsyncGenerator[Address, None]:
+async def _reachable(serving: ServerOptions) -> AsyncGenerator[Address, None]:
     """Start a server. Raises `OSError` with the remedy where it cannot listen."""
-    started = running(serving)
+    started = running_server(serving)
     try:
         where = await started.__aenter__()
     except OSError as error:

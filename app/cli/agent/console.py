@@ -10,7 +10,7 @@ from ...config.arguments import BAD_INPUT, database, in_terminal, needs_terminal
 from ..options import add_appearance, add_connect, add_journal, add_operator, add_read_only
 
 FAILED = 1
-OF_OWN_HUB = {
+OWN_HUB_OPTIONS = {
     "operator": ("--as", "the server knows by your token who decides"),
     "db": ("--db", "the server has the journal"),
     "redact": ("--redact", "the server masks what it sends; name the fields where it is started"),
@@ -69,7 +69,7 @@ def connect(args: argparse.Namespace) -> int:
     from ...hosting.host import attach
     from ...sources.deep_link import DeepLink
 
-    for name, (option, reason) in OF_OWN_HUB.items():
+    for name, (option, reason) in OWN_HUB_OPTIONS.items():
         if name in args.typed:
             return refuse("console", f"{option} does not go with --connect: {reason}. Leave it out")
     try:

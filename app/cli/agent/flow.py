@@ -19,7 +19,7 @@ from ..options import (
     positive,
 )
 
-LONGEST = 365 * 86_400
+MAX_SECONDS = 365 * 86_400
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -90,7 +90,7 @@ def _time(text: str) -> int:
     from ....engine.core.durations import parse_time
 
     seconds = parse_time(text)
-    if not seconds or seconds > LONGEST:
+    if not seconds or seconds > MAX_SECONDS:
         raise argparse.ArgumentTypeError(f"a time such as 90s, 10m or 2h, not '{text}'")
     return seconds
 
@@ -126,9 +126,9 @@ def _run_part(args: argparse.Namespace) -> int:
 
             return run_flow(args)
         case "resume":
-            from ...hosting.flow import go_on_with_run
+            from ...hosting.flow import resume_run
 
-            return go_on_with_run(args)
+            return resume_run(args)
         case "draw":
             from ...flows.draw import draw_flow
 

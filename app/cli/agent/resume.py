@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     from ...config.trust import rule_texts
     from ...hosting.host import host
     from ...sessions.server_rules import ServerRules
-    from ...sessions.start import go_on
+    from ...sessions.start import resume_or_branch
 
     # interlock.toml applies to agents without a limit; a recorded one has its own.
     limited = "max_cost" in args.typed or "INTERLOCK_MAX_COST" in os.environ
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         prepared = _named_agent(args, session)
 
         async def start(hub: Hub) -> str:
-            return await go_on(
+            return await resume_or_branch(
                 hub,
                 session.id,
                 args.operator,
@@ -100,7 +100,7 @@ def _named_agent(args: argparse.Namespace, session: SessionSummary) -> Prepared 
     from ...agents.command_line import from_command_line
     from ...agents.spec import AgentSpecError
     from ...config.trust import rule_texts
-    from ...sessions.imported_session import goes_on, recorded_words, remedy
+    from ...sessions.imported_session import is_resumable, record_lines, remedy
 
     if not session.imported:
         named = [f"--{name.replace('_', '-')}" for name in AGENT if name in args.typed]
@@ -113,9 +113,9 @@ def _named_agent(args: argparse.Namespace, session: SessionSummary) -> Prepared 
             )
         return None
     origin = Origin(session=session.id, source=session.source, imported=True)
-    for line in recorded_words(origin):
+    for line in record_lines(origin):
         print(f"interlock resume: {line}", file=sys.stderr)
-    if not goes_on(origin):
+    if not is_resumable(origin):
         raise AgentSpecError([remedy(origin, args.at, database(args))])
     args.target = args.agent
     try:

@@ -34,12 +34,12 @@ from ...config.hooks import MARGIN, HookSettings, OnEdit, hook_settings
 from .command_line import HookLine
 from .server import Connected, StartingError, connect
 
-NOT_JUDGED = (
+NO_SERVER_RULES = (
     "Interlock records this session but judges nothing: its server has no rules. Name some in "
     'interlock.toml in your config directory ([serve], rules = ["FILE"]) and start the server again.'
 )
 
-OLDER = (
+OUTDATED_HOOKS = (
     "These hooks are of an older Interlock: what a project sets in an agent's environment can switch "
     "them off. Install them again: interlock hook install {agent}"
 )
@@ -49,7 +49,7 @@ NO_EXIT_CODE = "({agent} did not say how this command ended, so it does not coun
 class ResultLostError(HookError):
     """The result of a call could not be recorded; the call has run, so this blocks nothing."""
 
-    lost = True
+    has_run = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +142,10 @@ def answer(
         environ=environ,
     )
     event = read_event(data)
-    if _goes_on(event):
+    if _is_unfinished(event):
         return HookOutput()
     try:
-        return _connected(hook, event)
+        return _answer_with_server(hook, event)
     except HookError as error:
         if not isinstance(event, PostToolUse):
             raise
@@ -155,7 +155,7 @@ def answer(
         ) from error
 
 
-def _goes_on(event: HookEvent) -> bool:
+def _is_unfinished(event: HookEvent) -> bool:
     """Tell whether an event is no end yet. Work that ends later, unreported, is closed with its turn."""
     match event:
         case PostToolUse(goes_on=goes_on):
@@ -166,7 +166,7 @@ def _goes_on(event: HookEvent) -> bool:
             return False
 
 
-def _connected(hook: _Hook, event: HookEvent) -> HookOutput:
+def _answer_with_server(hook: _Hook, event: HookEvent) -> HookOutput:
     try:
         connected = connect(
             hook.line,
@@ -183,10 +183,11 @@ def _connected(hook: _Hook, event: HookEvent) -> HookOutput:
     try:
         return _answer(hook, event, connected)
     except LateError as error:
-        if not connected.took:
+        if not connected.start_seconds:
             raise
         raise StartingError(
-            f"its server took {connected.took:.0f} s to start, and then {error}; make the call again"
+            f"its server took {connected.start_seconds:.0f} s to start, and then {error}; "
+            "make the call again"
         ) from error
     finally:
         connected.client.close()
@@ -198,7 +199,7 @@ def _answer(hook: _Hook, event: HookEvent, connected: Connected) -> HookOutput:
         case SessionStart():
             return _begin(hook, event, client, connected.console)
         case PreToolUse():
-            return _judge(hook, event, client, connected.took)
+            return _judge(hook, event, client, connected.start_seconds)
         case PostToolUse():
             return _settle(hook, event, client)
         case Stop():
@@ -211,15 +212,15 @@ def _answer(hook: _Hook, event: HookEvent, connected: Connected) -> HookOutput:
 
 def _begin(hook: _Hook, event: SessionStart, client: HookClient, console: str | None) -> HookOutput:
     opened = client.open(hook.opening(event), hook.end)
-    said = [] if opened.judged else [NOT_JUDGED]
+    said = [] if opened.judged else [NO_SERVER_RULES]
     if hook.line.config is None:
-        said.append(OLDER.format(agent=hook.agent.name))
+        said.append(OUTDATED_HOOKS.format(agent=hook.agent.name))
     if console is not None:
         said.append(f"Interlock asks about calls in: interlock console --connect {console}")
     return HookOutput(json.dumps({"systemMessage": "\n".join(said)}) if said else "")
 
 
-def _judge(hook: _Hook, event: PreToolUse, client: HookClient, took: float) -> HookOutput:
+def _judge(hook: _Hook, event: PreToolUse, client: HookClient, start_seconds: float) -> HookOutput:
     opening = hook.opening(event)
     try:
         judged = client.judge(opening, event.call, event.tool, event.input, hook.until)
@@ -227,14 +228,16 @@ def _judge(hook: _Hook, event: PreToolUse, client: HookClient, took: float) -> H
         # No operator should decide a call that is not made. A refused one is in no queue.
         if not isinstance(error, RefusedError):
             with suppress(HookError):
-                client.give_up(opening.session, event.call, "the agent stopped waiting", _soon())
+                client.give_up(
+                    opening.session, event.call, "the agent stopped waiting", _short_deadline()
+                )
         raise
     if judged.outcome == "waiting":
-        return _nobody(hook, event, client, took)
+        return _undecided(hook, event, client, start_seconds)
     if judged.outcome == "block":
         return _decision("deny", judged.reason or "Interlock does not allow this call")
     if judged.edited:
-        return _edited(hook, event, client, judged)
+        return _edited_call(hook, event, client, judged)
     if judged.shadow or not hook.agent.takes_allow or not _skips_question(hook.settings, judged):
         return HookOutput()
     return _decision("allow", judged.reason or "approved in Interlock")
@@ -245,14 +248,16 @@ def _skips_question(settings: HookSettings, judged: HookVerdict) -> bool:
     return settings.on_allow == "allow" or (settings.on_allow == "approved" and judged.approved)
 
 
-def _nobody(hook: _Hook, event: PreToolUse, client: HookClient, took: float) -> HookOutput:
+def _undecided(hook: _Hook, event: PreToolUse, client: HookClient, start_seconds: float) -> HookOutput:
     wait = hook.until - hook.began
     waited = f"nobody decided within {wait:.0f} s"
-    if took >= 1:
-        left = max(0.0, wait - took)
-        waited = f"its server took {took:.0f} s to start, and nobody decided in the {left:.0f} s left"
+    if start_seconds >= 1:
+        left = max(0.0, wait - start_seconds)
+        waited = (
+            f"its server took {start_seconds:.0f} s to start, and nobody decided in the {left:.0f} s left"
+        )
     with suppress(HookError):
-        client.give_up(hook.opening(event).session, event.call, waited, _soon())
+        client.give_up(hook.opening(event).session, event.call, waited, _short_deadline())
     if hook.settings.on_wait == "ask" and hook.agent.takes_ask:
         return _decision("ask", f"Interlock has a rule that requires approval for this, and {waited}")
     return _decision(
@@ -262,7 +267,7 @@ def _nobody(hook: _Hook, event: PreToolUse, client: HookClient, took: float) -> 
     )
 
 
-def _edited(hook: _Hook, event: PreToolUse, client: HookClient, judged: HookVerdict) -> HookOutput:
+def _edited_call(hook: _Hook, event: PreToolUse, client: HookClient, judged: HookVerdict) -> HookOutput:
     if (hook.settings.on_edit or hook.agent.on_edit) == "pass":
         return _decision(
             "allow",
@@ -282,7 +287,7 @@ def _edited(hook: _Hook, event: PreToolUse, client: HookClient, judged: HookVerd
 
 
 def _settle(hook: _Hook, event: PostToolUse, client: HookClient) -> HookOutput:
-    output, is_error = _ended(hook, event)
+    output, is_error = _result(hook, event)
     try:
         client.settle(hook.opening(event), event.call, output, hook.end, is_error=is_error)
     except RefusedError as error:
@@ -292,7 +297,7 @@ def _settle(hook: _Hook, event: PostToolUse, client: HookClient) -> HookOutput:
     return HookOutput()
 
 
-def _ended(hook: _Hook, event: PostToolUse) -> tuple[str, bool]:
+def _result(hook: _Hook, event: PostToolUse) -> tuple[str, bool]:
     """Result of a call, and whether it failed. A command succeeds only if that is known."""
     if event.is_error or event.tool != hook.agent.commands:
         return event.output, event.is_error
@@ -311,5 +316,5 @@ def _decision(decision: str, reason: str, **more: object) -> HookOutput:
     return HookOutput(json.dumps({"hookSpecificOutput": said | more}))
 
 
-def _soon() -> float:
+def _short_deadline() -> float:
     return time.monotonic() + 1.0

@@ -15,16 +15,16 @@ from ....engine.gateway.protocol.token_paths import CONFIG_DIRECTORY, config_dir
 
 TIMEOUT = 60.0
 """Seconds after which the agent ends the command; `hook install` writes the same into its settings."""
-_PLACES = {"--home": "HOME", "--data-dir": "XDG_DATA_HOME", "--state-dir": "XDG_STATE_HOME"}
+_DIRECTORIES = {"--home": "HOME", "--data-dir": "XDG_DATA_HOME", "--state-dir": "XDG_STATE_HOME"}
 """Directories of the user's, and the variables by which programs find them."""
-_PATHS = ("--project", "--config-dir", "--rules", *_PLACES)
+_PATHS = ("--project", "--config-dir", "--rules", *_DIRECTORIES)
 
 
 @dataclass(frozen=True, slots=True)
 class HookLine:
     """Options on a hook's command line.
 
-    `config` is the user's own directory of settings, `places` are the directories of the user's other
+    `config` is the user's own directory of settings, `directories` those of the user's other
     files by their variables, and `rules` are files that the settings named when the hooks were installed.
     Without a directory the line is that of an older Interlock.
     """
@@ -33,7 +33,7 @@ class HookLine:
     project: Path | None = None
     config: Path | None = None
     rules: tuple[str, ...] = ()
-    places: tuple[tuple[str, str], ...] = ()
+    directories: tuple[tuple[str, str], ...] = ()
 
     @property
     def words(self) -> list[str]:
@@ -45,8 +45,8 @@ class HookLine:
             words += ["--config-dir", str(self.config)]
         for each in self.rules:
             words += ["--rules", each]
-        options = {variable: option for option, variable in _PLACES.items()}
-        for variable, path in self.places:
+        options = {variable: option for option, variable in _DIRECTORIES.items()}
+        for variable, path in self.directories:
             words += [options[variable], path]
         return words
 
@@ -72,7 +72,7 @@ class HookLine:
                 case "--rules":
                     return replace(self, rules=(*self.rules, value))
                 case _:
-                    return replace(self, places=(*self.places, (_PLACES[name], value)))
+                    return replace(self, directories=(*self.directories, (_DIRECTORIES[name], value)))
         raise ValueError(
             f"expected --timeout SECONDS, --rules FILE, --project DIR, --config-dir DIR, --home DIR, "
             f"--data-dir DIR or --state-dir DIR (absolute), found '{name} {value}'"
@@ -90,11 +90,11 @@ class HookLine:
             for name, value in environ.items()
             if name in (URL, TOKEN) or not name.startswith("INTERLOCK_")
         }
-        return kept | dict(self.places) | {CONFIG_DIRECTORY: str(config)}
+        return kept | dict(self.directories) | {CONFIG_DIRECTORY: str(config)}
 
 
-def users_places() -> tuple[tuple[str, str], ...]:
-    """Directories of this user's files, as a line's `places`."""
+def user_directories() -> tuple[tuple[str, str], ...]:
+    """Directories of this user's files, as a line's `directories`."""
     from platformdirs import user_data_path, user_state_path
 
     found = {

@@ -69,10 +69,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _stop() -> int:
     from ....engine.gateway.hooks.websocket import HookError
-    from .stop import stop
+    from .stop import stop_servers
 
     try:
-        ended = stop()
+        ended = stop_servers()
     except HookError as error:
         return refuse("hook", error, 1)
     for path in ended:
@@ -106,36 +106,36 @@ def _change_settings(args: argparse.Namespace) -> int:
 def _install(args: argparse.Namespace, path: Path, project: Path | None) -> None:
     from ...config.hooks import hook_settings, waiting_time
     from ...config.loader import users_file
-    from .install import check_isolated, install, installed, older, settings_path
+    from .install import any_outdated, check_isolated, install, installed_commands, settings_path
     from .main import own_command
-    from .project_rules import users_rules
+    from .project_rules import user_rules
 
     line = _line(project)
     environ = line.environment(os.environ)
     wait = waiting_time(args.wait) if args.wait else hook_settings(project, environ=environ).wait
     check_isolated(own_command())
-    before = installed(args.agent, path)
+    before = installed_commands(args.agent, path)
     changed = install(args.agent, path, own_command(), wait, line)
     print(f"{'Wrote the hooks into' if changed else 'The hooks are in'} {path}")
-    if older(before):
+    if any_outdated(before):
         print("Those that stood there could be switched off by a project's environment.")
     print(f"A call waits for an operator for {wait:.0f} s; then it is denied.")
     if args.agent == "codex":
         print(TRUST)
         if project is not None:
             print(TRUST_PROJECT)
-    if users_rules(environ) is None:
+    if user_rules(environ) is None:
         print(NO_RULES.format(users_file(environ)), file=sys.stderr)
     if project is not None and Path(sys.executable).is_relative_to(project):
         print(IN_PROJECT.format(sys.executable), file=sys.stderr)
     elsewhere = settings_path(args.agent, None)
-    doubled = installed(args.agent, elsewhere) if project is not None else []
+    doubled = installed_commands(args.agent, elsewhere) if project is not None else []
     if doubled:
         print(
             f"Interlock's hooks are in {elsewhere} too, so each call is asked about twice; take one out.",
             file=sys.stderr,
         )
-    if older(doubled):
+    if any_outdated(doubled):
         print(
             f"Those in {elsewhere} can be switched off by a project's environment; install them again: "
             f"interlock hook install {args.agent}",
@@ -148,8 +148,8 @@ def _line(project: Path | None) -> HookLine:
     from dataclasses import replace
 
     from ....engine.gateway.protocol.token_paths import config_directory
-    from .command_line import HookLine, users_places
-    from .project_rules import users_rules
+    from .command_line import HookLine, user_directories
+    from .project_rules import user_rules
 
-    line = HookLine(project=project, config=config_directory().absolute(), places=users_places())
-    return replace(line, rules=users_rules(line.environment(os.environ)) or ())
+    line = HookLine(project=project, config=config_directory().absolute(), directories=user_directories())
+    return replace(line, rules=user_rules(line.environment(os.environ)) or ())

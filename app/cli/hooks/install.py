@@ -41,7 +41,7 @@ class SettingsFile:
     ending: int = 86_400
 
 
-PLACES = {
+SETTINGS_FILES = {
     "claude-code": SettingsFile(
         ".claude",
         "settings.json",
@@ -59,14 +59,14 @@ PLACES = {
         ending=3,
     ),
 }
-_NEVER_HELD = ("Stop",)
+_NEVER_BLOCKING = ("Stop",)
 """Events at which code 2 keeps the agent working: a failure is only reported."""
-_OF_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+_TOOL_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 
 
 def settings_path(agent: str, project: Path | None) -> Path:
     """Path of an agent's settings, for one project or for all."""
-    place = PLACES[agent]
+    place = SETTINGS_FILES[agent]
     if project is not None:
         return project / place.folder / place.file
     home = os.environ.get(place.home)
@@ -91,7 +91,7 @@ def hook_command(agent: str, interlock: tuple[str, ...], line: HookLine, event: 
     It is 0 or 1 for an event at which 2 would keep the agent from resting.
     """
     words = [*interlock, "hook", agent, *line.words]
-    if event in _NEVER_HELD:
+    if event in _NEVER_BLOCKING:
         return f"{shlex.join(words)} || exit 1"
     remedy = shlex.quote(
         "Interlock could not run, so this is blocked. Install it again and run: "
@@ -108,8 +108,8 @@ def install(agent: str, path: Path, interlock: tuple[str, ...], wait: float, lin
     text, settings = _read(path)
     if settings.get("disableAllHooks") is True:
         raise HookInstallError(f"{path}: disableAllHooks is true, so no hook would run; remove it first")
-    place, longest = PLACES[agent], int(wait) + MARGIN
-    hooks = _without(agent, path, settings)
+    place, longest = SETTINGS_FILES[agent], int(wait) + MARGIN
+    hooks = _without_our_hooks(agent, path, settings)
     for event in place.events:
         timeout = min(longest, place.ending) if event == "SessionEnd" else longest
         hook: JsonObject = {
@@ -118,7 +118,7 @@ def install(agent: str, path: Path, interlock: tuple[str, ...], wait: float, lin
             "timeout": timeout,
         }
         group: JsonObject = {"hooks": [hook]}
-        if event in _OF_TOOLS:
+        if event in _TOOL_EVENTS:
             group = {"matcher": "*"} | group
         if event == "PreToolUse":
             hook |= dict(place.blocks)
@@ -131,7 +131,7 @@ def uninstall(agent: str, path: Path) -> bool:
     if not path.exists():
         return False
     text, settings = _read(path)
-    hooks = _without(agent, path, settings)
+    hooks = _without_our_hooks(agent, path, settings)
     if hooks == settings.get("hooks", {}):
         return False
     rest = {key: value for key, value in settings.items() if key != "hooks"}
@@ -150,7 +150,7 @@ def check_isolated(interlock: tuple[str, ...]) -> None:
         )
 
 
-def installed(agent: str, path: Path) -> list[str]:
+def installed_commands(agent: str, path: Path) -> list[str]:
     """Commands of our hooks in a file, as far as it can be read."""
     with suppress(HookInstallError):
         _, settings = _read(path)
@@ -164,7 +164,7 @@ def installed(agent: str, path: Path) -> list[str]:
     return []
 
 
-def older(commands: Iterable[str]) -> bool:
+def any_outdated(commands: Iterable[str]) -> bool:
     """Tell whether some of these commands are early ones, with deciding options in the environment."""
     return any("--config-dir " not in command for command in commands)
 
@@ -179,7 +179,7 @@ def _read(path: Path) -> tuple[str | None, JsonObject]:
     if not text.strip():
         return text, {}
     try:
-        found: object = json.loads(text, object_pairs_hook=_once)
+        found: object = json.loads(text, object_pairs_hook=_unique_keys)
     except (ValueError, RecursionError) as error:
         raise HookInstallError(
             f"{path}: is not JSON ({error}); mend it first, nothing was changed"
@@ -189,7 +189,7 @@ def _read(path: Path) -> tuple[str | None, JsonObject]:
     return text, cast("JsonObject", found)
 
 
-def _once(pairs: list[tuple[str, object]]) -> JsonObject:
+def _unique_keys(pairs: list[tuple[str, object]]) -> JsonObject:
     """Object with unique keys: writing one with repeated keys would lose values."""
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -197,7 +197,7 @@ def _once(pairs: list[tuple[str, object]]) -> JsonObject:
     return found
 
 
-def _without(agent: str, path: Path, settings: JsonObject) -> JsonObject:
+def _without_our_hooks(agent: str, path: Path, settings: JsonObject) -> JsonObject:
     """The settings without our hooks; groups that held nothing else are removed."""
     hooks = settings.get("hooks", {})
     if not is_table(hooks):
@@ -206,13 +206,13 @@ def _without(agent: str, path: Path, settings: JsonObject) -> JsonObject:
     for event, groups in hooks.items():
         if not is_list(groups):
             raise HookInstallError(f"{path}: hooks: {event}: expected a list; nothing was changed")
-        rest = [each for each in (_others(agent, group) for group in groups) if each is not None]
+        rest = [each for each in (_other_hooks(agent, group) for group in groups) if each is not None]
         if rest or not groups:
             kept[event] = rest
     return kept
 
 
-def _others(agent: str, group: object) -> object:
+def _other_hooks(agent: str, group: object) -> object:
     """A group without our hooks; `None` when nothing is left."""
     if not is_table(group) or not is_list(hooks := group.get("hooks")):
         return group

@@ -28,7 +28,7 @@ RESUME = (
 )
 
 
-class Stopped(BaseException):
+class HookInterrupted(BaseException):
     """The agent ends this command, or its time is over."""
 
 
@@ -48,7 +48,7 @@ def _main(agent: str, line: Sequence[str]) -> int:
     _guard(agent, read.timeout)
     environ = read.environment(os.environ)
     # The home directory for `~` in the files read below.
-    os.environ.update(dict(read.places))
+    os.environ.update(dict(read.directories))
     from .answers import answer
 
     answered = answer(
@@ -88,7 +88,7 @@ def _guard(agent: str, timeout: float) -> None:
         # Ends the process if it still hangs then.
         signal.signal(signal.SIGALRM, end)
         signal.setitimer(signal.ITIMER_REAL, min(1.5, timeout / 20))
-        raise Stopped("there was no answer in time" if late else "the agent stopped waiting")
+        raise HookInterrupted("there was no answer in time" if late else "the agent stopped waiting")
 
     for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, stop)
@@ -103,10 +103,10 @@ def _fail(agent: str, error: BaseException) -> int:
         said = visible(str(error) or type(error).__name__, keep_newlines=True)
     except BaseException:
         said = type(error).__name__
-    if getattr(error, "lost", False):
+    if getattr(error, "has_run", False):
         _tell(said)
         return FAILED
-    remedy = "" if getattr(error, "soon", False) else " " + RESUME.format(agent=agent)
+    remedy = "" if getattr(error, "can_retry", False) else " " + RESUME.format(agent=agent)
     _tell(f"Interlock could not answer, so this is blocked: {said.rstrip('.')}.{remedy}")
     return FAILED
 

@@ -9,20 +9,20 @@ from ...config.loader import FILE_NAME, SettingsError, settings_files, users_fil
 from ...config.paths import is_list, is_table, resolve_in
 
 
-def users_rules(environ: Mapping[str, str]) -> tuple[str, ...] | None:
+def user_rules(environ: Mapping[str, str]) -> tuple[str, ...] | None:
     """Rules files of the user's settings; `None` if they do not mention rules.
 
     Raises `SettingsError`.
     """
     own = users_file(environ)
-    return _named_in(own.parent, own, environ)
+    return _rules_in(own.parent, own, environ)
 
 
-def projects_rules(project: Path | None, environ: Mapping[str, str]) -> tuple[str, ...]:
+def project_rules(project: Path | None, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Files that a project's settings add to the user's. Raises `SettingsError`."""
     if project is None or project / FILE_NAME == users_file(environ):
         return ()
-    return _named_in(project, project / FILE_NAME, environ) or ()
+    return _rules_in(project, project / FILE_NAME, environ) or ()
 
 
 def rules_to_start(installed: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -31,7 +31,7 @@ def rules_to_start(installed: tuple[str, ...], environ: Mapping[str, str]) -> tu
     Raises `SettingsError` if the settings name fewer than the hooks were `installed` with, or do not
     mention rules: the server would allow what those block.
     """
-    own, users = users_file(environ), users_rules(environ)
+    own, users = users_file(environ), user_rules(environ)
     lost = [each for each in installed if each not in (users or ())]
     if lost:
         raise SettingsError(
@@ -46,7 +46,7 @@ def rules_to_start(installed: tuple[str, ...], environ: Mapping[str, str]) -> tu
     return users
 
 
-def _named_in(directory: Path, file: Path, environ: Mapping[str, str]) -> tuple[str, ...] | None:
+def _rules_in(directory: Path, file: Path, environ: Mapping[str, str]) -> tuple[str, ...] | None:
     nothing: Mapping[str, object] = {}
     files = settings_files(directory, environ)
     table = next((table for path, table in files if path == file), nothing)

@@ -29,21 +29,21 @@ from ....engine.gateway.protocol.address import TOKEN, URL, server_url
 from ....engine.gateway.protocol.token_paths import agent_token_file, config_directory
 from ...config.loader import SettingsError
 from .command_line import HookLine
-from .project_rules import projects_rules, rules_to_start
+from .project_rules import project_rules, rules_to_start
 
 if TYPE_CHECKING:
     import subprocess
 
-STARTING = 20.0
+START_TIMEOUT = 20.0
 """Seconds that a server may take to begin."""
-CONNECTING = 5.0
+CONNECT_TIMEOUT = 5.0
 """Seconds that one may take to greet."""
 STILL_STARTING = "its server is still starting; make the call again in a moment ({} has what it says)"
 NOT_WITH_PROJECT = (
     "a server could not be started with the rules that the project adds: they do not compile, or take "
     "calls from yours; {} says why"
 )
-_LOOK = 0.05
+_POLL = 0.05
 _LONGEST_PATH = 100
 """Bytes of a Unix socket's path that every system takes."""
 
@@ -51,19 +51,19 @@ _LONGEST_PATH = 100
 class StartingError(LateError):
     """A server takes longer to start than the time allows; the next call may find it."""
 
-    soon = True
+    can_retry = True
 
 
 @dataclass(frozen=True, slots=True)
 class Connected:
     """A connection, and the console command for its server if that is not the default one.
 
-    `took` is the time in seconds that starting the server took.
+    `start_seconds` is the time that starting the server took.
     """
 
     client: HookClient
     console: str | None
-    took: float = 0.0
+    start_seconds: float = 0.0
 
 
 def connect(
@@ -89,8 +89,8 @@ def connect(
         if environ.get(URL):
             raise
     # Read once: whether a project has a server of its own hangs on what that judges by.
-    added = _added(line.project, environ)
-    key = _key(line.project) if line.project is not None and added else None
+    added = _project_rules(line.project, environ)
+    key = _server_name(line.project) if line.project is not None and added else None
     place = directory(environ) / (key or "user")
     socket = Path(f"{place}.sock")
     url = f"unix:{socket}"
@@ -117,7 +117,7 @@ def connect(
 
 def _client(url: str, until: float, environ: Mapping[str, str]) -> HookClient:
     token = environ.get(TOKEN) or token_of(agent_token_file(environ))
-    latest = min(until, time.monotonic() + CONNECTING)
+    latest = min(until, time.monotonic() + CONNECT_TIMEOUT)
     gone: GoneError | None = None
     while True:
         try:
@@ -135,10 +135,10 @@ def _client(url: str, until: float, environ: Mapping[str, str]) -> HookClient:
         except GoneError as error:
             # Nothing has been asked yet. A port may be that of a server that is just started again; who
             # listens on a socket's file and hangs up is about to end.
-            if url.startswith("unix:") or time.monotonic() + _LOOK > latest:
+            if url.startswith("unix:") or time.monotonic() + _POLL > latest:
                 raise
             gone = error
-        time.sleep(_LOOK)
+        time.sleep(_POLL)
 
 
 def directory(environ: Mapping[str, str]) -> Path:
@@ -159,14 +159,14 @@ def directory(environ: Mapping[str, str]) -> Path:
     return directory
 
 
-def _added(project: Path | None, environ: Mapping[str, str]) -> tuple[str, ...]:
+def _project_rules(project: Path | None, environ: Mapping[str, str]) -> tuple[str, ...]:
     try:
-        return projects_rules(project, environ)
+        return project_rules(project, environ)
     except SettingsError as error:
         raise HookError(str(error)) from error
 
 
-def _key(project: Path) -> str:
+def _server_name(project: Path) -> str:
     """Name of the server of a project that adds rules to the user's."""
     return sha256(os.fsencode(project)).hexdigest()[:12]
 
@@ -188,9 +188,9 @@ def _lock(path: Path, until: float):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if time.monotonic() + _LOOK > until:
+                if time.monotonic() + _POLL > until:
                     raise StartingError(STILL_STARTING.format(path.with_suffix(".log"))) from None
-                time.sleep(_LOOK)
+                time.sleep(_POLL)
         yield
     finally:
         os.close(descriptor)
@@ -212,13 +212,13 @@ def _start(
     it quotes lines, and a project may name any file.
     """
     log, server = Path(f"{place}.log"), None
-    latest = min(until, time.monotonic() + STARTING)
+    latest = min(until, time.monotonic() + START_TIMEOUT)
     # The server has this file too, and with it the lock, to its very end.
     alive = os.open(f"{place}.alive", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         while True:
-            if server is None and _is_free(alive):
-                server = _started(command, log, alive, environ)
+            if server is None and _takes_lock(alive):
+                server = _spawned(command, log, alive, environ)
             try:
                 return _client(url, latest, environ)
             except (NoServerError, NoTokenError):
@@ -227,16 +227,16 @@ def _start(
                         raise HookError(NOT_WITH_PROJECT.format(log)) from None
                     said = log.read_text("utf-8", "replace").strip()[-2000:]
                     raise HookError(f"a server could not be started: {said}") from None
-                if time.monotonic() + _LOOK > latest:
+                if time.monotonic() + _POLL > latest:
                     raise StartingError(STILL_STARTING.format(log)) from None
             except LateError as error:
                 raise StartingError(STILL_STARTING.format(log)) from error
-            time.sleep(_LOOK)
+            time.sleep(_POLL)
     finally:
         os.close(alive)
 
 
-def _is_free(alive: int) -> bool:
+def _takes_lock(alive: int) -> bool:
     """Take the lock that a server holds as long as it runs, if none does."""
     try:
         fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -245,7 +245,7 @@ def _is_free(alive: int) -> bool:
     return True
 
 
-def _started(
+def _spawned(
     command: list[str], log: Path, alive: int, environ: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
     import subprocess

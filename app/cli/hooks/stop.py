@@ -13,12 +13,12 @@ from pathlib import Path
 from ....engine.gateway.hooks.websocket import HookError
 from .server import directory
 
-ENDING = 10.0
+END_TIMEOUT = 10.0
 """Seconds that a server may take to end."""
 _MAC_LOCAL, _MAC_PEER_PID = 0, 2
 
 
-def stop(environ: Mapping[str, str] = os.environ) -> list[Path]:
+def stop_servers(environ: Mapping[str, str] = os.environ) -> list[Path]:
     """End every server at the sockets of hooks; return their sockets. Raises `HookError`."""
     ended: list[Path] = []
     for path in sorted(directory(environ).glob("*.sock")):
@@ -29,8 +29,8 @@ def stop(environ: Mapping[str, str] = os.environ) -> list[Path]:
             os.kill(process, signal.SIGTERM)
         except OSError as error:
             raise HookError(f"process {process} at {path} cannot be ended: {error.strerror}") from error
-        latest = time.monotonic() + ENDING
-        while _lives(process):
+        latest = time.monotonic() + END_TIMEOUT
+        while _is_alive(process):
             if time.monotonic() > latest:
                 raise HookError(f"process {process} at {path} does not end; run: kill -9 {process}")
             time.sleep(0.05)
@@ -38,7 +38,7 @@ def stop(environ: Mapping[str, str] = os.environ) -> list[Path]:
     return ended
 
 
-def _lives(process: int) -> bool:
+def _is_alive(process: int) -> bool:
     """Tell whether a process is alive; a zombie is not."""
     try:
         os.kill(process, 0)

@@ -51,14 +51,14 @@ def run(args: argparse.Namespace) -> int:
 async def _try(settings: NotifySettings) -> int:
     from ....engine.core.sanitize import visible
     from ...hosting.notification_delivery import SendError
-    from ...hosting.notifications import as_bytes, payload_of, sample, tell
+    from ...hosting.notifications import as_bytes, payload_of, sample_request, send_notification
 
     now = datetime.now(UTC)
-    request = sample(now)
+    request = sample_request(now)
     payload = payload_of(request, now, include_input=settings.include_input, test=True)
     print(f"Sent: {as_bytes(payload).decode()}", flush=True)
     try:
-        answer = await tell(settings, request, now, test=True)
+        answer = await send_notification(settings, request, now, test=True)
     except SendError as error:
         return refuse("notify", f"it failed: {error}", FAILED)
     print(f"It worked{f': {visible(answer)}' if answer else '.'}")

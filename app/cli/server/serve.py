@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         tokens = TokenFile(token_file())
         agent, console = server.own_tokens(tokens, args.operator)
         rules, added_rules = tuple(args.rules or ()), tuple(args.added_rules or ())
-        serving = server.Serving(
+        serving = server.ServerOptions(
             database=database(args),
             address=address,
             rules=(*rules, *added_rules),
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"Ctrl+C ends it{idle}.", flush=True)
 
         limits = serving.settings.limits
-        server.take_files(limits.connections + limits.strangers)
+        server.raise_file_limit(limits.connections + limits.strangers)
         with asyncio.Runner(loop_factory=server.loop_factory()) as runner:
             runner.run(server.serve(serving, ready))
     except ssl.SSLError as error:

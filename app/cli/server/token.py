@@ -67,10 +67,12 @@ def run(args: argparse.Namespace) -> int:
             case "rotate":
                 overlap = age(args.overlap).total_seconds() if args.overlap else 0.0
                 print(tokens.rotate(args.name, overlap=overlap, owner=args.owner, rights=args.rights))
-                _say("This is shown once." + (f" The old one ends in {args.overlap}." if overlap else ""))
+                _print_note(
+                    "This is shown once." + (f" The old one ends in {args.overlap}." if overlap else "")
+                )
             case "revoke":
                 tokens.revoke(args.name)
-                _say(f"No token of '{visible(args.name)}' is valid any more.")
+                _print_note(f"No token of '{visible(args.name)}' is valid any more.")
             case _:
                 _list(tokens, as_json=bool(args.json))
     except (ValueError, argparse.ArgumentTypeError) as error:
@@ -94,7 +96,7 @@ def _issue(args: argparse.Namespace, tokens: TokenFile) -> None:
     operators = [each.name for each in tokens.tokens() if each.kind == "operator"]
     if owner is not None and not is_among(owner, operators):
         whose += " No operator has a token under that name yet."
-    _say(f"This is shown once. Give it to the {args.kind} as INTERLOCK_TOKEN.{whose}")
+    _print_note(f"This is shown once. Give it to the {args.kind} as INTERLOCK_TOKEN.{whose}")
 
 
 def _list(tokens: TokenFile, *, as_json: bool) -> None:
@@ -113,9 +115,11 @@ def _list(tokens: TokenFile, *, as_json: bool) -> None:
         since = f"since {each.created:%Y-%m-%d %H:%M} UTC{ends}"
         print(f"{each.kind:<8}  {visible(each.name)}  {since}  {more}")
     if not found:
-        _say("There is no token yet. `interlock serve` makes one for this user's agents and consoles.")
+        _print_note(
+            "There is no token yet. `interlock serve` makes one for this user's agents and consoles."
+        )
 
 
-def _say(text: str) -> None:
+def _print_note(text: str) -> None:
     """Print to stderr, apart from output for programs."""
     print(text, file=sys.stderr)

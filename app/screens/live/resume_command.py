@@ -16,8 +16,8 @@ from ....engine.hub.api import HubApi
 from ....engine.hub.hub import Outcome
 from ...format.text import shown
 from ...sessions import imported_session
-from ...sessions.acp_resume import going_on, journal_here
-from ...sessions.imported_session import goes_on, recorded_words, refusal
+from ...sessions.acp_resume import acp_command, local_journal
+from ...sessions.imported_session import is_resumable, record_lines, refusal
 from ...sources.messages import ActionDone
 from ...terminal.keymap import hints
 from ..common.panel import Panel
@@ -68,20 +68,20 @@ async def tell_command(app: App[None], hub: HubApi, session_id: str) -> None:
         f"{session_id} is a session of an agent that speaks ACP. Resume it with the command "
         "that started it; nothing is run from a journal."
     )
-    command = going_on(session_id, events, journal_here(hub))
+    command = acp_command(session_id, events, local_journal(hub))
     then = f"FILES are its rules, COMMAND is the agent's own command. {_when(hub)}"
     app.push_screen(ByCommand([why], command, then))
 
 
 def tell_imported(app: App[None], hub: HubApi, origin: Origin, at: int | None) -> None:
     """Show the recorded source of an imported session, and the command that resumes it instead."""
-    if not goes_on(origin):
+    if not is_resumable(origin):
         problem = "\n".join(refusal(origin, at, None))
         app.post_message(ActionDone(Outcome(ok=False, message=problem)))
         return
-    command = imported_session.going_on(origin, at, journal_here(hub))
+    command = imported_session.resume_command(origin, at, local_journal(hub))
     then = f"FILE is its agent (or give --model MODEL), FILES are its rules. {_when(hub)}"
-    app.push_screen(ByCommand(recorded_words(origin), command, then))
+    app.push_screen(ByCommand(record_lines(origin), command, then))
 
 
 def _when(hub: HubApi) -> str:

@@ -16,7 +16,7 @@ from textual.widgets import Checkbox, Input, Static
 
 from ...agents.spec import AgentSpecError
 from ...format.text import shown, shown_lines
-from ...sessions.start import Begin, StartForm, Starts
+from ...sessions.start import PreparedStart, SessionStarter, StartForm
 from ...terminal.keymap import hints
 from ..common.panel import Panel
 
@@ -46,7 +46,7 @@ class Tick(Checkbox):
         self.BUTTON_INNER = "x" if value else " "
 
 
-class StartScreen(Panel[Begin | None]):
+class StartScreen(Panel[PreparedStart | None]):
     """Asks what to start. Dismissed with what begins it, or with nothing on escape.
 
     What is wrong with the form is shown below it, and everything typed stays.
@@ -61,10 +61,10 @@ class StartScreen(Panel[Begin | None]):
     class Checked(Message):
         """The form has been read: what can be started, or every problem with it."""
 
-        begin: Begin | None
+        begin: PreparedStart | None
         problems: Sequence[str] = ()
 
-    def __init__(self, form: StartForm, starts: Starts) -> None:
+    def __init__(self, form: StartForm, starts: SessionStarter) -> None:
         super().__init__()
         self._starts = starts
         self.last = form

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.agents.command_line import WordsError, from_command_line, settle_words
+from interlock.app.agents.command_line import WordsError, assign_words, from_command_line
 from interlock.app.agents.spec import AgentSpec, AgentSpecError, SandboxOptions
 from interlock.app.cli.main import parser
 
@@ -27,7 +27,7 @@ def parsed(*line: str) -> Namespace:
     """The command line, read as `main` reads it."""
     args, extra = parser().parse_known_args(["run", *line])
     args.typed = frozenset(name for name, value in vars(args).items() if value is not None)
-    settle_words(args, extra, ["run", *line])
+    assign_words(args, extra, ["run", *line])
     return args
 
 

@@ -15,7 +15,7 @@ from interlock.app.cli.hooks.command_line import HookLine
 from interlock.app.cli.hooks.main import own_command
 from interlock.app.cli.hooks.server import connect
 from interlock.app.config import rule_texts
-from interlock.app.hosting.server import Serving, running
+from interlock.app.hosting.server import ServerOptions, running_server
 from interlock.app.sessions.server_rules import ServerRules
 from interlock.engine.gateway.client.agent import AgentClient, Blocked
 from interlock.engine.gateway.hooks.websocket import HookError
@@ -129,9 +129,9 @@ class TestSwapped:
         """A server judges by the rules that were checked."""
         said: list[str] = []
 
-        async def used(serving: Serving, _: Callable[[Address], None]) -> None:
+        async def used(serving: ServerOptions, _: Callable[[Address], None]) -> None:
             async with (
-                running(serving) as where,
+                running_server(serving) as where,
                 AgentClient(where.url, read_secret(agent_token_file())) as client,
                 client.session("bot") as gate,
             ):

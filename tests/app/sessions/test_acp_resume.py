@@ -11,8 +11,8 @@ import pytest
 from interlock.app.agents.spec import AgentSpecError
 from interlock.app.cli.main import parser
 from interlock.app.screens.live.resume_command import ByCommand, tell_command
-from interlock.app.sessions.acp_resume import SOURCE, going_on
-from interlock.app.sessions.start import go_on
+from interlock.app.sessions.acp_resume import SOURCE, acp_command
+from interlock.app.sessions.start import resume_or_branch
 from interlock.engine.gateway.acp import agent as acp_agent
 from interlock.engine.history.model.events import SessionOpened
 from interlock.engine.hub.hub import ExternalAgent, Hub
@@ -71,7 +71,7 @@ class TestGoingOn:
         """`interlock resume`, and a server that is asked to, say the same."""
         hub = Hub.open(Path("run.db"))
         with pytest.raises(AgentSpecError, match=f"interlock acp --resume {session} --cwd .* -- COMMAND"):
-            await go_on(hub, session, "mia")
+            await resume_or_branch(hub, session, "mia")
         await hub.close()
 
     async def test_what_cannot_be_seen_is_left_out(self, session: str) -> None:
@@ -84,7 +84,7 @@ class TestGoingOn:
             update={"body": opened.body.model_copy(update={"workdir": "/srv\n\u202erm -r"})}
         )
         for found, named in ((session, session), ("bot\n\x1b[2J-0a1b", "SESSION")):
-            assert going_on(found, [hidden], None) == (
+            assert acp_command(found, [hidden], None) == (
                 f"interlock acp --resume {named} --rules FILES -- COMMAND"
             )
 

@@ -39,7 +39,7 @@ class TestAServerThatIsStartedAgain:
 
     async def test_that_does_not_come(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """In time it is given up, and the hook blocks."""
-        monkeypatch.setattr(hook_server, "CONNECTING", 0.3)
+        monkeypatch.setattr(hook_server, "CONNECT_TIMEOUT", 0.3)
 
         async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.transport.abort()

@@ -223,7 +223,7 @@ class TestLine:
             project=st.none() | paths.map(Path),
             config=st.none() | paths.map(Path),
             rules=st.lists(paths).map(tuple),
-            places=st.lists(st.tuples(st.sampled_from(VARIABLES), paths)).map(tuple),
+            directories=st.lists(st.tuples(st.sampled_from(VARIABLES), paths)).map(tuple),
         )
     )
     def test_there_and_back(self, line: HookLine) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from interlock.app.config.hooks import hook_settings
 from interlock.app.config.loader import SettingsError
-from interlock.app.hosting.idle_exit import idle_time, lock_beside, until_unused
+from interlock.app.hosting.idle_exit import idle_time, lock_of, wait_until_unused
 from interlock.engine.gateway.protocol.address import Address
 from interlock.engine.gateway.server.server import Gateway
 from tests.engine.gateway.served import served, until
@@ -35,7 +35,7 @@ class Watched:
 
     def __init__(self, gateway: Gateway) -> None:
         self.looks = 0
-        self.ended = asyncio.ensure_future(until_unused(gateway, SHORT, pause=self._pause))
+        self.ended = asyncio.ensure_future(wait_until_unused(gateway, SHORT, pause=self._pause))
 
     async def _pause(self, _: float) -> None:
         self.looks += 1
@@ -92,7 +92,7 @@ class TestUse:
         """It goes on while a hook holds the lock under which servers are found and started."""
         with tempfile.TemporaryDirectory(prefix="idle") as folder:
             socket = Path(folder) / "user.sock"
-            held = os.open(lock_beside(socket), os.O_RDWR | os.O_CREAT, 0o600)
+            held = os.open(lock_of(socket), os.O_RDWR | os.O_CREAT, 0o600)
             fcntl.flock(held, fcntl.LOCK_EX)
             async with (
                 served(Path(folder), address=Address(path=socket)) as server,
@@ -101,7 +101,7 @@ class TestUse:
                 assert await watch.goes_on()
                 os.close(held)
                 await watch.ends()
-                again = os.open(lock_beside(socket), os.O_RDWR)
+                again = os.open(lock_of(socket), os.O_RDWR)
                 with pytest.raises(BlockingIOError):
                     fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.close(again)

@@ -41,7 +41,7 @@ class TestStart:
                     assert len(servers(hook)) == 1
             found = await asyncio.to_thread(connected, hook, 60.0)
             found.client.close()
-            assert found.took > 0
+            assert found.start_seconds > 0
             assert len(servers(hook)) == 1
             assert _fail("claude-code", late.value) == 2
             said = capfd.readouterr().err
@@ -81,7 +81,7 @@ class TestTimeThatItTook:
     def slow(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def found(*_: object, environ: dict[str, str], **__: object) -> Connected:
             url, token = environ["INTERLOCK_URL"], environ["INTERLOCK_TOKEN"]
-            return Connected(HookClient(url, token, time.monotonic() + 10.0), None, took=1.2)
+            return Connected(HookClient(url, token, time.monotonic() + 10.0), None, start_seconds=1.2)
 
         monkeypatch.setattr(hook_answers, "connect", found)
 

@@ -22,11 +22,11 @@ from interlock.app.hosting.notifications import (
     Clocks,
     Notifier,
     as_bytes,
-    linkless,
-    notifying,
+    notifications_of,
     payload_of,
-    sample,
-    tell,
+    sample_request,
+    send_notification,
+    without_links,
 )
 from interlock.engine.history.model.state import ApprovalState
 from interlock.engine.hub.hub import Hub
@@ -153,7 +153,7 @@ class TestPayload:
     @pytest.mark.parametrize("name", ["deploy", "release-bot", "git push", "require-test-before-deploy"])
     def test_names_stay(self, name: str) -> None:
         """A usual name is told as it is."""
-        assert linkless(name) == name
+        assert without_links(name) == name
 
 
 class TestCommand:
@@ -166,7 +166,7 @@ class TestCommand:
             f"json.dump([sys.argv[1:], json.load(sys.stdin)], open({str(out)!r}, 'w'))\nprint('told')",
         )
         settings = NotifySettings(command=(*command, "$(id); a b"))
-        assert await tell(settings, deploy_request(), NOW) == "told"
+        assert await send_notification(settings, deploy_request(), NOW) == "told"
         words, told = json.loads(out.read_text())
         assert words == ["$(id); a b"]
         assert told["approval_id"] == "ap1"
@@ -215,7 +215,7 @@ class TestPost:
         """One POST with the object as JSON."""
         async with served() as server:
             settings = NotifySettings(url=server.url, include_input=True)
-            assert await tell(settings, deploy_request(), NOW) == "204 No Content"
+            assert await send_notification(settings, deploy_request(), NOW) == "204 No Content"
         [(line, headers, body)] = server.heard
         assert line == "POST /hook/s3cr3t HTTP/1.1"
         assert headers["content-type"] == "application/json"
@@ -381,7 +381,7 @@ class TestWhen:
     async def test_nothing_set_up(self) -> None:
         """Without settings nobody even listens."""
         hub = FakeHub(now=NOW)
-        async with notifying(hub, None, print):
+        async with notifications_of(hub, None, print):
             assert hub._subscriptions == []
 
 
@@ -392,7 +392,9 @@ async def test_beside_a_real_agent(tmp_path: Path) -> None:
     problems: list[str] = []
     hub = Hub.open(tmp_path / "deploy.db")
     try:
-        async with notifying(hub, NotifySettings(after=timedelta(0), command=command), problems.append):
+        async with notifications_of(
+            hub, NotifySettings(after=timedelta(0), command=command), problems.append
+        ):
             session = await open_demo(hub, by="maria")
             await hub.send(session, TASK, by="maria")
             await Waiting().until(lambda: told(out) == 1)
@@ -497,4 +499,4 @@ class TestCommandLine:
 
     def test_the_sample_is_a_request(self) -> None:
         """What is tried is what a real request would be."""
-        assert isinstance(sample(NOW), ApprovalState)
+        assert isinstance(sample_request(NOW), ApprovalState)
