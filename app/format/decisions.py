@@ -9,7 +9,7 @@ from datetime import datetime, tzinfo
 from textual.content import Content
 
 from ...engine.history.decisions.counts import (
-    Counts,
+    DecisionCounts,
     Group,
     RuleShare,
     ShadowSession,
@@ -220,7 +220,7 @@ def merged(counts: Sequence[int], of: int) -> tuple[int, ...]:
     return tuple(sum(counts[at : at + of]) for at in range(0, len(counts), of))
 
 
-def course_line(counts: Counts, width: int, zone: tzinfo | None) -> Content:
+def course_line(counts: DecisionCounts, width: int, zone: tzinfo | None) -> Content:
     """All decisions that are wanted over their time, between its two ends; nothing for none."""
     if counts.start is None or counts.end is None or not counts.total.count:
         return Content("")

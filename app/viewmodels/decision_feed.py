@@ -15,9 +15,9 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 
-from ...engine.history.decisions.counts import Counts, GroupBy, ShadowSummary
+from ...engine.history.decisions.counts import DecisionCounts, GroupBy, ShadowSummary
 from ...engine.history.decisions.filter import EVERYTHING, DecisionFilter
-from ...engine.history.decisions.reader import Decision, Mark, Part, Scan
+from ...engine.history.decisions.reader import Decision, DecisionPage, ListPosition, Scan
 from ...engine.history.fold.setting_changes import SETTINGS
 from ...engine.history.model.events import CallDecided, CallResult, JournalEvent
 from ...engine.hub.api import DecisionApi
@@ -42,7 +42,7 @@ class Newer(Message):
     """The list above the border has been read again; `read` has the decisions of its first parts."""
 
     search: int
-    parts: Sequence[Part]
+    parts: Sequence[DecisionPage]
     read: Sequence[Sequence[Decision]]
 
 
@@ -51,7 +51,7 @@ class Loaded(Message):
     """A part has been read."""
 
     search: int
-    part: Part
+    part: DecisionPage
     decisions: Sequence[Decision]
 
 
@@ -60,7 +60,7 @@ class Counted(Message):
     """Everything that is wanted has been counted."""
 
     search: int
-    counts: Counts
+    counts: DecisionCounts
     shadow: ShadowSummary
 
 
@@ -79,7 +79,7 @@ class DecisionFeed:
         self.search = 0
         self._source = source
         self._screen = screen
-        self._waiting: list[Part] = []
+        self._waiting: list[DecisionPage] = []
         self._reading = False
         self._count_due: Timer | None = None
         self._count_pause = COUNTS_PAUSE
@@ -91,11 +91,11 @@ class DecisionFeed:
         self._waiting.clear()
         self._run(self._find(self.search), "find")
 
-    def look_again(self, border: Mark | None) -> None:
+    def look_again(self, border: ListPosition | None) -> None:
         """Find the decisions above `border` again."""
         self._run(self._find_newer(self.search, border), "newer")
 
-    def read(self, part: Part) -> Sequence[Part]:
+    def read(self, part: DecisionPage) -> Sequence[DecisionPage]:
         """Have a part read, those asked for last first; the parts that are not going to be."""
         self._waiting.append(part)
         dropped = self._waiting[:-MOST_WAITING]
@@ -139,9 +139,9 @@ class DecisionFeed:
                 return
             top, seconds = scan.next, 0.05
 
-    async def _find_newer(self, search: int, border: Mark | None) -> None:
+    async def _find_newer(self, search: int, border: ListPosition | None) -> None:
         """The first part may have grown; what is on top is read before it is shown."""
-        parts: list[Part] = []
+        parts: list[DecisionPage] = []
         top = None
         while True:
             scan = await self._source.scan_decisions(self.wanted, top=top, bottom=border)

@@ -15,9 +15,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, Wi
 from ..agents import KEEP_LAST
 from ..approvals.queue import Unread
 from ..gate.types import GrantTerms, Mode
-from ..history.decisions.counts import Counts, GroupBy, ShadowSummary
+from ..history.decisions.counts import DecisionCounts, GroupBy, ShadowSummary
 from ..history.decisions.filter import DecisionFilter
-from ..history.decisions.reader import Decision, Mark, Part, Scan
+from ..history.decisions.reader import Decision, DecisionPage, ListPosition, Scan
 from ..history.model.events import JournalEvent
 from ..history.model.state import ApprovalState, Origin, SessionState, SessionSummary
 from ..history.redaction.hidden_text import RevealedText
@@ -124,16 +124,16 @@ class DecisionApi(Api):
         self,
         criteria: DecisionFilter,
         *,
-        top: Mark | None = None,
-        bottom: Mark | None = None,
+        top: ListPosition | None = None,
+        bottom: ListPosition | None = None,
         seconds: Annotated[float, NotSent()] = 0.05,
     ) -> Scan:
-        """Find the parts of a list of decisions, newest first, between two marks."""
+        """Find the pages of a list of decisions, newest first, between two positions."""
         ...
 
     @remote("decisions.read")
-    async def read_decisions(self, criteria: DecisionFilter, part: Part) -> list[Decision]:
-        """Read the decisions of one part of a list, newest first."""
+    async def read_decisions(self, criteria: DecisionFilter, part: DecisionPage) -> list[Decision]:
+        """Read the decisions of one page of a list, newest first."""
         ...
 
     @remote("decisions.event")
@@ -148,7 +148,7 @@ class DecisionApi(Api):
         *,
         by: GroupBy | None = None,
         steps: Annotated[int, Field(ge=1, le=1000)] = 24,
-    ) -> Counts:
+    ) -> DecisionCounts:
         """Count decisions, by rule or tool, and over time in so many steps."""
         ...
 

@@ -16,7 +16,7 @@ from interlock.app.console.history_app import HistoryConsole
 from interlock.app.sources.recorded_file import RecordedFile
 from interlock.engine.history.decisions.counts import count_decisions, shadow_summary
 from interlock.engine.history.decisions.filter import EVERYTHING, parse_filter
-from interlock.engine.history.decisions.reader import DecisionReader, Part
+from interlock.engine.history.decisions.reader import DecisionPage, DecisionReader
 
 from ..support.decisions import NOW, many
 from .terminal import Terminal
@@ -80,7 +80,7 @@ def _first(reader: DecisionReader, text: str) -> object:
     return reader.read(wanted, scan.parts[0]) if scan.parts else None
 
 
-def _all(reader: DecisionReader, text: str) -> list[Part]:
+def _all(reader: DecisionReader, text: str) -> list[DecisionPage]:
     wanted = parse_filter(text, now=NOW, zone=UTC)
     scan = reader.scan(wanted)
     parts = [*scan.parts]

@@ -215,6 +215,8 @@ class _Making:
                     None,
                     None,
                     None,
+                    "call",
+                    None,
                 ),
             ),
         )

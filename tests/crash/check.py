@@ -15,7 +15,7 @@ from interlock.engine.history.errors import JournalError
 from interlock.engine.history.fold.fold import FoldError, fold
 from interlock.engine.history.journal.reader import HistoryReader, open_reader
 from interlock.engine.history.journal.schema import connect_readonly, inspect
-from interlock.engine.history.journal.session_index import project
+from interlock.engine.history.journal.session_index import session_summary
 from interlock.engine.history.model.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -177,7 +177,7 @@ def _read(found: Found, reader: HistoryReader, line: SessionSummary) -> list[str
         found.states[line.id] = fold(events)
     except FoldError as error:
         return [f"the record makes no sense: {error}"]
-    if project(events) != line:
+    if session_summary(events) != line:
         return [f"the line of {line.id} is not what its events say"]
     return []
 

@@ -15,7 +15,7 @@ from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.journal.schema import CURRENT, MIGRATIONS, Schema
-from interlock.engine.history.journal.session_index import project
+from interlock.engine.history.journal.session_index import session_summary
 
 from . import disk, planted
 from .busy import database_in
@@ -141,7 +141,7 @@ def problems_of(path: Path, before: Held) -> list[str]:
             fold(events)
         except FoldError as error:
             found.append(f"{line.id} makes no sense: {error}")
-        if project(events) != line:
+        if session_summary(events) != line:
             found.append(f"the line of {line.id} is not what its events say")
     if not any(_is_copy(copy, before) for copy in path.parent.glob(f"{path.name}.*.bak")):
         found.append("there is no copy from before")

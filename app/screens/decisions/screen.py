@@ -18,7 +18,7 @@ from textual.timer import Timer
 from textual.widgets import Static
 
 from ....engine.core.clock import Clock, utc_now
-from ....engine.history.decisions.counts import Counts, GroupBy, ShadowSummary
+from ....engine.history.decisions.counts import DecisionCounts, GroupBy, ShadowSummary
 from ....engine.history.decisions.filter import EVERYTHING, DecisionFilter, FilterError
 from ....engine.history.decisions.reader import Decision
 from ....engine.hub.api import DecisionApi, HistoryApi, HubApi
@@ -98,7 +98,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
         self._searching = False
         self._mistake = ""
         self._failure = ""
-        self._counts: Counts | None = None
+        self._counts: DecisionCounts | None = None
         self._shadow = ShadowSummary()
         self._due: Timer | None = None
 

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from textual import events
 from textual.binding import Binding, BindingType
@@ -21,7 +21,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from ....engine.history.decisions.counts import Group, GroupBy
-from ....engine.history.decisions.reader import Decision, Mark, Part
+from ....engine.history.decisions.reader import Decision, DecisionPage, ListPosition
 from ...format.decisions import group_lines
 from ..base.blocks import Block, BlockList
 from ..base.cursor_list import GUTTER, CursorList
@@ -34,6 +34,8 @@ TABLE_KEYS: tuple[BindingType, ...] = tuple(
 
 KEPT_PARTS = 48
 KEPT_STRIPS = 600
+
+_PageKey: TypeAlias = tuple[ListPosition, ListPosition | None]
 
 Line = Callable[[Decision, int], Content]
 
@@ -51,7 +53,7 @@ class DecisionTable(CursorList, inherit_bindings=False):
     class PartNeeded(Message):
         """A part that is on screen, or will be soon, is not there."""
 
-        part: Part
+        part: DecisionPage
 
     @dataclass
     class Moved(Message):
@@ -66,11 +68,11 @@ class DecisionTable(CursorList, inherit_bindings=False):
     def __init__(self, line: Line, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
         self._line = line
-        self._parts: list[Part] = []
+        self._parts: list[DecisionPage] = []
         self._ends: list[int] = []
-        self._loaded: LRUCache[tuple[Mark, Mark | None], Sequence[Decision]] = LRUCache(KEPT_PARTS)
-        self._asked: set[tuple[Mark, Mark | None]] = set()
-        self._stale: set[tuple[Mark, Mark | None]] = set()
+        self._loaded: LRUCache[_PageKey, Sequence[Decision]] = LRUCache(KEPT_PARTS)
+        self._asked: set[_PageKey] = set()
+        self._stale: set[_PageKey] = set()
         self._strips: LRUCache[tuple[object, ...], Strip] = LRUCache(KEPT_STRIPS)
         self._cursor = 0
         self._newer = 0
@@ -103,7 +105,7 @@ class DecisionTable(CursorList, inherit_bindings=False):
         return 0 if self.scroll_offset.y == 0 else min(self._newer, int(self.scroll_offset.y))
 
     @property
-    def border(self) -> Mark | None:
+    def border(self) -> ListPosition | None:
         """Mark below which newer decisions change nothing; above it the first part may still grow."""
         return self._parts[0].bottom if self._parts else None
 
@@ -115,7 +117,7 @@ class DecisionTable(CursorList, inherit_bindings=False):
         self._place()
         self.scroll_to(y=0, animate=False)
 
-    def extend(self, parts: Sequence[Part]) -> None:
+    def extend(self, parts: Sequence[DecisionPage]) -> None:
         """Older decisions were found."""
         first = not self._parts
         self._parts += parts
@@ -123,7 +125,7 @@ class DecisionTable(CursorList, inherit_bindings=False):
         if first and parts:
             self.post_message(self.Moved())
 
-    def renew(self, parts: Sequence[Part], read: Sequence[Sequence[Decision]]) -> None:
+    def renew(self, parts: Sequence[DecisionPage], read: Sequence[Sequence[Decision]]) -> None:
         """Put `parts` in place of the first part, which they contain; newer decisions are on top.
 
         `read` has the decisions of the first of them, so that nothing that was on screen goes blank.
@@ -142,7 +144,7 @@ class DecisionTable(CursorList, inherit_bindings=False):
             self.scroll_to(y=self.scroll_offset.y + added, animate=False, force=True)
         self.post_message(self.Moved())
 
-    def fill(self, part: Part, decisions: Sequence[Decision]) -> None:
+    def fill(self, part: DecisionPage, decisions: Sequence[Decision]) -> None:
         """The decisions of a part have been read."""
         self._asked.discard(_key(part))
         self._stale.discard(_key(part))
@@ -152,7 +154,7 @@ class DecisionTable(CursorList, inherit_bindings=False):
         if here is not None and here[0] == part:
             self.post_message(self.Moved())
 
-    def failed(self, part: Part) -> None:
+    def failed(self, part: DecisionPage) -> None:
         """A part could not be read; it is asked for again when it is next painted."""
         self._asked.discard(_key(part))
 
@@ -174,14 +176,14 @@ class DecisionTable(CursorList, inherit_bindings=False):
             return None
         return loaded[offset] if offset < len(loaded) else None
 
-    def _part_of(self, row: int) -> tuple[Part, int] | None:
+    def _part_of(self, row: int) -> tuple[DecisionPage, int] | None:
         if not 0 <= row < self.total:
             return None
         index = bisect_right(self._ends, row)
         part = self._parts[index]
         return part, row - (self._ends[index] - part.count)
 
-    def _want(self, part: Part) -> None:
+    def _want(self, part: DecisionPage) -> None:
         if _key(part) not in self._asked:
             self._asked.add(_key(part))
             self.post_message(self.PartNeeded(part))
@@ -263,7 +265,7 @@ class DecisionTable(CursorList, inherit_bindings=False):
         return line if line < self.total else None
 
 
-def _key(part: Part) -> tuple[Mark, Mark | None]:
+def _key(part: DecisionPage) -> _PageKey:
     return part.top, part.bottom
 
 

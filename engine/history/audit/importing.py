@@ -21,7 +21,7 @@ from ..errors import FoldError, JournalError
 from ..fold.fold import fold
 from ..journal.maintenance import changing
 from ..journal.schema import MAGIC, name_of
-from ..journal.session_index import Projection
+from ..journal.session_index import SessionLine
 from ..model.events import JournalEvent, event_body
 from ..model.times import from_ms, to_ms
 from .attestation import is_vouched, vouched
@@ -247,8 +247,8 @@ def _journal_events(export: Export) -> Iterator[JournalEvent]:
             ) from error
 
 
-def _projected(events: Iterable[JournalEvent]) -> Projection:
-    line = Projection.of(events)
+def _projected(events: Iterable[JournalEvent]) -> SessionLine:
+    line = SessionLine.of(events)
     line.imported = True
     return line
 

@@ -18,7 +18,7 @@ from ..errors import JournalError
 from ..journal.maintenance import changing
 from ..journal.rows import event_of
 from ..journal.schema import inspect, name_of, reading
-from ..journal.session_index import Projection
+from ..journal.session_index import SessionLine
 from ..model.times import from_ms
 from .canonical_json import canonical
 from .signing import Signer, signed
@@ -112,7 +112,7 @@ def _chosen(connection: sqlite3.Connection, path: Path, before: int, by: str, at
     kept: list[ChainCheck] = []
     questions: dict[str, int] = {}
     for row in rows:
-        line = Projection.of_row(row)
+        line = SessionLine.of_row(row)
         check = check_session(connection, line.id, line.events, line.imported)
         if check.fault is None and check.head is not None:
             why = _unfit(connection, path, line)
@@ -127,13 +127,13 @@ def _chosen(connection: sqlite3.Connection, path: Path, before: int, by: str, at
     return Pruning(tuple(chosen), tuple(kept), questions)
 
 
-def _unfit(connection: sqlite3.Connection, path: Path, line: Projection) -> str | None:
+def _unfit(connection: sqlite3.Connection, path: Path, line: SessionLine) -> str | None:
     """The reason to keep a session with a whole chain: its line, which gives age and stub, is wrong."""
     if connection.execute(sql.SELECT_STUB, (line.id,)).fetchone():
         return "a session of this id was pruned before"
     rows = connection.execute(sql.SELECT_EVENTS, (line.id, 0, -1))
     try:
-        made = Projection.of(event_of(row, path) for row in rows)
+        made = SessionLine.of(event_of(row, path) for row in rows)
     except (ValueError, JournalError):
         return "its events cannot be read; a newer Interlock may have written them"
     if replace(made, imported=line.imported) != line:

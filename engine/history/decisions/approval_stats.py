@@ -175,7 +175,7 @@ class _Rule:
         )
 
 
-class _Reader:
+class _ApprovalCounter:
     """Takes events in order. Only requests that are open are kept whole."""
 
     def __init__(self) -> None:
@@ -260,7 +260,7 @@ def fatigue(path: Path, since: datetime | None = None, *, stop: threading.Event 
 
     Raises `JournalError` for a file or an event that cannot be read, also once `stop` is set.
     """
-    reader = _Reader()
+    reader = _ApprovalCounter()
     for rows in _pages(path, 0 if since is None else to_ms(since)):
         if stop is not None and stop.is_set():
             raise JournalError("Nobody waits for the approvals to be counted any more.")

@@ -16,7 +16,7 @@ from ..fold.setting_changes import STEPS
 from ..model.records import Record
 from ..model.times import from_ms, to_ms
 from .filter import EVERYTHING, DecisionFilter, Result
-from .reader import condition, deciding
+from .reader import condition, decision_connection
 
 GroupBy: TypeAlias = Literal["rule", "tool"]
 
@@ -39,7 +39,7 @@ class Group(Record):
     course: tuple[int, ...] = ()
 
 
-class Counts(Record):
+class DecisionCounts(Record):
     """Groups, the largest first, and all of them together in `total`; `start` and `end` of the time."""
 
     total: Group = Group(name=None)
@@ -119,27 +119,27 @@ class _Tally:
 
 def count_decisions(
     path: Path,
-    wanted: DecisionFilter = EVERYTHING,
+    criteria: DecisionFilter = EVERYTHING,
     *,
     by: GroupBy | None = None,
     steps: int = 24,
     stop: threading.Event | None = None,
-) -> Counts:
+) -> DecisionCounts:
     """Count the decisions that a filter wants, in `steps` steps of the time it spans.
 
     The time goes from `since` to `until`, or to the oldest and the newest decision of the journal.
     Raises `JournalError`, also when `stop` is set before it is done.
     """
-    with deciding(path, stop) as connection:
+    with decision_connection(path, stop) as connection:
         first, last = connection.execute(sql.SELECT_TIME_SPAN).fetchone()
         if first is None:
-            return Counts()
-        start = first if wanted.since is None else max(first, to_ms(wanted.since))
-        end = last if wanted.until is None else min(last, to_ms(wanted.until))
+            return DecisionCounts()
+        start = first if criteria.since is None else max(first, to_ms(criteria.since))
+        end = last if criteria.until is None else min(last, to_ms(criteria.until))
         size = max(1, -(-(end - start + 1) // steps))
-        where = condition(connection, wanted)
+        where = condition(connection, criteria)
         rows = connection.execute(
-            sql.COUNT_DECISIONS[by].format(where=where.sql), [start, size, *where.given]
+            sql.COUNT_DECISIONS[by].format(where=where.sql), [start, size, *where.values]
         ).fetchall()
         tallies: dict[str | None, _Tally] = defaultdict(lambda: _Tally(course=[0] * steps))
         everything = _Tally(course=[0] * steps)
@@ -155,7 +155,7 @@ def count_decisions(
         groups = [
             tally.group(name, _rule(connection, name) if by == "rule" else None) for name, tally in found
         ]
-    return Counts(
+    return DecisionCounts(
         total=everything.group(None),
         groups=tuple(groups) if by is not None else (),
         start=from_ms(start),
@@ -169,16 +169,16 @@ def _rule(connection: sqlite3.Connection, net: str | None) -> str | None:
     return None if row is None else row[0]
 
 
-def shadow_summary(path: Path, wanted: DecisionFilter = EVERYTHING) -> ShadowSummary:
+def shadow_summary(path: Path, criteria: DecisionFilter = EVERYTHING) -> ShadowSummary:
     """Sum up what enforce mode would have done in the shadow mode of a filter's sessions and time.
 
     Raises `JournalError`.
     """
-    with deciding(path) as connection:
-        where = condition(connection, wanted.scope)
+    with decision_connection(path) as connection:
+        where = condition(connection, criteria.scope)
         where.add(sql.IN_SHADOW_MODE)
         rows = connection.execute(
-            sql.COUNT_SHADOW_DECISIONS.format(where=where.sql), where.given
+            sql.COUNT_SHADOW_DECISIONS.format(where=where.sql), where.values
         ).fetchall()
         sessions: dict[str, int] = defaultdict(int)
         affected: dict[tuple[str | None, str], dict[str | None, CallResults]] = defaultdict(dict)

@@ -57,7 +57,7 @@ Change: TypeAlias = DecisionLine | CallEnded
 IN_TIME = "(nobody in time)"
 """Name given for the one who denied a call whose request has expired."""
 
-Bearing: TypeAlias = (
+ListedEvent: TypeAlias = (
     SessionOpened
     | SessionResumed
     | CallDecided
@@ -70,22 +70,22 @@ Bearing: TypeAlias = (
 )
 """The events that bear on the lines."""
 
-BEARING: tuple[type[Bearing], ...] = get_args(Bearing)
-LISTED = frozenset(kind.model_fields["type"].default for kind in BEARING)
+LISTED_EVENTS: tuple[type[ListedEvent], ...] = get_args(ListedEvent)
+LISTED = frozenset(kind.model_fields["type"].default for kind in LISTED_EVENTS)
 """The types of the events that bear on the lines."""
 
 
-def _types(kinds: Iterable[type[Bearing]]) -> str:
+def _types(kinds: Iterable[type[ListedEvent]]) -> str:
     """The types of events, as SQL lists them."""
     return ", ".join(f"'{kind.model_fields['type'].default}'" for kind in kinds)
 
 
-_KINDS = _types(BEARING)
+_KINDS = _types(LISTED_EVENTS)
 _SETTINGS = _types((SessionOpened, *SETTINGS))
 
 
 @dataclass(slots=True)
-class _Question:
+class _FirstRequest:
     """First approval request about a call, and who denied it."""
 
     net: str
@@ -103,7 +103,7 @@ class SessionCalls:
 
     agent: str
     child: bool
-    asked: dict[str, _Question] = field(default_factory=dict[str, _Question])
+    asked: dict[str, _FirstRequest] = field(default_factory=dict[str, _FirstRequest])
     running: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     settings: SessionSettings = field(default_factory=SessionSettings)
 
@@ -119,7 +119,7 @@ class SessionCalls:
             case CallResult(anomaly=None) as body:
                 return self._ended(body)
             case ApprovalRequested() as body:
-                self.asked.setdefault(body.call_id, _Question(body.net, body.rule))
+                self.asked.setdefault(body.call_id, _FirstRequest(body.net, body.rule))
             case ApprovalDecided(approved=False) as body:
                 if (question := self.asked.get(body.call_id)) is not None:
                     question.denied_by = body.by
@@ -276,7 +276,7 @@ def decisions_of(events: Iterable[JournalEvent]) -> list[DecisionLine]:
 
 def listing(events: Iterable[JournalEvent], lines: dict[int, DecisionLine]) -> Iterator[JournalEvent]:
     """The same events, each given on once `lines`, by cursor, are as it leaves them."""
-    for event, change in _taken(events):
+    for event, change in _with_changes(events):
         match change:
             case DecisionLine():
                 lines[change.cursor] = change
@@ -287,7 +287,7 @@ def listing(events: Iterable[JournalEvent], lines: dict[int, DecisionLine]) -> I
         yield event
 
 
-def _taken(events: Iterable[JournalEvent]) -> Iterator[tuple[JournalEvent, Change | None]]:
+def _with_changes(events: Iterable[JournalEvent]) -> Iterator[tuple[JournalEvent, Change | None]]:
     """The events of sessions, one after the other, each with what it changes."""
     calls = SessionCalls("", child=True)
     for event in events:
@@ -309,7 +309,7 @@ def calls_before(connection: sqlite3.Connection, event: JournalEvent, calls: Ses
     """Bring `calls` to the session's state before `event`, by its lines and events in the database."""
     for call_id, cursor in connection.execute(sql.SELECT_RUNNING_CALLS, (event.session,)):
         calls.running.setdefault(call_id, []).append(cursor)
-    for earlier in _bearing(connection, event.session, below=event.seq, kinds=_SETTINGS):
+    for earlier in _listed_events(connection, event.session, below=event.seq, kinds=_SETTINGS):
         match earlier.body:
             case SessionOpened() as opened:
                 calls.settings = SessionSettings.opened(opened)
@@ -321,7 +321,7 @@ def calls_before(connection: sqlite3.Connection, event: JournalEvent, calls: Ses
         return
     last = connection.execute(sql.SELECT_LAST_RESUME, (event.session,)).fetchone()[0]
     probe = SessionCalls(calls.agent, child=False, asked=calls.asked)
-    for earlier in _bearing(connection, event.session, after=last, below=event.seq):
+    for earlier in _listed_events(connection, event.session, after=last, below=event.seq):
         probe.take(earlier, to_ms(earlier.at))
 
 
@@ -349,7 +349,7 @@ def rebuild_decisions(connection: sqlite3.Connection, session: str | None = None
     changes: list[Change] = []
     for each, kind in sessions:
         kinds = _SETTINGS if kind == "child" else _KINDS
-        for _, change in _taken(_bearing(connection, each, kinds=kinds)):
+        for _, change in _with_changes(_listed_events(connection, each, kinds=kinds)):
             if change is None:
                 continue
             changes.append(change)
@@ -361,7 +361,7 @@ def rebuild_decisions(connection: sqlite3.Connection, session: str | None = None
     return lines
 
 
-def _bearing(
+def _listed_events(
     connection: sqlite3.Connection,
     session: str,
     *,

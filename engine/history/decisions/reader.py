@@ -1,8 +1,8 @@
-"""Decisions of all sessions and what people changed, newest first: read in parts, however many there are.
+"""Decisions of all sessions and what people changed, newest first: read in pages, however many there are.
 
-A list is cut into parts of at most `PART` decisions. `scan` finds their borders, walking the index by
-time in bounded steps; `read` reads one. Both cost the same at the beginning and at the end of a journal,
-so a view needs to keep only the borders and the parts on screen.
+A list is cut into pages of at most `PAGE_SIZE` decisions. `scan` finds their borders, walking the index
+by time in bounded steps; `read` reads one. Both cost the same at the beginning and at the end of a
+journal, so a view needs to keep only the borders and the pages on screen.
 
 Words are looked for with LIKE, which goes through a million lines in some tenths of a second; an index of
 trigrams would double what the writer writes for each decision. A line has only the head of its input:
@@ -35,7 +35,7 @@ from ..model.records import Record
 from ..model.times import from_ms, to_ms
 from .filter import DecisionFilter, Result, Verdict
 
-PART = 200
+PAGE_SIZE = 200
 FIRST_STEP = 2_000
 STEP = 50_000
 SCAN_SECONDS = 0.05
@@ -47,7 +47,7 @@ STOP_EVERY = 20_000
 _MANY = 500
 """Sessions that a filter may name one by one."""
 
-Mark: TypeAlias = tuple[int, int]
+ListPosition: TypeAlias = tuple[int, int]
 """Position in the order of the list: UTC milliseconds and cursor."""
 
 
@@ -79,27 +79,27 @@ class Decision(Record):
     off: str | None = None
 
 
-class Part(Record):
+class DecisionPage(Record):
     """Consecutive decisions: `count` of them, from `top` down to `bottom`, which is none of them.
 
     Without a `bottom` they go on to the oldest.
     """
 
-    top: Mark
-    bottom: Mark | None
+    top: ListPosition
+    bottom: ListPosition | None
     count: int
 
 
 class Scan(Record):
-    """The parts that were found, newest first, how many lines were looked at, and where to go on."""
+    """The pages that were found, newest first, how many lines were looked at, and where to go on."""
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[DecisionPage, ...] = ()
     looked: int = 0
-    next: Mark | None = None
+    next: ListPosition | None = None
 
 
 @contextmanager
-def deciding(
+def decision_connection(
     path: Path, stop: threading.Event | None = None
 ) -> Generator[sqlite3.Connection, None, None]:
     """A connection to a journal. Raises `JournalError`, also for a question that still runs when `stop`
@@ -116,20 +116,20 @@ def deciding(
 class Where:
     """A condition and the values for its question marks."""
 
-    parts: list[str] = field(default_factory=list[str])
-    given: list[str | int] = field(default_factory=list[str | int])
+    conditions: list[str] = field(default_factory=list[str])
+    values: list[str | int] = field(default_factory=list[str | int])
 
-    def add(self, condition: str, *given: str | int) -> None:
-        self.parts.append(condition)
-        self.given.extend(given)
+    def add(self, condition: str, *values: str | int) -> None:
+        self.conditions.append(condition)
+        self.values.extend(values)
 
     def add_any(self, condition: str, values: Sequence[tuple[str, ...]]) -> None:
         """Add that the condition holds for one of `values`."""
         self.add(" OR ".join([condition] * len(values)), *[each for group in values for each in group])
 
-    def between(self, top: Mark | None, bottom: Mark | None) -> Where:
+    def between(self, top: ListPosition | None, bottom: ListPosition | None) -> Where:
         """The same from `top` on, down to `bottom` without it."""
-        found = Where([*self.parts], [*self.given])
+        found = Where([*self.conditions], [*self.values])
         if top is not None:
             found.add(sql.FROM_POSITION, *top)
         if bottom is not None:
@@ -138,43 +138,43 @@ class Where:
 
     @property
     def sql(self) -> str:
-        return " AND ".join(f"({part})" for part in self.parts) or "TRUE"
+        return " AND ".join(f"({each})" for each in self.conditions) or "TRUE"
 
 
-def condition(connection: sqlite3.Connection, wanted: DecisionFilter) -> Where:
+def condition(connection: sqlite3.Connection, criteria: DecisionFilter) -> Where:
     """The SQL condition of a filter in this journal; names are looked up among those there are."""
     where = Where()
-    if wanted.since is not None:
-        where.add(sql.SINCE, to_ms(wanted.since))
-    if wanted.until is not None:
-        where.add(sql.UNTIL, to_ms(wanted.until))
-    if wanted.tools:
+    if criteria.since is not None:
+        where.add(sql.SINCE, to_ms(criteria.since))
+    if criteria.until is not None:
+        where.add(sql.UNTIL, to_ms(criteria.until))
+    if criteria.tools:
         known = [*_distinct(connection, "tool"), *_distinct(connection, "called")]
-        tools = _matching(wanted.tools, known)
+        tools = _matching(criteria.tools, known)
         where.add(_among(sql.TOOL_AMONG, tools), *tools, *tools)
-    if wanted.rules:
-        nets = _nets(connection, wanted.rules)
+    if criteria.rules:
+        nets = _nets(connection, criteria.rules)
         where.add(_among(sql.NET_AMONG, nets), *nets)
-    if wanted.verdicts:
-        where.add(_among(sql.VERDICT_AMONG, wanted.verdicts), *wanted.verdicts)
-        if "allow" not in wanted.verdicts:
+    if criteria.verdicts:
+        where.add(_among(sql.VERDICT_AMONG, criteria.verdicts), *criteria.verdicts)
+        if "allow" not in criteria.verdicts:
             where.add(sql.VERDICT_NOT_ALLOW)  # what the index is limited to
-    if wanted.results:
-        where.add(_among(sql.RESULT_AMONG, wanted.results), *wanted.results)
-    if wanted.kinds:
-        where.add(_among(sql.KIND_AMONG, wanted.kinds), *wanted.kinds)
-        if "call" not in wanted.kinds:
+    if criteria.results:
+        where.add(_among(sql.RESULT_AMONG, criteria.results), *criteria.results)
+    if criteria.kinds:
+        where.add(_among(sql.KIND_AMONG, criteria.kinds), *criteria.kinds)
+        if "call" not in criteria.kinds:
             where.add(sql.KIND_NOT_CALL)  # what the index is limited to
-    if wanted.people:
-        _of_people(connection, where, wanted.people)
-    if wanted.sessions:
-        _of_sessions(connection, where, wanted.sessions)
-    if wanted.agents:
-        where.add_any(sql.AGENT_CONTAINS, [(_containing(agent),) for agent in wanted.agents])
-    if wanted.inputs:
-        patterns = [_containing(_as_json(form)) for word in wanted.inputs for form in _forms(word)]
+    if criteria.people:
+        _of_people(connection, where, criteria.people)
+    if criteria.sessions:
+        _of_sessions(connection, where, criteria.sessions)
+    if criteria.agents:
+        where.add_any(sql.AGENT_CONTAINS, [(_containing(agent),) for agent in criteria.agents])
+    if criteria.inputs:
+        patterns = [_containing(_as_json(form)) for word in criteria.inputs for form in _forms(word)]
         where.add_any(sql.INPUT_CONTAINS, [(pattern,) * 2 for pattern in patterns])
-    for word in wanted.words:
+    for word in criteria.words:
         where.add_any(sql.WORD_CONTAINED, [(_containing(form),) * 6 for form in _forms(word)])
     return where
 
@@ -301,39 +301,39 @@ class DecisionReader:
 
     def scan(
         self,
-        wanted: DecisionFilter,
+        criteria: DecisionFilter,
         *,
-        top: Mark | None = None,
-        bottom: Mark | None = None,
+        top: ListPosition | None = None,
+        bottom: ListPosition | None = None,
         seconds: float = SCAN_SECONDS,
     ) -> Scan:
-        """Find parts from `top` on (the newest without it), down to `bottom`, which is none of them.
+        """Find pages from `top` on (the newest without it), down to `bottom`, which is none of them.
 
         After some `seconds` it stops; go on from `next` then.
         """
         ends = time.monotonic() + seconds
-        parts: list[Part] = []
+        parts: list[DecisionPage] = []
         looked, step = 0, FIRST_STEP
-        with deciding(self.path) as connection:
-            where = condition(connection, wanted)
+        with decision_connection(self.path) as connection:
+            where = condition(connection, criteria)
             while True:
                 border = _border(connection, top, bottom, step)
                 lower = bottom if border is None else border
-                parts += _parts(connection, where, top, lower)
+                parts += _pages(connection, where, top, lower)
                 looked += step
                 if border is None:
                     return Scan(parts=tuple(parts), looked=looked)
                 top = border
                 if time.monotonic() >= ends:
                     return Scan(parts=tuple(parts), looked=looked, next=top)
-                step = FIRST_STEP if wanted.inputs else min(STEP, step * 5)
+                step = FIRST_STEP if criteria.inputs else min(STEP, step * 5)
 
-    def read(self, wanted: DecisionFilter, part: Part) -> list[Decision]:
-        """The decisions of one part, newest first."""
-        with deciding(self.path) as connection:
-            where = condition(connection, wanted).between(part.top, part.bottom)
+    def read(self, criteria: DecisionFilter, part: DecisionPage) -> list[Decision]:
+        """The decisions of one page, newest first."""
+        with decision_connection(self.path) as connection:
+            where = condition(connection, criteria).between(part.top, part.bottom)
             rows = connection.execute(
-                sql.SELECT_DECISION_PAGE.format(where=where.sql), [*where.given, PART]
+                sql.SELECT_DECISION_PAGE.format(where=where.sql), [*where.values, PAGE_SIZE]
             ).fetchall()
         return [self._decision(DecisionLine(*row), unclear=bool(unclear)) for *row, unclear in rows]
 
@@ -354,28 +354,30 @@ class DecisionReader:
 
 
 def _border(
-    connection: sqlite3.Connection, top: Mark | None, bottom: Mark | None, step: int
-) -> Mark | None:
+    connection: sqlite3.Connection, top: ListPosition | None, bottom: ListPosition | None, step: int
+) -> ListPosition | None:
     """The start of the next step: `step` decisions on, whatever the filter; none when fewer are left."""
     where = Where().between(top, bottom)
-    row = connection.execute(sql.SELECT_POSITION.format(where=where.sql), [*where.given, step]).fetchone()
+    row = connection.execute(
+        sql.SELECT_POSITION.format(where=where.sql), [*where.values, step]
+    ).fetchone()
     return None if row is None else (row[0], row[1])
 
 
-def _parts(
-    connection: sqlite3.Connection, where: Where, top: Mark | None, bottom: Mark | None
-) -> list[Part]:
-    """The parts between two marks. Their borders and their number come from one look at the index."""
+def _pages(
+    connection: sqlite3.Connection, where: Where, top: ListPosition | None, bottom: ListPosition | None
+) -> list[DecisionPage]:
+    """The pages between two positions. Their borders and their number come from one look at the index."""
     here = where.between(top, bottom)
     rows = connection.execute(
-        sql.SELECT_PAGE_BORDERS.format(where=here.sql), [*here.given, PART]
+        sql.SELECT_PAGE_BORDERS.format(where=here.sql), [*here.values, PAGE_SIZE]
     ).fetchall()
     if not rows:
         return []
     total = rows[-1][2]
-    starts = [(at, cursor) for at, cursor, number in rows if number % PART == 1]
+    starts = [(at, cursor) for at, cursor, number in rows if number % PAGE_SIZE == 1]
     ends = [*starts[1:], bottom]
     return [
-        Part(top=start, bottom=end, count=min(PART, total - n * PART))
+        DecisionPage(top=start, bottom=end, count=min(PAGE_SIZE, total - n * PAGE_SIZE))
         for n, (start, end) in enumerate(zip(starts, ends, strict=True))
     ]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from ..model.events import CallDecided, JournalEvent
 from ..redaction.redaction import Redaction
-from .counts import Counts, GroupBy, ShadowSummary, count_decisions, shadow_summary
+from .counts import DecisionCounts, GroupBy, ShadowSummary, count_decisions, shadow_summary
 from .filter import DecisionFilter
 from .index import input_head
-from .reader import Decision, DecisionReader, Mark, Part, Scan
+from .reader import Decision, DecisionPage, DecisionReader, ListPosition, Scan
 
 
 class DecisionSource(ABC):
@@ -42,14 +42,14 @@ class DecisionSource(ABC):
         self,
         criteria: DecisionFilter,
         *,
-        top: Mark | None = None,
-        bottom: Mark | None = None,
+        top: ListPosition | None = None,
+        bottom: ListPosition | None = None,
         seconds: float = 0.05,
     ) -> Scan:
         reader = DecisionReader(self.database)
         return await asyncio.to_thread(reader.scan, criteria, top=top, bottom=bottom, seconds=seconds)
 
-    async def read_decisions(self, criteria: DecisionFilter, part: Part) -> list[Decision]:
+    async def read_decisions(self, criteria: DecisionFilter, part: DecisionPage) -> list[Decision]:
         found = await asyncio.to_thread(DecisionReader(self.database).read, criteria, part)
         return await asyncio.to_thread(lambda: [self._shown(decision) for decision in found])
 
@@ -70,7 +70,7 @@ class DecisionSource(ABC):
 
     async def count_decisions(
         self, criteria: DecisionFilter, *, by: GroupBy | None = None, steps: int = 24
-    ) -> Counts:
+    ) -> DecisionCounts:
         # The counting ends when its caller no longer waits: through all inputs it takes long.
         stop = threading.Event()
         try:

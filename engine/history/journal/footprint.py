@@ -39,23 +39,23 @@ class Footprint(NamedTuple):
         return _identity(self.database) == _identity(other.database)
 
 
-def disturbance(path: Path, left: Footprint, found: Footprint) -> str | None:
-    """The change to the journal at `path` since its writer `left` it; `None` for nothing that matters.
+def disturbance(path: Path, last: Footprint, found: Footprint) -> str | None:
+    """The change to the journal at `path` since its writer took `last`; `None` for nothing that matters.
 
     Where its owner or its links may have changed and nothing else, the file is read through: times of
     writing can be set back. As root, SQLite sets the owner of a log that it opens, here too: take the
     footprint again after this, or every commit reads the file through.
     """
-    fault = _difference(left, found)
-    if fault is not None or left == found:
+    fault = _difference(last, found)
+    if fault is not None or last == found:
         return fault
     return _fault(path) or _difference(found, Footprint.of(path))
 
 
-def _difference(left: Footprint, found: Footprint) -> str | None:
+def _difference(last: Footprint, found: Footprint) -> str | None:
     for what, before, now in (
-        ("file", left.database, found.database),
-        ("write-ahead log", left.log, found.log),
+        ("file", last.database, found.database),
+        ("write-ahead log", last.log, found.log),
     ):
         if _identity(before) != _identity(now):
             return f"its {what} was moved, deleted or replaced"

@@ -19,7 +19,7 @@ from ..model.events import JournalEvent
 from .lock import WriteLock
 from .rows import session_events
 from .schema import inspect, name_of, prepare, reading
-from .session_index import Projection
+from .session_index import SessionLine
 from .writer import connect_writing
 
 
@@ -101,7 +101,7 @@ def rebuild(path: Path) -> Rebuilt:
         for session in sessions:
             row = connection.execute(sql.SELECT_SESSION, (session,)).fetchone()
             try:
-                line = Projection.of(session_events(connection, session, path))
+                line = SessionLine.of(session_events(connection, session, path))
             except ValueError as error:
                 raise JournalError(
                     f"Session '{visible(session)}' of journal '{name_of(path)}' cannot be followed: "
@@ -141,10 +141,10 @@ def _decisions(connection: sqlite3.Connection) -> bytes:
 # them.
 
 
-def index_mismatches(path: Path, leave: Collection[str] = ()) -> Iterator[str]:
+def index_mismatches(path: Path, skipped: Collection[str] = ()) -> Iterator[str]:
     """The ids of sessions whose line or decisions are not what their events make; nothing is changed.
 
-    Those in `leave` are not looked at, nor those with an event that this version cannot read, and of a
+    Those in `skipped` are not looked at, nor those with an event that this version cannot read, and of a
     journal that is not up to date none. Raises `JournalError` for a file that cannot be read.
     """
     if inspect(path)[0] != "current":
@@ -154,7 +154,7 @@ def index_mismatches(path: Path, leave: Collection[str] = ()) -> Iterator[str]:
         rows = connection.execute(sql.SELECT_SESSIONS_AS_OPENED).fetchall()
         for row in rows:
             session = row[0]
-            if session in leave:
+            if session in skipped:
                 continue
             try:
                 line, decisions = _made(session_events(connection, session, path))
@@ -169,7 +169,7 @@ def index_mismatches(path: Path, leave: Collection[str] = ()) -> Iterator[str]:
         yield from (str(session) for (session,) in connection.execute(sql.SELECT_STRAY_DECISION_SESSIONS))
 
 
-def _made(events: Iterator[JournalEvent]) -> tuple[Projection, list[DecisionLine]]:
+def _made(events: Iterator[JournalEvent]) -> tuple[SessionLine, list[DecisionLine]]:
     """A session's line and its decisions. Raises `ValueError` for events that make none."""
     decisions: dict[int, DecisionLine] = {}
-    return Projection.of(listing(events, decisions)), list(decisions.values())
+    return SessionLine.of(listing(events, decisions)), list(decisions.values())

@@ -15,7 +15,7 @@ from pathlib import Path
 from ..errors import JournalError
 from .schema import connect_readonly, damaged
 
-KEPT = 4
+POOL_SIZE = 4
 """Connections that wait for a question at most; any number can be in use."""
 
 
@@ -34,25 +34,25 @@ class Connections:
         connection: sqlite3.Connection | None = None
         fit = False
         try:
-            connection = self._taken() or connect_readonly(self._path)
+            connection = self._idle_connection() or connect_readonly(self._path)
             yield connection
             fit = True
         except sqlite3.Error as error:
             raise JournalError(damaged(self._path, error)) from error
         finally:
-            if connection is not None and not (fit and self._keeps(connection)):
+            if connection is not None and not (fit and self._returned(connection)):
                 connection.close()
 
-    def _taken(self) -> sqlite3.Connection | None:
+    def _idle_connection(self) -> sqlite3.Connection | None:
         with self._lock:
             return self._idle.pop() if self._idle else None
 
-    def _keeps(self, connection: sqlite3.Connection) -> bool:
+    def _returned(self, connection: sqlite3.Connection) -> bool:
         with self._lock:
-            keeps = not self._closed and len(self._idle) < KEPT
-            if keeps:
+            room = not self._closed and len(self._idle) < POOL_SIZE
+            if room:
                 self._idle.append(connection)
-            return keeps
+            return room
 
     def close(self) -> None:
         """Keep none from now on; questions can still be asked."""

@@ -26,7 +26,7 @@ from .lazy_events import LazyEvents
 from .read_connections import Connections
 from .rows import PAGE, event_of
 from .schema import CURRENT, Schema, inspect, name_of, reading
-from .session_index import Projection
+from .session_index import SessionLine
 
 __all__ = ["HistoryReader", "JournalError", "SessionNotFound", "open_reader"]
 
@@ -55,7 +55,7 @@ def open_reader(path: Path | str, schema: Schema = CURRENT) -> HistoryReader:
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class ConversationLine:
     """Conversation of a session in a line: a person's first words, how many messages, when last."""
 
     session: str
@@ -157,12 +157,12 @@ class HistoryReader:
             rows = connection.execute(sql.SELECT_EVENTS, (session, 0, -1)).fetchall()
         return LazyEvents(rows, self.path)
 
-    def talks(self) -> list[Talk]:
+    def talks(self) -> list[ConversationLine]:
         """Sessions in which something was said, the latest said first."""
         with self._reading() as connection:
             rows = connection.execute(sql.SELECT_TALKS).fetchall()
             return [
-                Talk(session, self._first_text(connection, session), count, from_ms(at))
+                ConversationLine(session, self._first_text(connection, session), count, from_ms(at))
                 for session, count, at in rows
             ]
 
@@ -180,7 +180,7 @@ class HistoryReader:
 
     def _summary(self, row: Sequence[object]) -> SessionSummary:
         try:
-            return Projection.of_row(row).summary()
+            return SessionLine.of_row(row).summary()
         except (ValueError, TypeError, OverflowError) as error:
             why = str(error)
             if isinstance(error, ValidationError):

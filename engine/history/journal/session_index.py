@@ -1,6 +1,6 @@
 """A session's line in a list, as it follows from its events.
 
-The journal keeps it with the events, in the same transaction; `project` says what it must be.
+The journal keeps it with the events, in the same transaction; `session_summary` says what it must be.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _COLUMNS = tuple(each.name for each in fields(SessionRow))
 _values = attrgetter(*_COLUMNS)
 
 
-class Projection(SessionRow):
+class SessionLine(SessionRow):
     """A session's line while events are added to it."""
 
     __slots__ = ()
 
     @classmethod
-    def of_row(cls, row: Sequence[object]) -> Projection:
+    def of_row(cls, row: Sequence[object]) -> SessionLine:
         return cls(*cast("Sequence[Any]", row))
 
     @classmethod
-    def opening(cls, event: JournalEvent, opened: SessionOpened) -> Projection:
+    def opening(cls, event: JournalEvent, opened: SessionOpened) -> SessionLine:
         at = to_ms(event.at)
         return cls(
             event.session,
@@ -57,9 +57,9 @@ class Projection(SessionRow):
         )
 
     @classmethod
-    def of(cls, events: Iterable[JournalEvent]) -> Projection:
+    def of(cls, events: Iterable[JournalEvent]) -> SessionLine:
         """The line of a session's events. Raises `ValueError` unless they begin with its opening."""
-        line: Projection | None = None
+        line: SessionLine | None = None
         for event in events:
             if line is None:
                 if not isinstance(event.body, SessionOpened):
@@ -116,6 +116,6 @@ class Projection(SessionRow):
         )
 
 
-def project(events: Iterable[JournalEvent]) -> SessionSummary:
+def session_summary(events: Iterable[JournalEvent]) -> SessionSummary:
     """The line of a session with these events. Raises `ValueError` unless they begin with its opening."""
-    return Projection.of(events).summary()
+    return SessionLine.of(events).summary()

@@ -15,7 +15,14 @@ from typing import NamedTuple
 from ..audit.hash_chain import link_parts, new_salts, parts
 from ..database import compiled as sql
 from ..database.compiled import LinkedRow
-from ..decisions.index import BEARING, Change, SessionCalls, calls_before, opened_calls, write_changes
+from ..decisions.index import (
+    LISTED_EVENTS,
+    Change,
+    SessionCalls,
+    calls_before,
+    opened_calls,
+    write_changes,
+)
 from ..errors import JournalDisturbed, JournalError
 from ..model.events import JournalEvent, SessionOpened
 from ..model.fast_models import construct_tuple
@@ -23,7 +30,7 @@ from .encoding import Encoded
 from .footprint import Footprint, disturbance, remedy
 from .insert import insert
 from .schema import BUSY_SECONDS, name_of
-from .session_index import Projection
+from .session_index import SessionLine
 
 
 class Written(NamedTuple):
@@ -35,10 +42,10 @@ class Written(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Kept:
+class _SessionState:
     """State of a session before its next event: its line, the last hash of its chain, its calls."""
 
-    line: Projection
+    line: SessionLine
     head: bytes | None
     calls: SessionCalls | None = None
 
@@ -46,7 +53,7 @@ class _Kept:
 def connect_writing(path: Path) -> sqlite3.Connection:
     """A connection whose commits are durable when they return, for who holds the write lock.
 
-    Raises `JournalError` where no write-ahead log can be kept, `sqlite3.Error` for a file that can only
+    Raises `JournalError` where no write-ahead log can be state, `sqlite3.Error` for a file that can only
     be read.
     """
     connection = sqlite3.connect(
@@ -82,9 +89,9 @@ class Writer:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._sessions: dict[str, _Kept] = {}
+        self._sessions: dict[str, _SessionState] = {}
         self._connection = connect_writing(path)
-        self._left = Footprint.of(path)
+        self._footprint = Footprint.of(path)
 
     def commit(self, batch: Sequence[Written]) -> None:
         """Write `batch`; returns once it is durable. What it raises means that none was written.
@@ -103,59 +110,59 @@ class Writer:
         except BaseException:
             self._undo()
             raise
-        self._left = Footprint.of(self._path)
+        self._footprint = Footprint.of(self._path)
 
     def _check_in_place(self) -> None:
         """SQLite would go on writing into a file that was deleted, and from its cache into others."""
         found = Footprint.of(self._path)
-        if found == self._left:
+        if found == self._footprint:
             return
-        fault = disturbance(self._path, self._left, found)
+        fault = disturbance(self._path, self._footprint, found)
         if fault is not None:
             raise JournalDisturbed(f"Journal '{name_of(self._path)}': {fault}. {remedy(self._path)}")
-        self._left = Footprint.of(self._path)
+        self._footprint = Footprint.of(self._path)
 
     def _rows(
         self, batch: Sequence[Written]
     ) -> tuple[list[tuple[object, ...]], list[LinkedRow], list[Change]]:
         """The table rows that `batch` makes. Its events are linked to those before them."""
-        touched: dict[str, Projection] = {}
+        touched: dict[str, SessionLine] = {}
         events: list[LinkedRow] = []
         decisions: list[Change] = []
         for (event, (text, hashed), at), salt in zip(batch, new_salts(len(batch)), strict=True):
             session, seq = event.session, event.seq
-            kept = self._sessions.get(session) or self._keep(event)
-            line = touched[session] = kept.line
-            calls = kept.calls or self._calls_before(event, kept)
+            state = self._sessions.get(session) or self._state_of(event)
+            line = touched[session] = state.line
+            calls = state.calls or self._calls_before(event, state)
             change = None if calls is None else calls.take(event, at)
             if change is not None:
                 decisions.append(change)
             line.add(event, at)
-            linked = link_parts((session, seq, at), hashed or parts(text), salt, kept.head)
-            kept.head = linked
+            linked = link_parts((session, seq, at), hashed or parts(text), salt, state.head)
+            state.head = linked
             row = event.cursor, session, seq, at, event.body.type, text, salt, None, linked
             events.append(construct_tuple(LinkedRow, row))
         return [line.row() for line in touched.values()], events, decisions
 
-    def _keep(self, event: JournalEvent) -> _Kept:
+    def _state_of(self, event: JournalEvent) -> _SessionState:
         """A session as the file has it, or at its opening `event`."""
         session = event.session
         row = self._connection.execute(sql.SELECT_SESSION, (session,)).fetchone()
         if row is not None:
             head = self._connection.execute(sql.SELECT_LAST_HASH, (session,)).fetchone()
-            kept = _Kept(Projection.of_row(row), None if head is None else bytes(head[0]))
+            state = _SessionState(SessionLine.of_row(row), None if head is None else bytes(head[0]))
         elif isinstance(event.body, SessionOpened):
-            kept = _Kept(Projection.opening(event, event.body), None, opened_calls(event.body))
+            state = _SessionState(SessionLine.opening(event, event.body), None, opened_calls(event.body))
         else:
             raise sqlite3.IntegrityError(f"session '{session}' was never opened")
-        self._sessions[session] = kept
-        return kept
+        self._sessions[session] = state
+        return state
 
-    def _calls_before(self, event: JournalEvent, kept: _Kept) -> SessionCalls | None:
+    def _calls_before(self, event: JournalEvent, state: _SessionState) -> SessionCalls | None:
         """The calls of a session, read from the file, for an `event` that bears on them; else `None`."""
-        if not isinstance(event.body, BEARING):
+        if not isinstance(event.body, LISTED_EVENTS):
             return None
-        calls = kept.calls = SessionCalls(kept.line.agent, child=kept.line.kind == "child")
+        calls = state.calls = SessionCalls(state.line.agent, child=state.line.kind == "child")
         calls_before(self._connection, event, calls)
         return calls
 
@@ -178,8 +185,8 @@ class Writer:
             with suppress(sqlite3.Error, JournalError):
                 self._connection = connect_writing(self._path)
         found = Footprint.of(self._path)
-        if found.same_file(self._left):
-            self._left = found
+        if found.same_file(self._footprint):
+            self._footprint = found
 
     def close(self) -> None:
         """Empty the log into the file and close."""

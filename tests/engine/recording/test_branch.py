@@ -7,7 +7,7 @@ import pytest
 from interlock.engine.agents import Agent, C, Reply, ScriptedModel, T
 from interlock.engine.history.fold.event_text import changes, headline
 from interlock.engine.history.fold.fold import FoldError, fold
-from interlock.engine.history.journal.session_index import project
+from interlock.engine.history.journal.session_index import session_summary
 from interlock.engine.history.model.events import (
     ApprovalRequested,
     CallDecided,
@@ -95,7 +95,7 @@ class TestBranch:
             assert bodies(hub, branch, kind) == []
         assert (state.input_tokens, state.pending) == (0, [])
         line = next(s for s in await hub.history() if s.id == branch)
-        assert line == project(await hub.recorded(branch))
+        assert line == session_summary(await hub.recorded(branch))
         assert (line.kind, line.parent, line.parent_seq, line.calls) == ("branch", session, at, 0)
 
     async def test_gate_stands_there(self, hub: Hub, shop: Shop) -> None:

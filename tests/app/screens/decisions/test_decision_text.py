@@ -16,7 +16,7 @@ from interlock.app.format.decisions import (
     share_lines,
     title_line,
 )
-from interlock.engine.history.decisions.counts import CallResults, Counts, Group, RuleShare
+from interlock.engine.history.decisions.counts import CallResults, DecisionCounts, Group, RuleShare
 from interlock.engine.history.decisions.filter import DecisionFilter
 from interlock.engine.history.decisions.reader import Decision
 
@@ -133,7 +133,7 @@ class TestGroups:
 
     def test_nothing_in_view_has_no_course(self) -> None:
         """Where nothing matches there is no time over which it did."""
-        nothing = Counts(total=Group(name=None, course=(0,) * 24), start=AT, end=AT)
+        nothing = DecisionCounts(total=Group(name=None, course=(0,) * 24), start=AT, end=AT)
         assert course_line(nothing, 80, UTC).plain == ""
 
 

@@ -16,7 +16,7 @@ from interlock.app.screens.history.screen import HistoryScreen
 from interlock.app.screens.replay.screen import ReplayScreen
 from interlock.app.widgets.inputs.filter_line import FilterLine
 from interlock.app.widgets.lists.decision_table import KEPT_PARTS, DecisionTable, GroupList
-from interlock.engine.history.decisions.reader import PART
+from interlock.engine.history.decisions.reader import PAGE_SIZE
 from interlock.engine.history.journal.journal import Journal
 from tests.support.decisions import Ticking, call, many, opened, usual
 
@@ -321,4 +321,4 @@ class TestEverywhere:
 
 def test_parts_fit_a_screen() -> None:
     """A part has more rows than any terminal, so that a screen needs two at most."""
-    assert PART >= 150
+    assert PAGE_SIZE >= 150

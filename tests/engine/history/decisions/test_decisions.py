@@ -25,11 +25,11 @@ from interlock.engine.history.decisions.filter import (
 from interlock.engine.history.decisions.index import HEAD
 from interlock.engine.history.decisions.reader import (
     FIRST_STEP,
-    PART,
+    PAGE_SIZE,
     Decision,
+    DecisionPage,
     DecisionReader,
-    Mark,
-    Part,
+    ListPosition,
     Scan,
 )
 from interlock.engine.history.errors import JournalError
@@ -54,9 +54,9 @@ def lines(large: Path) -> list[DecisionLine]:
         return [DecisionLine(*row) for row in rows]
 
 
-def found(reader: DecisionReader, wanted: DecisionFilter, *, seconds: float = 0.05) -> list[Part]:
+def found(reader: DecisionReader, wanted: DecisionFilter, *, seconds: float = 0.05) -> list[DecisionPage]:
     """All parts, scan by scan."""
-    parts: list[Part] = []
+    parts: list[DecisionPage] = []
     scan = reader.scan(wanted, seconds=seconds)
     parts += scan.parts
     while scan.next is not None:
@@ -218,11 +218,11 @@ class TestInput:
 
 class TestParts:
     def test_are_small_and_complete(self, large: Path) -> None:
-        """No part has more than `PART`, and each reads as many as it says."""
+        """No part has more than `PAGE_SIZE`, and each reads as many as it says."""
         reader = DecisionReader(large)
         parts = found(reader, EVERYTHING, seconds=60)
         assert sum(part.count for part in parts) == ROWS
-        assert max(part.count for part in parts) == PART
+        assert max(part.count for part in parts) == PAGE_SIZE
         for part in (parts[0], parts[len(parts) // 2], parts[-1]):
             assert len(reader.read(EVERYTHING, part)) == part.count
 
@@ -258,9 +258,9 @@ class TestParts:
         path = tmp_path / "j.db"
         with Journal.open(path, clock=lambda: NOW) as journal:
             journal.write("s1", opened("bot"))
-            journal.write("s1", *(call(f"c{n}", "bash", "ls") for n in range(3 * PART + 7)))
+            journal.write("s1", *(call(f"c{n}", "bash", "ls") for n in range(3 * PAGE_SIZE + 7)))
         ids = [d.call_id for d in listed(DecisionReader(path), EVERYTHING)]
-        assert ids == [f"c{n}" for n in reversed(range(3 * PART + 7))]
+        assert ids == [f"c{n}" for n in reversed(range(3 * PAGE_SIZE + 7))]
 
     def test_they_survive_a_wire(self, large: Path) -> None:
         """What is asked and answered comes back from JSON as it was."""
@@ -294,7 +294,7 @@ class TestOne:
             connection.execute("UPDATE decision SET verdict = 'perhaps'")
             connection.commit()
         reader = DecisionReader(path)
-        part = Part(top=(10**15, 10**9), bottom=None, count=1)
+        part = DecisionPage(top=(10**15, 10**9), bottom=None, count=1)
         with pytest.raises(JournalError, match=r"j\.db': the line of decision \d+ cannot be read"):
             reader.read(EVERYTHING, part)
 
@@ -382,5 +382,5 @@ def test_the_generated_journal_has_everything(lines: list[DecisionLine]) -> None
 
 def test_marks_order_the_list() -> None:
     """A mark is time and cursor, so that it can be compared."""
-    older: Mark = (int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000), 5)
+    older: ListPosition = (int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000), 5)
     assert older < (older[0], 6) < (older[0] + 1, 1)

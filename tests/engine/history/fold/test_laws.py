@@ -12,7 +12,7 @@ from interlock.engine.gate import GateContext, ToolResult, create_gate_manager
 from interlock.engine.gate.types import GateDecision, Step
 from interlock.engine.history.fold.fold import apply, fold, new_state
 from interlock.engine.history.fold.replay import Replay
-from interlock.engine.history.journal.session_index import project
+from interlock.engine.history.journal.session_index import session_summary
 from interlock.engine.history.model.events import (
     CallResult,
     EventBody,
@@ -204,7 +204,7 @@ class TestFold:
     def test_agrees_with_the_list(self, moves: list[Move]) -> None:
         """A session's line in the list and its state say the same."""
         events = events_of(moves)
-        line, state = project(events), fold(events)
+        line, state = session_summary(events), fold(events)
         assert (line.status, line.mode, line.events, line.waiting, line.error) == (
             state.status,
             state.mode,

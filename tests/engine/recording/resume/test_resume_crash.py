@@ -14,7 +14,7 @@ import pytest
 
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.reader import open_reader
-from interlock.engine.history.journal.session_index import project
+from interlock.engine.history.journal.session_index import session_summary
 from interlock.engine.history.model.state import SessionState
 from tests.support.forked import HUB, python_with
 
@@ -190,7 +190,7 @@ class TestEveryDeath:
         events = list(open_reader(life.database).events("s1"))
         assert [e.seq for e in events] == list(range(1, len(events) + 1))
         line = open_reader(life.database).session("s1")
-        assert line == project(events)
+        assert line == session_summary(events)
         assert (line.status, line.waiting, life.end.approvals) == ("done", 0, {})
 
 

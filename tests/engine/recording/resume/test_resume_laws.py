@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from interlock.engine.agents import Agent, C, Message, Reply, ScriptedModel, T, ToolContext, tool
 from interlock.engine.history.fold.fold import fold
-from interlock.engine.history.journal.session_index import project
+from interlock.engine.history.journal.session_index import session_summary
 from interlock.engine.history.model.events import ApprovalRequested, JournalEvent
 from interlock.engine.hub.hub import Hub
 from interlock.engine.recording.resume import BranchError
@@ -201,7 +201,7 @@ class World:
         assert (tuple(state.active), state.mode) == (gate.active, gate.mode)
         assert state.pending == []
         assert not any(s.pending for s in gate.states.values())
-        line = project(events)
+        line = session_summary(events)
         assert (line.status, line.mode, line.agent) == (state.status, state.mode, state.agent)
         said = await hosted.load(self.session)
         assert said == list(session.messages)

@@ -14,7 +14,7 @@ import pytest
 
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.journal.reader import open_reader
-from interlock.engine.history.journal.session_index import project
+from interlock.engine.history.journal.session_index import session_summary
 from interlock.engine.history.model.events import (
     ApprovalRequested,
     CallDecided,
@@ -237,7 +237,7 @@ class TestEveryWay:
         for session in life.family().values():
             events = life.events(session)
             assert [e.seq for e in events] == list(range(1, len(events) + 1))
-            assert open_reader(life.database).session(session) == project(events)
+            assert open_reader(life.database).session(session) == session_summary(events)
             assert fold(events).status == "done"
 
     def test_nobody_was_started_anew(self, lives: Callable[[str], Lives], way: str) -> None:
