@@ -16,15 +16,15 @@ from .recording import (
     Start,
     Then,
 )
-from .report import Count, Counts, Divergence, NowView, RuleCount, SessionReport, ThenView, Totals
+from .report import ChangeCounts, Count, Divergence, NowView, RuleCount, SessionReport, ThenView, Totals
 from .run import Backtest, Progress, divergence
 from .trial import Trial, fork
 
 __all__ = [
     "Backtest",
     "Change",
+    "ChangeCounts",
     "Count",
-    "Counts",
     "Divergence",
     "Judge",
     "Judgement",

@@ -66,7 +66,7 @@ class Count(_View):
     hypothetical: int = 0
 
 
-class Counts(_View):
+class ChangeCounts(_View):
     """Judged calls: as many as `same`, `blocked`, `asked` and `allowed` newly have together."""
 
     judged: Count = Count()
@@ -84,7 +84,7 @@ class SessionReport(_View):
 
     session: str
     unit: Unit
-    counts: Counts
+    counts: ChangeCounts
     first: Divergence | None = None
     hypothetical_after: int | None = None
 
@@ -113,6 +113,6 @@ class Totals(_View):
     sessions: int = 0
     diverging: int = 0
     following: int = 0
-    counts: Counts = Counts()
+    counts: ChangeCounts = ChangeCounts()
     rules: tuple[RuleCount, ...] = ()
     cancelled: bool = False

@@ -14,7 +14,7 @@ from ..history.redaction.redaction import Redaction
 from ..net.net import Input
 from .judge import Change, Judge, Judgement
 from .recording import Recording
-from .report import Count, Counts, Divergence, NowView, RuleCount, SessionReport, ThenView, Totals
+from .report import ChangeCounts, Count, Divergence, NowView, RuleCount, SessionReport, ThenView, Totals
 from .trial import Trial
 
 Progress: TypeAlias = Callable[[int, int | None], object]
@@ -50,8 +50,8 @@ class _Tally:
     def judged(self) -> Count:
         return Count(calls=sum(self.calls.values()), hypothetical=sum(self.hypothetical.values()))
 
-    def counts(self) -> Counts:
-        return Counts(
+    def counts(self) -> ChangeCounts:
+        return ChangeCounts(
             judged=self.judged,
             same=self.of("same"),
             blocked=self.of("blocked"),

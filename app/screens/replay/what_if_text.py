@@ -7,8 +7,8 @@ from datetime import tzinfo
 from textual.content import Content
 
 from ....engine.backtest import (
+    ChangeCounts,
     Count,
-    Counts,
     Divergence,
     RuleCount,
     SessionReport,
@@ -124,7 +124,7 @@ def rule_words(rule: RuleRecord) -> str:
     return f"{place(rule)}  {shown(rule.text)}"
 
 
-def _news(counts: Counts | RuleCount) -> list[tuple[str, str]]:
+def _news(counts: ChangeCounts | RuleCount) -> list[tuple[str, str]]:
     """`■ 2 newly blocked` and its like, each with its style; of rules with what is hypothetical."""
     news: list[tuple[str, str]] = []
     for look, word, number in (

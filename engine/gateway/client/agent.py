@@ -35,20 +35,20 @@ from ..protocol.agent_methods import (
     EXPLAIN,
     OPEN,
     PROMPT,
+    REPORT_MESSAGE,
     RESULT,
     RESUME,
-    SAID,
     WITHDRAW,
     CallAnswer,
     CallTool,
     ExplainCall,
     Mode,
-    OfSession,
     OpenSession,
+    ReportMessage,
     ResumeSession,
-    Say,
     SessionEnded,
     SessionOpen,
+    SessionParams,
     ToolResult,
     WithdrawCall,
 )
@@ -116,9 +116,9 @@ class AgentClient:
             "/agent",
             name=name,
             tls=tls or trusting(ca),
-            told=self._told,
-            came_back=self._come_back,
-            fresh=None if given else usual,
+            on_notice=self._receive,
+            on_connected=self._restore,
+            read_token=None if given else usual,
         )
         self._sessions: dict[str, AgentSession] = {}
 
@@ -151,7 +151,7 @@ class AgentClient:
         session, rules = terms.get("session"), terms.get("rules", ())
         active, workdir = terms.get("active"), terms.get("workdir")
         name = session or f"{_as_id(agent)}-{uuid4().hex[:12]}"
-        asked = OpenSession(
+        params = OpenSession(
             agent=agent,
             session=name,
             model=terms.get("model", ""),
@@ -165,7 +165,7 @@ class AgentClient:
             explain_blocks=terms.get("explain_blocks", False),
         )
         try:
-            found = await self.link.request(OPEN, asked, may_repeat=True, patience=self.patience)
+            found = await self.link.request(OPEN, params, may_repeat=True, patience=self.patience)
         except RequestFailedError as error:
             if session is not None or error.code != Code.REFUSED:
                 raise
@@ -175,8 +175,8 @@ class AgentClient:
 
     async def resume(self, session: str, *, rules: Sequence[str] = ()) -> AgentSession:
         """Go on with a session that was opened with this token, under the `rules` it was opened with."""
-        asked = ResumeSession(session=session, rules=tuple(rules))
-        found = await self.link.request(RESUME, asked, may_repeat=True, patience=self.patience)
+        params = ResumeSession(session=session, rules=tuple(rules))
+        found = await self.link.request(RESUME, params, may_repeat=True, patience=self.patience)
         return self._keep(found, tuple(rules))
 
     def _keep(self, found: SessionOpen, rules: tuple[str, ...]) -> AgentSession:
@@ -192,7 +192,7 @@ class AgentClient:
         """Forget a closed session: it is not resumed after a connection loss."""
         self._sessions.pop(session_id, None)
 
-    async def _come_back(self) -> None:
+    async def _restore(self) -> None:
         """Resume the sessions after a connection loss or a server's restart, before any other request."""
         for session in list(self._sessions.values()):
             try:
@@ -203,7 +203,7 @@ class AgentClient:
                 session.ended = str(error)
                 self.forget(session.id)
 
-    def _told(self, notice: Notice) -> None:
+    def _receive(self, notice: Notice) -> None:
         if notice.method == ENDED.name:
             said = SessionEnded.model_validate(notice.params)
             session = self._sessions.pop(said.session, None)
@@ -236,14 +236,14 @@ class AgentSession:
         answer is `waiting` after that many seconds at the latest; cancelling this coroutine withdraws the
         call. Raises `GatewayError`.
         """
-        asked = CallTool(
+        params = CallTool(
             session=self.id, call=call_id or uuid4().hex, tool=tool, input=dict(input), wait=wait
         )
         self._check()
         try:
             while True:
                 answer = await self._client.link.request(
-                    CALL, asked, may_repeat=True, patience=self._client.patience
+                    CALL, params, may_repeat=True, patience=self._client.patience
                 )
                 # A server has a longest wait of its own; the question is the same after it.
                 if answer.outcome != "waiting" or wait is not None:
@@ -255,13 +255,13 @@ class AgentSession:
             raise
         except asyncio.CancelledError:
             with suppress(GatewayError):
-                await asyncio.shield(self.withdraw(asked.call))
+                await asyncio.shield(self.withdraw(params.call))
             raise
 
     async def withdraw(self, call_id: str, reason: str = "") -> None:
         """Withdraw a pending call."""
-        asked = WithdrawCall(session=self.id, call=call_id, reason=reason)
-        await self._client.link.request(WITHDRAW, asked, may_repeat=True)
+        params = WithdrawCall(session=self.id, call=call_id, reason=reason)
+        await self._client.link.request(WITHDRAW, params, may_repeat=True)
 
     async def result(
         self, call_id: str, output: str, *, is_error: bool = False, seconds: float | None = None
@@ -270,34 +270,36 @@ class AgentSession:
 
         An output larger than the server's limit is shortened to its beginning, with a note.
         """
-        asked = ToolResult(
+        params = ToolResult(
             session=self.id,
             call=call_id,
             output=shortened(output, self._client.largest),
             is_error=is_error,
             seconds=seconds,
         )
-        await self._client.link.request(RESULT, asked, may_repeat=True, patience=self._client.patience)
+        await self._client.link.request(RESULT, params, may_repeat=True, patience=self._client.patience)
 
     async def said(self, role: Literal["user", "assistant"], text: str) -> None:
         """Record a message of the conversation, for the operators."""
-        await self._client.link.request(SAID, Say(session=self.id, role=role, text=text))
+        await self._client.link.request(
+            REPORT_MESSAGE, ReportMessage(session=self.id, role=role, text=text)
+        )
 
     async def prompt(self) -> str:
         """Describe what the rules allow the model now, as text for its system prompt."""
-        return (await self._client.link.request(PROMPT, OfSession(session=self.id))).text
+        return (await self._client.link.request(PROMPT, SessionParams(session=self.id))).text
 
     async def explain(self, tool: str, input: Mapping[str, JsonValue]) -> ExplanationView:  # noqa: A002
         """Explain the decision on a call without making it."""
-        asked = ExplainCall(session=self.id, tool=tool, input=dict(input))
-        return await self._client.link.request(EXPLAIN, asked, may_repeat=True)
+        params = ExplainCall(session=self.id, tool=tool, input=dict(input))
+        return await self._client.link.request(EXPLAIN, params, may_repeat=True)
 
     async def close(self) -> None:
         """End the session."""
         self._client.forget(self.id)
         if self.ended is None:
             self.ended = "it was closed"
-            await self._client.link.request(CLOSE, OfSession(session=self.id), may_repeat=True)
+            await self._client.link.request(CLOSE, SessionParams(session=self.id), may_repeat=True)
 
     # Gating
 

@@ -68,10 +68,10 @@ class RequestFailedError(GatewayError):
 class Link:
     """One client's connection to a server at `url`; see `address.server_url` for its forms.
 
-    `told` is called with the server's notices. A lost connection is opened again by the next request;
-    `came_back` then sends what has to precede others, with `ask`. A request that was in progress when the
-    connection was lost raises `UnreachableError`, or is sent again where it `may_repeat`. A token that
-    may be rotated meanwhile is read again by `fresh` for every connection.
+    `on_notice` is called with the server's notices. A lost connection is opened again by the next
+    request; `on_connected` then sends what has to precede others, with `ask`. A request that was in
+    progress when the connection was lost raises `UnreachableError`, or is sent again where it
+    `may_repeat`. A token that may be rotated meanwhile is read anew by `read_token` for each connection.
 
     Raises `TokenError` for an invalid token.
     """
@@ -84,28 +84,28 @@ class Link:
         *,
         name: str = "",
         tls: ssl.SSLContext | None = None,
-        told: Callable[[Notice], None] | None = None,
-        came_back: Callable[[], Awaitable[None]] | None = None,
-        lost: Callable[[], None] | None = None,
-        fresh: Callable[[], str] | None = None,
+        on_notice: Callable[[Notice], None] | None = None,
+        on_connected: Callable[[], Awaitable[None]] | None = None,
+        on_lost: Callable[[], None] | None = None,
+        read_token: Callable[[], str] | None = None,
         read_only: bool = False,
     ) -> None:
         check_secret(token, "the token")
         self.url = addressed(url)
         self.welcome: Welcome | None = None
         self._token = token
-        self._fresh = fresh
+        self._read_token = read_token
         self._read_only = read_only
         self._path = path
         self._name = name
         self._tls = (tls or ssl.create_default_context()) if url.startswith("wss:") else None
-        self._told = told
-        self._came_back = came_back
-        self._lost = lost
+        self._on_notice = on_notice
+        self._on_connected = on_connected
+        self._on_lost = on_lost
         self._socket: ClientConnection | None = None
         self._greeted: ClientConnection | None = None
         self._reading: asyncio.Task[None] | None = None
-        self._asked: dict[int, asyncio.Future[Response]] = {}
+        self._requests: dict[int, asyncio.Future[Response]] = {}
         self._number = 0
         self._connecting = asyncio.Lock()
         self._closed = False
@@ -173,7 +173,7 @@ class Link:
                 f"{method}: {len(frame)} bytes, and the server takes {self.welcome.frame} at most",
             )
         answered: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-        waiting = self._asked
+        waiting = self._requests
         waiting[number] = answered
         try:
             try:
@@ -210,8 +210,8 @@ class Link:
         if self._closed:
             raise UnreachableError(f"The connection to {self.url} was closed")
         socket = await self._dial()
-        self._socket, self._asked = socket, {}
-        self._reading = asyncio.get_running_loop().create_task(self._read(socket, self._asked))
+        self._socket, self._requests = socket, {}
+        self._reading = asyncio.get_running_loop().create_task(self._read(socket, self._requests))
         try:
             hello = Hello(versions=VERSIONS, client=self._name)
             if self._read_only:
@@ -219,8 +219,8 @@ class Link:
             async with asyncio.timeout(GREETING):
                 response = await self._exchange(HELLO, hello)
             self.welcome = Welcome.model_validate(response.result)
-            if self._came_back is not None:
-                await self._came_back()
+            if self._on_connected is not None:
+                await self._on_connected()
             if self._closed or self._socket is not socket:
                 raise UnreachableError(f"The connection to {self.url} was closed")
             self._greeted = socket
@@ -259,9 +259,9 @@ class Link:
             raise kind(f"{self.url}: {error}") from error
 
     async def _dial(self) -> ClientConnection:
-        if self._fresh is not None:
+        if self._read_token is not None:
             with suppress(TokenError):
-                self._token = self._fresh()
+                self._token = self._read_token()
         headers = {"Authorization": f"Bearer {self._token}"}
         try:
             if self.url.startswith("ws:"):
@@ -321,26 +321,26 @@ class Link:
         finally:
             if self._socket is socket:
                 self._socket = None
-            for asked in waiting.values():
-                if not asked.done():
-                    asked.set_exception(UnreachableError(f"The connection to {self.url} was lost"))
+            for answered in waiting.values():
+                if not answered.done():
+                    answered.set_exception(UnreachableError(f"The connection to {self.url} was lost"))
             await self._drop(socket)
             if self._greeted is socket:
                 self._greeted = None
-                if self._lost is not None:
-                    self._lost()
+                if self._on_lost is not None:
+                    self._on_lost()
 
     def _take(self, message: Response | Notice, waiting: dict[int, asyncio.Future[Response]]) -> None:
         if isinstance(message, Notice):
-            if self._told is not None:
+            if self._on_notice is not None:
                 try:
-                    self._told(message)
+                    self._on_notice(message)
                 except ValidationError:
-                    log.exception("The server told something that makes no sense")
+                    log.exception("The server sent a notice that makes no sense")
         elif isinstance(message.id, int):
-            asked = waiting.get(message.id)
-            if asked is not None and not asked.done():
-                asked.set_result(message)
+            answered = waiting.get(message.id)
+            if answered is not None and not answered.done():
+                answered.set_result(message)
 
 
 def _check_owner(path: Path) -> None:

@@ -28,7 +28,7 @@ from ...history.model.state import ApprovalState, SessionState
 from ...history.redaction.redaction import Redaction
 from ...hub.hub import HubEvent, Spawn, Subscription, UnknownSessionError
 from ..protocol.address import TOKEN, server_url, trusting
-from ..protocol.agent_methods import OfSession
+from ..protocol.agent_methods import SessionParams
 from ..protocol.console_methods import (
     EVENT,
     EVENTS,
@@ -96,10 +96,10 @@ class ConsoleClient(RemoteHub):
             "/console",
             name="interlock console",
             tls=tls or trusting(ca),
-            told=self._told,
-            came_back=self._come_back,
-            lost=self._lost,
-            fresh=None if given else usual,
+            on_notice=self._receive,
+            on_connected=self._restore,
+            on_lost=self._note_loss,
+            read_token=None if given else usual,
             read_only=read_only,
         )
         self._mirror = Mirror()
@@ -161,7 +161,7 @@ class ConsoleClient(RemoteHub):
 
     # The connection
 
-    async def _come_back(self) -> None:
+    async def _restore(self) -> None:
         """Resume a new connection before anything else: subscribe from the last known event on.
 
         Waits for slow answers no longer than a screen waits; of a long queue only for the beginning.
@@ -218,7 +218,7 @@ class ConsoleClient(RemoteHub):
         if self.connected is not None:
             self.connected(trouble is None)
 
-    def _lost(self) -> None:
+    def _note_loss(self) -> None:
         self._stop_loading()
         if self._closed:
             return
@@ -248,13 +248,13 @@ class ConsoleClient(RemoteHub):
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _told(self, notice: Notice) -> None:
+    def _receive(self, notice: Notice) -> None:
         if notice.method != EVENT.name:
             return
         try:
             event = EventNotice.model_validate(notice.params).event
         except ValidationError:
-            log.exception("The server told something that makes no sense")
+            log.exception("The server sent a notice that makes no sense")
             return
         if isinstance(event, JournalEvent) and not self._mirror.take(event):
             self._fetching.add(event.session)
@@ -306,7 +306,7 @@ class ConsoleClient(RemoteHub):
     async def _state(self, session: str) -> SessionState:
         """Current state of a session; one that is too large for one answer is assembled from parts."""
         try:
-            return await self.link.ask(SESSION, OfSession(session=session))
+            return await self.link.ask(SESSION, SessionParams(session=session))
         except RequestFailedError as error:
             if error.code != Code.LIMIT:
                 raise

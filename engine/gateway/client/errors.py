@@ -57,7 +57,7 @@ class _BranchError(_ResumeError, BranchError):
         self.nearest = tuple(each for each in found if isinstance(each, int))
 
 
-def as_hub_says(error: RequestFailedError) -> RequestFailedError:
+def as_hub_error(error: RequestFailedError) -> RequestFailedError:
     """Convert a refusal to the error that a local hub would raise."""
     match error.code, error.data.get("why"):
         case Code.UNKNOWN, _:

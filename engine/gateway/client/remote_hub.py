@@ -30,7 +30,7 @@ from ..protocol.console_methods import (
 from ..protocol.framing import Nothing, Payload
 from ..protocol.method import Method, ParamsT, ResultT
 from .connection import GatewayError, Link, RequestFailedError, UnreachableError
-from .errors import as_hub_says
+from .errors import as_hub_error
 
 PATIENCE = 3.0
 """Seconds for which what an operator asks waits for a lost server before it is said to have failed."""
@@ -58,7 +58,7 @@ class RemoteHub(HubApi, AgentStarter):
         try:
             return await self.link.request(method, params, may_repeat=may_repeat, patience=PATIENCE)
         except RequestFailedError as error:
-            raise as_hub_says(error) from error
+            raise as_hub_error(error) from error
 
     async def _call(self, operation: Operation, params: Payload) -> BaseModel:
         """Call an operation; after a change the mirror is updated, so that any later read shows it."""

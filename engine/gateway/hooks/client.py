@@ -166,7 +166,7 @@ class HookClient:
         """Report the end of the agent's turn; does nothing for a session that was never opened."""
 
         def put() -> JsonObject:
-            return self.ask("session.rest", {"session": opening.session}, until)
+            return self.ask("session.end_turn", {"session": opening.session}, until)
 
         try:
             put()
@@ -182,7 +182,7 @@ class HookClient:
     def end(self, session: str, until: float) -> None:
         """Close a session and its calls without results; one that is not live counts as closed."""
         with suppress(RefusedError):
-            self.ask("session.rest", {"session": session}, until)
+            self.ask("session.end_turn", {"session": session}, until)
         try:
             self.ask("session.close", {"session": session}, until)
         except RefusedError as error:

@@ -10,8 +10,8 @@ from ...core.condition import Shell, shell_named
 from ...core.rights import Rights
 from ...core.rule import check_tool_name
 from ...recording.explanation import ExplanationView
-from .framing import Answer, Nothing, Payload
-from .method import Method, Said
+from .framing import Nothing, Payload, ServerMessage
+from .method import Method, NoticeType
 
 Mode = Literal["enforce", "shadow"]
 
@@ -30,7 +30,7 @@ class Hello(Payload):
     read_only: bool = False
 
 
-class Welcome(Answer):
+class Welcome(ServerMessage):
     """Protocol version of both, the client's name by its token, and the largest frame in bytes.
 
     `rights` are a console's on this connection: the kind of its token, or `look` for a read-only one.
@@ -86,7 +86,7 @@ class ResumeSession(Payload):
     rules: tuple[str, ...] = Field(default=(), max_length=64)
 
 
-class SessionOpen(Answer):
+class SessionOpen(ServerMessage):
     """A live session; `again` if it was live before."""
 
     session: str
@@ -95,13 +95,13 @@ class SessionOpen(Answer):
     again: bool = False
 
 
-class OfSession(Payload):
+class SessionParams(Payload):
     """The session's id."""
 
     session: str = _ID
 
 
-class Say(Payload):
+class ReportMessage(Payload):
     """A message of the conversation, for the operators.
 
     A `user` message is recorded and shown as reported by the agent's token: no person is known to have
@@ -113,7 +113,7 @@ class Say(Payload):
     text: str
 
 
-class Prompt(Answer):
+class RulesPrompt(ServerMessage):
     """Text about what the rules allow the model now, for its system prompt."""
 
     text: str
@@ -133,7 +133,7 @@ class CallTool(Payload):
     wait: float | None = Field(default=None, ge=0)
 
 
-class CallAnswer(Answer):
+class CallAnswer(ServerMessage):
     """Decision on a call: `allow` to run it with exactly `input`, `block` not to, for `reason`.
 
     `waiting` means that it needs approval and no operator has decided yet: ask again. `approved` says
@@ -153,20 +153,20 @@ class CallAnswer(Answer):
     would: Literal["allow", "block", "ask"] | None = None
 
 
-class OfCall(Payload):
+class CallParams(Payload):
     """A call of a session."""
 
     session: str = _ID
     call: str = _ID
 
 
-class WithdrawCall(OfCall):
+class WithdrawCall(CallParams):
     """Withdraw a pending call; its approval request leaves the queue."""
 
     reason: str = Field(default="", max_length=2000)
 
 
-class ToolResult(OfCall):
+class ToolResult(CallParams):
     """Result of an allowed call; `output` is what the model reads. Repeating it changes nothing."""
 
     output: str = ""
@@ -182,7 +182,7 @@ class ExplainCall(Payload):
     input: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
 
 
-class SessionEnded(Answer):
+class SessionEnded(ServerMessage):
     """A session of this token has ended on the server: its further calls are refused."""
 
     session: str
@@ -192,22 +192,28 @@ class SessionEnded(Answer):
 HELLO = "hello"
 
 OPEN = Method("session.open", "agent", OpenSession, SessionOpen, "Open a session.")
-RESUME = Method("session.resume", "agent", ResumeSession, SessionOpen, "Go on with a session.")
-CLOSE = Method("session.close", "agent", OfSession, Nothing, "End a session; its requests are withdrawn.")
-SAID = Method("session.said", "agent", Say, Nothing, "Record what was said.")
-PROMPT = Method("session.prompt", "agent", OfSession, Prompt, "What the nets let the model do now.")
-CALL = Method("tool.call", "agent", CallTool, CallAnswer, "Ask whether a tool may be called.")
-REST = Method(
-    "session.rest",
-    "agent",
-    OfSession,
-    Nothing,
-    "The agent has ended its turn: nothing it was allowed runs. What of that has no result gets one that "
-    "says that its outcome is unknown, so nothing waits for it; a result that comes later is recorded.",
+RESUME = Method("session.resume", "agent", ResumeSession, SessionOpen, "Resume a session.")
+CLOSE = Method(
+    "session.close", "agent", SessionParams, Nothing, "End a session and withdraw its requests."
 )
-WITHDRAW = Method("tool.withdraw", "agent", WithdrawCall, Nothing, "Take a call back that still waits.")
-RESULT = Method("tool.result", "agent", ToolResult, Nothing, "Tell how an allowed call ended.")
-EXPLAIN = Method("tool.explain", "agent", ExplainCall, ExplanationView, "What would happen to a call.")
-ENDED = Said("session.ended", "agent", SessionEnded, "A session has ended on the server.")
+REPORT_MESSAGE = Method(
+    "session.report_message", "agent", ReportMessage, Nothing, "Record a message of the conversation."
+)
+PROMPT = Method(
+    "session.prompt", "agent", SessionParams, RulesPrompt, "Describe what the nets allow the model now."
+)
+CALL = Method("tool.call", "agent", CallTool, CallAnswer, "Request a decision on a tool call.")
+END_TURN = Method(
+    "session.end_turn",
+    "agent",
+    SessionParams,
+    Nothing,
+    "End the agent's turn. Allowed calls without a result get one that says that their outcome is "
+    "unknown, so that nothing waits for them; a result that comes later is recorded.",
+)
+WITHDRAW = Method("tool.withdraw", "agent", WithdrawCall, Nothing, "Withdraw a call that still waits.")
+RESULT = Method("tool.result", "agent", ToolResult, Nothing, "Report the result of an allowed call.")
+EXPLAIN = Method("tool.explain", "agent", ExplainCall, ExplanationView, "Explain a decision.")
+ENDED = NoticeType("session.ended", "agent", SessionEnded, "A session has ended on the server.")
 
-AGENT_METHODS = (OPEN, RESUME, REST, CLOSE, SAID, PROMPT, CALL, WITHDRAW, RESULT, EXPLAIN)
+AGENT_METHODS = (OPEN, RESUME, END_TURN, CLOSE, REPORT_MESSAGE, PROMPT, CALL, WITHDRAW, RESULT, EXPLAIN)

@@ -18,9 +18,9 @@ from ...history.model.state import ApprovalState, SessionState
 from ...hub.api import AgentStarter, HubApi, Number
 from ...hub.hub import Streaming
 from ...hub.operations import NotSent, Operation, operations
-from .agent_methods import OfSession
-from .framing import Answer, Nothing, Payload, problems
-from .method import Method, Said
+from .agent_methods import SessionParams
+from .framing import Nothing, Payload, ServerMessage, problems
+from .method import Method, NoticeType
 
 MOST_FIRST = 200
 """Requests in one answer."""
@@ -34,7 +34,7 @@ MOST_TEXT = 512 * 1024
 # Methods made from declarations
 
 
-class JobStarted(Answer):
+class JobStarted(ServerMessage):
     """The number of the job that was started, on this connection. It ends with the connection."""
 
     job: int
@@ -112,7 +112,7 @@ class NoParams(Payload):
     """No parameters."""
 
 
-class SessionList(Answer):
+class SessionList(ServerMessage):
     """The live sessions, in the order they were opened, each with the number of its last event.
 
     `steered` are those whose agents get messages, `unedited` those whose calls cannot run with an edited
@@ -130,7 +130,7 @@ class QueueLimit(Payload):
     most: Number = Field(default=FIRST, le=MOST_FIRST)
 
 
-class QueueStart(Answer):
+class QueueStart(ServerMessage):
     """The number of requests of each live session, and the first requests of the queue, in its order.
 
     These may be fewer than the limit: the size of an answer is limited too.
@@ -146,13 +146,13 @@ class Subscribe(Payload):
     after: Number | None = None
 
 
-class Subscribed(Answer):
+class Subscribed(ServerMessage):
     """Cursor after which events follow; streamed text is sent only as it comes."""
 
     after: int
 
 
-class EventNotice(Answer):
+class EventNotice(ServerMessage):
     """An event of the journal, or streamed text, masked for operators."""
 
     event: JournalEvent | Streaming
@@ -165,7 +165,7 @@ class EventPage(Payload):
     after: Number = 0
 
 
-class Events(Answer):
+class Events(ServerMessage):
     """Events, in order; `more` when further ones follow."""
 
     session: str
@@ -179,7 +179,7 @@ class Job(Payload):
     job: Number
 
 
-class JobPart(Answer):
+class JobPart(ServerMessage):
     """The next part of a job, of its kind; empty when there are no more."""
 
     backtested: Backtested | None = None
@@ -209,12 +209,12 @@ SESSIONS = Method("sessions.list", "look", NoParams, SessionList, "List the live
 QUEUE = Method(
     "approvals.list", "look", QueueLimit, QueueStart, "Count the approval requests, and list the first."
 )
-SESSION = Method("session.state", "look", OfSession, SessionState, "The state of a live session.")
+SESSION = Method("session.state", "look", SessionParams, SessionState, "The state of a live session.")
 SUBSCRIBE = Method("events.subscribe", "look", Subscribe, Subscribed, "Subscribe to all events.")
-EVENTS = Method("history.events", "look", EventPage, Events, "Events of a recorded session.")
+EVENTS = Method("history.events", "look", EventPage, Events, "Read the events of a recorded session.")
 NEXT_PART = Method("job.next", "look", Job, JobPart, "Wait for the next part of a job.")
 END_JOB = Method("job.end", "look", Job, Nothing, "End a job, finished or not.")
-EVENT = Said("event", "operator", EventNotice, "An event was recorded, or text was streamed.")
+EVENT = NoticeType("event", "operator", EventNotice, "An event was recorded, or text was streamed.")
 
 CONSOLE_METHODS: tuple[Method[Payload, BaseModel], ...] = (
     *(SESSIONS, QUEUE, SESSION, SUBSCRIBE, EVENTS),  # type: ignore[assignment]

@@ -68,17 +68,17 @@ class Payload(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Answer(BaseModel):
+class ServerMessage(BaseModel):
     """Message sent by a server. Unknown fields, which a later server may add, are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class Nothing(Answer):
+class Nothing(ServerMessage):
     """An answer without content."""
 
 
-class ErrorInfo(Answer):
+class ErrorInfo(ServerMessage):
     """Description of an error; `message` is for people and models, `code` and `data` for programs."""
 
     code: int
@@ -95,7 +95,7 @@ class Request(Payload):
     params: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
 
 
-class Response(Answer):
+class Response(ServerMessage):
     """Response to a request: exactly one of `result` and `error`."""
 
     jsonrpc: Literal["2.0"]
@@ -104,7 +104,7 @@ class Response(Answer):
     error: ErrorInfo | None = None
 
 
-class Notice(Answer):
+class Notice(ServerMessage):
     """A notice of the server, without a request."""
 
     jsonrpc: Literal["2.0"]

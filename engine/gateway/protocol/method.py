@@ -32,7 +32,7 @@ class Method(Generic[ParamsT, ResultT]):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class NoticeType:
     """A notice of a server, and the kind of client that receives it."""
 
     name: str

@@ -12,13 +12,13 @@ from ...core.rights import ABOUT
 from .agent_methods import AGENT_METHODS, ENDED, HELLO, Hello, Welcome
 from .console_methods import CONSOLE_METHODS, EVENT
 from .framing import DEEPEST, Code, Payload
-from .method import Method, Said
+from .method import Method, NoticeType
 from .server_proof import NONCE_HEADER, PATH, TOKEN_HEADER
 
 VERSION = 1
 
 METHODS: tuple[Method[Payload, BaseModel], ...] = (*AGENT_METHODS, *CONSOLE_METHODS)  # type: ignore[assignment]
-SAID: tuple[Said, ...] = (ENDED, EVENT)
+NOTICES: tuple[NoticeType, ...] = (ENDED, EVENT)
 
 _ABOUT = {
     Code.PARSE: "The frame is not JSON.",
@@ -84,7 +84,7 @@ def _sent() -> tuple[dict[tuple[type[BaseModel], str], JsonValue], dict[str, Jso
     sent: list[tuple[type[BaseModel], str]] = [(Hello, "validation"), (Welcome, "serialization")]
     for method in METHODS:
         sent += [(method.params, "validation"), (method.result, "serialization")]
-    sent += [(said.params, "serialization") for said in SAID]
+    sent += [(notice.params, "serialization") for notice in NOTICES]
     return models_json_schema(  # type: ignore[return-value]
         list(dict.fromkeys(sent)),  # type: ignore[arg-type]
         ref_template="#/$defs/{model}",
@@ -115,12 +115,12 @@ def schema() -> dict[str, JsonValue]:
         "version": VERSION,
         "methods": methods,
         "notices": {
-            said.name: {
-                "for": said.kind,
-                "about": said.about,
-                "params": of(said.params, "serialization"),
+            notice.name: {
+                "for": notice.kind,
+                "about": notice.about,
+                "params": of(notice.params, "serialization"),
             }
-            for said in SAID
+            for notice in NOTICES
         },
         "errors": {str(int(code)): about for code, about in _ABOUT.items()},
         **definitions,
@@ -135,11 +135,11 @@ def document() -> str:
         _method(f"`{HELLO}`", "Agree on a version.", Hello, Welcome, _text(Hello)),
         "## For agents",
         *(_described(method) for method in METHODS if method.kind == "agent"),
-        *(_notice(said) for said in SAID if said.kind == "agent"),
+        *(_notice(notice) for notice in NOTICES if notice.kind == "agent"),
         "## For consoles",
         _CONSOLES,
         *(_described(method) for method in METHODS if method.kind == "operator"),
-        *(_notice(said) for said in SAID if said.kind == "operator"),
+        *(_notice(notice) for notice in NOTICES if notice.kind == "operator"),
         "## Errors",
         "| code | meaning |\n| --- | --- |\n"
         + "\n".join(f"| {int(code)} | {about} |" for code, about in _ABOUT.items()),
@@ -161,8 +161,8 @@ def _method(name: str, about: str, params: type[BaseModel], result: type[BaseMod
     return "\n\n".join([f"### {name}", about, taken, _joined(text)]).strip()
 
 
-def _notice(said: Said) -> str:
-    return f"### `{said.name}` (said by the server)\n\n{said.about} Carries {_link(said.params)}."
+def _notice(notice: NoticeType) -> str:
+    return f"### `{notice.name}` (sent by the server)\n\n{notice.about} Carries {_link(notice.params)}."
 
 
 def _link(model: type[BaseModel], mode: str = "serialization") -> str:

@@ -23,13 +23,13 @@ from ..protocol.agent_methods import (
     CallAnswer,
     CallTool,
     ExplainCall,
-    OfSession,
     OpenSession,
-    Prompt,
+    ReportMessage,
     ResumeSession,
-    Say,
+    RulesPrompt,
     SessionEnded,
     SessionOpen,
+    SessionParams,
     ToolResult,
     WithdrawCall,
 )
@@ -69,46 +69,46 @@ class AgentSessions:
 
     # Beginning and end
 
-    async def open(self, identity: Identity, asked: OpenSession, listener: Listener) -> SessionOpen:
+    async def open(self, identity: Identity, params: OpenSession, listener: Listener) -> SessionOpen:
         """Begin a session, or find the one of this id that the token has open."""
-        mode = self._mode_for(asked.mode)
-        registry = await self.rules.registry(asked.rules)
+        mode = self._mode_for(params.mode)
+        registry = await self.rules.registry(params.rules)
         agent = ExternalAgent(
-            name=asked.agent,
-            model=asked.model,
-            tools=asked.tools,
-            workdir=asked.workdir,
-            shell=asked.shell,
-            labels=asked.labels,
+            name=params.agent,
+            model=params.model,
+            tools=params.tools,
+            workdir=params.workdir,
+            shell=params.shell,
+            labels=params.labels,
         )
-        if asked.session is not None and await self._is_open(identity, asked.session):
-            return await self._found(identity, asked.session, listener)
-        with self._beginning(identity, asked.session), as_wire_errors():
-            if asked.session is not None:
-                await self._check_free(identity, asked.session)
+        if params.session is not None and await self._is_open(identity, params.session):
+            return await self._found(identity, params.session, listener)
+        with self._beginning(identity, params.session), as_wire_errors():
+            if params.session is not None:
+                await self._check_free(identity, params.session)
             config = SessionConfig(
                 registry,
-                active=self._active(registry, asked.active),
+                active=self._active(registry, params.active),
                 mode=mode,
                 by=identity.name,
                 owner=identity.owner,
-                explain_blocks=asked.explain_blocks,
+                explain_blocks=params.explain_blocks,
             )
-            session = await self.hub.open_external(agent, config, session_id=asked.session)
+            session = await self.hub.open_external(agent, config, session_id=params.session)
             return await self._began(identity, session, listener)
 
-    async def resume(self, identity: Identity, asked: ResumeSession, listener: Listener) -> SessionOpen:
+    async def resume(self, identity: Identity, params: ResumeSession, listener: Listener) -> SessionOpen:
         """Resume a session of this token, in no looser mode than new ones have."""
-        registry = await self.rules.registry(asked.rules)
-        if await self._is_open(identity, asked.session):
-            return await self._found(identity, asked.session, listener)
-        with self._beginning(identity, asked.session), as_wire_errors():
-            agent = await self._recorded(identity, asked.session)
+        registry = await self.rules.registry(params.rules)
+        if await self._is_open(identity, params.session):
+            return await self._found(identity, params.session, listener)
+        with self._beginning(identity, params.session), as_wire_errors():
+            agent = await self._recorded(identity, params.session)
             if agent is None:
-                raise _unknown(asked.session)
+                raise _unknown(params.session)
             mode = "enforce" if self._mode == "enforce" and not self._may_shadow else None
             config = SessionConfig(registry, mode=mode, by=identity.name, owner=identity.owner)
-            session = await self.hub.resume_external(asked.session, agent, config)
+            session = await self.hub.resume_external(params.session, agent, config)
             return await self._began(identity, session, listener)
 
     async def _is_open(self, identity: Identity, session_id: str) -> bool:
@@ -150,9 +150,9 @@ class AgentSessions:
                 f"session '{session_id}' has ended; go on with it by {RESUME.name}, or choose another id",
             )
 
-    async def close(self, identity: Identity, asked: OfSession) -> Nothing:
+    async def close(self, identity: Identity, params: SessionParams) -> Nothing:
         """End a session; its requests are withdrawn."""
-        session = self._mine(identity, asked.session)
+        session = self._mine(identity, params.session)
         with as_wire_errors():
             await self.hub.close_session(session.id, identity.name)
         self._drop(session.id)
@@ -162,9 +162,9 @@ class AgentSessions:
         """Report to its client that the hub has ended a session."""
         session = self._drop(session_id)
         if session is not None:
-            said = SessionEnded(session=session_id, reason=reason)
+            notice = SessionEnded(session=session_id, reason=reason)
             for listener in session.listeners:
-                listener(said)
+                listener(notice)
 
     def _drop(self, session_id: str) -> Open | None:
         session = self._open.pop(session_id, None)
@@ -172,7 +172,7 @@ class AgentSessions:
             self.calls.let_go(session)
         return session
 
-    def leave(self, listener: Listener) -> None:
+    def detach(self, listener: Listener) -> None:
         """Detach a closed connection from its sessions."""
         for session in self._open.values():
             session.listeners.discard(listener)
@@ -201,58 +201,58 @@ class AgentSessions:
 
     # Calls
 
-    def call(self, identity: Identity, asked: CallTool) -> asyncio.Future[CallAnswer]:
+    def call(self, identity: Identity, params: CallTool) -> asyncio.Future[CallAnswer]:
         """Decide a call; see `OpenCalls.judge`."""
-        return self.calls.judge(self._mine(identity, asked.session), asked)
+        return self.calls.judge(self._mine(identity, params.session), params)
 
-    async def withdraw(self, identity: Identity, asked: WithdrawCall) -> Nothing:
+    async def withdraw(self, identity: Identity, params: WithdrawCall) -> Nothing:
         """Withdraw a pending call. The reason names the agent: it is no operator's statement."""
-        session = self._mine(identity, asked.session)
-        reason = f"the agent took it back: {asked.reason}".removesuffix(": ")
+        session = self._mine(identity, params.session)
+        reason = f"the agent took it back: {params.reason}".removesuffix(": ")
         with as_wire_errors():
-            await self.hub.withdraw_call(session.id, asked.call, reason)
+            await self.hub.withdraw_call(session.id, params.call, reason)
         return Nothing()
 
-    async def result(self, identity: Identity, asked: ToolResult) -> Nothing:
+    async def result(self, identity: Identity, params: ToolResult) -> Nothing:
         """Record how an allowed call ended."""
-        session = self._mine(identity, asked.session)
+        session = self._mine(identity, params.session)
         session.used = self._clock()
         with as_wire_errors():
             await self.hub.result(
                 session.id,
-                asked.call,
-                output=asked.output,
-                is_error=asked.is_error,
-                seconds=asked.seconds,
+                params.call,
+                output=params.output,
+                is_error=params.is_error,
+                seconds=params.seconds,
             )
         return Nothing()
 
-    async def rest(self, identity: Identity, asked: OfSession) -> Nothing:
+    async def end_turn(self, identity: Identity, params: SessionParams) -> Nothing:
         """Mark allowed calls without a result: none is to come."""
-        session = self._mine(identity, asked.session)
+        session = self._mine(identity, params.session)
         session.used = self._clock()
         with as_wire_errors():
             await self.hub.rest(session.id)
         return Nothing()
 
-    async def said(self, identity: Identity, asked: Say) -> Nothing:
+    async def report_message(self, identity: Identity, params: ReportMessage) -> Nothing:
         """Record a message; a user's as reported by the agent, since no person has confirmed it."""
-        session = self._mine(identity, asked.session)
+        session = self._mine(identity, params.session)
         with as_wire_errors():
-            await self.hub.said(session.id, asked.role, asked.text, reported_by=identity.name)
+            await self.hub.said(session.id, params.role, params.text, reported_by=identity.name)
         return Nothing()
 
-    async def prompt(self, identity: Identity, asked: OfSession) -> Prompt:
+    async def prompt(self, identity: Identity, params: SessionParams) -> RulesPrompt:
         """Describe what the rules allow the model now."""
-        session = self._mine(identity, asked.session)
+        session = self._mine(identity, params.session)
         with as_wire_errors():
-            return Prompt(text=await self.hub.system_prompt(session.id))
+            return RulesPrompt(text=await self.hub.system_prompt(session.id))
 
-    async def explain(self, identity: Identity, asked: ExplainCall) -> ExplanationView:
+    async def explain(self, identity: Identity, params: ExplainCall) -> ExplanationView:
         """Explain the decision on a call that is not made."""
-        session = self._mine(identity, asked.session)
+        session = self._mine(identity, params.session)
         with as_wire_errors():
-            return await self.hub.explain_input(session.id, asked.tool, asked.input)
+            return await self.hub.explain_input(session.id, params.tool, params.input)
 
     # Ownership and limits
 
@@ -273,24 +273,24 @@ class AgentSessions:
                 {"limit": limit},
             )
 
-    def _mode_for(self, asked: Mode | None) -> Mode:
+    def _mode_for(self, chosen: Mode | None) -> Mode:
         """The stricter of the server's mode and the one requested, unless the agent may choose."""
-        if asked is None:
+        if chosen is None:
             return self._mode
-        if asked == "shadow" and self._mode == "enforce" and not self._may_shadow:
+        if chosen == "shadow" and self._mode == "enforce" and not self._may_shadow:
             raise WireError(Code.NOT_ALLOWED, "this server lets no agent choose shadow mode")
-        return asked
+        return chosen
 
     def _active(
-        self, registry: Mapping[str, SkillNet], asked: tuple[str, ...] | None
+        self, registry: Mapping[str, SkillNet], chosen: tuple[str, ...] | None
     ) -> list[str] | None:
         """The nets that start active: always the server's own, whatever an agent requests."""
-        if asked is None:
+        if chosen is None:
             return None
-        for net in asked:
+        for net in chosen:
             if net not in registry:
                 raise WireError(Code.PARAMS, f"active: this session has no net '{net}'")
-        return [key for key in registry if key in self.rules.always or key in asked]
+        return [key for key in registry if key in self.rules.always or key in chosen]
 
     async def _began(self, identity: Identity, session_id: str, listener: Listener) -> SessionOpen:
         session = Open(session_id, identity.name, self._clock())

@@ -26,7 +26,7 @@ from ..protocol.framing import (
 )
 from ..protocol.method import Method, ParamsT, ResultT
 from ..protocol.tokens import Identity, TokenError, TokenFile
-from .limits import Limits, Usage, weight
+from .limits import Limits, TokenLoad, weight
 from .socket import Peer
 
 REVOKED = 1008, "the token is no longer valid"
@@ -120,7 +120,7 @@ class Connection:
         identity: Identity,
         limits: Limits,
         tokens: InForce,
-        usage: Usage,
+        usage: TokenLoad,
         others: frozenset[str] = frozenset(),
     ) -> None:
         self.identity = identity
@@ -139,7 +139,7 @@ class Connection:
         self._unread = 0
         self._stuck_since: float | None = None
 
-    async def serve(self, desk: RequestHandlers) -> None:
+    async def serve(self, handlers: RequestHandlers) -> None:
         """Answer until the connection ends; then finish the requests at work, but for waiting calls."""
         try:
             async for frame in self._socket:
@@ -147,13 +147,13 @@ class Connection:
                     await asyncio.sleep(pause)
                 if self._ending is not None:
                     break
-                await self._take(frame, desk)
+                await self._take(frame, handlers)
         except ConnectionClosed:
             pass
         finally:
             for task in self._waiting:
                 task.cancel()
-            await desk.close()
+            await handlers.close()
             if self._working:
                 await asyncio.wait(self._working, timeout=FINISHING)
             for task in self._working:
@@ -214,7 +214,7 @@ class Connection:
         if not self._socket.say(frame):
             await self._socket.send(frame, text=True)
 
-    async def _take(self, frame: str | bytes, desk: RequestHandlers) -> None:
+    async def _take(self, frame: str | bytes, handlers: RequestHandlers) -> None:
         if not self.may_stay():
             return
         try:
@@ -222,12 +222,12 @@ class Connection:
         except WireError as error:
             await self._send(error_frame(error.request_id, error))
             return
-        refused = self._refused(request, desk)
+        refused = self._refused(request, handlers)
         if refused is not None:
             await self._send(error_frame(request.id, refused))
             return
         assert request.id is not None
-        found = desk.handler(request.method)
+        found = handlers.handler(request.method)
         assert found is not None
         try:
             params = found.params.model_validate(request.params)
@@ -300,13 +300,13 @@ class Connection:
         if not self._socket.say(frame):
             self._wait(asyncio.get_running_loop().create_task(self._send(frame)))
 
-    def _refused(self, request: Request, desk: RequestHandlers) -> WireError | None:
+    def _refused(self, request: Request, handlers: RequestHandlers) -> WireError | None:
         """Refusal of a request before its handler runs; `None` if it may run."""
         if request.id is None:
             return WireError(Code.REQUEST, "a request needs an id")
         if request.id in self._answering:
             return WireError(Code.REQUEST, f"request {request.id!r} is still being answered")
-        found = desk.handler(request.method)
+        found = handlers.handler(request.method)
         if found is None:
             return self._no_method(request.method)
         try:

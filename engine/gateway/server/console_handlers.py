@@ -16,7 +16,7 @@ from ...history.model.state import ApprovalState, SessionState
 from ...hub.api import AgentStarter
 from ...hub.hub import Hub
 from ...hub.operations import Operation, operations
-from ..protocol.agent_methods import OfSession
+from ..protocol.agent_methods import SessionParams
 from ..protocol.console_methods import (
     END_JOB,
     EVENTS,
@@ -148,7 +148,7 @@ class ConsoleHandlers:
             first.append(each)
         return QueueStart(waiting=tuple((s.id, len(s.approvals)) for s in live), first=tuple(first))
 
-    async def _session(self, params: OfSession) -> SessionState:
+    async def _session(self, params: SessionParams) -> SessionState:
         with as_wire_errors():
             state = await self._hub.session(params.session)
         if state.seq > FEW_EVENTS and len(state.model_dump_json()) > MOST_STATE:

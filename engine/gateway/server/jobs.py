@@ -10,7 +10,7 @@ from ...backtest.source import Backtested, Counted, Judged
 from ..protocol.console_methods import Job, JobPart, JobStarted
 from ..protocol.errors import as_wire_errors
 from ..protocol.framing import Code, Nothing, WireError
-from .limits import Usage
+from .limits import TokenLoad
 
 MOST_JOBS = 4
 """At work for one connection; with another the one that was started first ends."""
@@ -23,7 +23,7 @@ Parts: TypeAlias = (
 class Jobs:
     """Long jobs; `most` limits the jobs in `usage`, those of a token on all connections."""
 
-    def __init__(self, usage: Usage, most: int) -> None:
+    def __init__(self, usage: TokenLoad, most: int) -> None:
         self._usage = usage
         self._most = most
         self._jobs: dict[int, Parts] = {}

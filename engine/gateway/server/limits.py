@@ -114,7 +114,7 @@ class Bucket:
         return max(0.0, -self._left / self._rate)
 
 
-class Usage:
+class TokenLoad:
     """Work in progress of one token, on all its connections together."""
 
     def __init__(self, limits: Limits) -> None:

@@ -44,12 +44,12 @@ from ..protocol.log import socket_log
 from ..protocol.schema import VERSION
 from ..protocol.tokens import Identity, TokenError, TokenFile
 from .access import SUBPROTOCOL, Guard, Refused
-from .agent_handler import AgentDesk
+from .agent_handlers import AgentHandlers
 from .agent_sessions import AgentSessions
 from .connection import Connection, InForce, RequestHandlers
 from .console_handlers import ConsoleHandlers
 from .event_feed import Frames
-from .limits import Failures, Limits, Usage
+from .limits import Failures, Limits, TokenLoad
 from .rule_sets import RuleSets
 from .socket import Peer, Peers
 
@@ -98,7 +98,7 @@ class Gateway:
         self._server: Server | None = None
         self._peers = Peers(self.limits.strangers)
         self._connections: dict[Connection, Peer] = {}
-        self._usage: dict[str, Usage] = {}
+        self._usage: dict[str, TokenLoad] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._telling: set[asyncio.Task[None]] = set()
         self._frames = Frames()
@@ -212,12 +212,12 @@ class Gateway:
         identity = peer.identity
         assert identity is not None
         others = _CONSOLES if identity.kind == "agent" else _AGENTS
-        usage = self._usage.setdefault(identity.token, Usage(self.limits))
+        usage = self._usage.setdefault(identity.token, TokenLoad(self.limits))
         connection = Connection(peer, identity, self.limits, self._in_force, usage, others)
         self._connections[connection] = peer
         try:
             if await self._greet(peer, connection):
-                await connection.serve(self._desk(connection, identity))
+                await connection.serve(self._handlers(connection, identity))
         except ConnectionClosed:
             pass
         finally:
@@ -260,16 +260,16 @@ class Gateway:
         await peer.send(result_frame(request_id, welcome), text=True)
         return True
 
-    def _desk(self, connection: Connection, identity: Identity) -> RequestHandlers:
+    def _handlers(self, connection: Connection, identity: Identity) -> RequestHandlers:
         if identity.kind == "operator":
             return ConsoleHandlers(self.hub, connection, self.limits, self._frames, self._starter)
 
-        def tell(said: SessionEnded) -> None:
-            task = asyncio.get_running_loop().create_task(_tell(connection, said))
+        def tell(notice: SessionEnded) -> None:
+            task = asyncio.get_running_loop().create_task(_tell(connection, notice))
             self._telling.add(task)
             task.add_done_callback(self._telling.discard)
 
-        return AgentDesk(self.sessions, identity, tell)
+        return AgentHandlers(self.sessions, identity, tell)
 
     # Background tasks
 

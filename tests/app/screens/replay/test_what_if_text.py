@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from interlock.app.screens.replay.what_if_text import totals_lines
-from interlock.engine.backtest import Count, Counts, Totals
+from interlock.engine.backtest import ChangeCounts, Count, Totals
 
 TOTALS = Totals(
     sessions=12,
     diverging=8,
-    counts=Counts(
+    counts=ChangeCounts(
         judged=Count(calls=10_000, hypothetical=9_997),
         same=Count(calls=7_000),
         blocked=Count(calls=1_000),

@@ -12,7 +12,7 @@ from interlock.engine.gate.types import GrantTerms
 from interlock.engine.gateway import RequestFailedError
 from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.gateway.client.session_mirror import Mirror
-from interlock.engine.gateway.protocol.agent_methods import OfSession
+from interlock.engine.gateway.protocol.agent_methods import SessionParams
 from interlock.engine.gateway.server import console_handlers, server
 from interlock.engine.history.decisions.filter import DecisionFilter
 from interlock.engine.history.decisions.reader import Decision
@@ -189,7 +189,7 @@ class TestALongQueue:
         asked: list[str] = []
         usual = console_handlers.ConsoleHandlers._session  # pyright: ignore[reportPrivateUsage]
 
-        async def slow(handlers: console_handlers.ConsoleHandlers, wanted: OfSession) -> SessionState:
+        async def slow(handlers: console_handlers.ConsoleHandlers, wanted: SessionParams) -> SessionState:
             asked.append(wanted.session)
             if len(asked) > 1:
                 await room.wait()

@@ -13,7 +13,7 @@ from interlock.engine.approvals.queue import FIRST, Unread, in_order
 from interlock.engine.gateway.client import console as console_client
 from interlock.engine.gateway.client.agent import AgentSession
 from interlock.engine.gateway.client.console import ConsoleClient
-from interlock.engine.gateway.protocol.agent_methods import OfSession
+from interlock.engine.gateway.protocol.agent_methods import SessionParams
 from interlock.engine.gateway.protocol.console_methods import QUEUE, QueueLimit
 from interlock.engine.gateway.server import console_handlers
 from interlock.engine.gateway.server.connection import Handler
@@ -63,7 +63,9 @@ class TestWhileItIsRead:
         asked: list[str] = []
         usual = console_handlers.ConsoleHandlers._session  # pyright: ignore[reportPrivateUsage]
 
-        async def noted(handlers: console_handlers.ConsoleHandlers, wanted: OfSession) -> SessionState:
+        async def noted(
+            handlers: console_handlers.ConsoleHandlers, wanted: SessionParams
+        ) -> SessionState:
             asked.append(wanted.session)
             return await usual(handlers, wanted)
 

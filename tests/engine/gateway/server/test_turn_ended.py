@@ -8,7 +8,7 @@ import pytest
 
 from interlock.engine.gateway.client.agent import AgentSession
 from interlock.engine.gateway.client.connection import RequestFailedError
-from interlock.engine.gateway.protocol.agent_methods import REST, OfSession
+from interlock.engine.gateway.protocol.agent_methods import END_TURN, SessionParams
 from interlock.engine.gateway.protocol.framing import Code
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.model.events import CallResult
@@ -24,7 +24,7 @@ block rm
 
 
 async def rest(server: Served, gate: AgentSession) -> None:
-    await gate._client.link.request(REST, OfSession(session=gate.id))
+    await gate._client.link.request(END_TURN, SessionParams(session=gate.id))
 
 
 async def results(server: Served, session: str) -> list[CallResult]:
@@ -119,6 +119,6 @@ class TestRest:
             gate = await client.open("bot")
             await gate.call("test", {}, call_id="t1")
             with pytest.raises(RequestFailedError) as refused:
-                await other.link.request(REST, OfSession(session=gate.id))
+                await other.link.request(END_TURN, SessionParams(session=gate.id))
             assert refused.value.code == Code.UNKNOWN
             assert (await server.hub.session(gate.id)).pending

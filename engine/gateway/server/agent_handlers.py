@@ -1,0 +1,86 @@
+"""Request handlers of an agent's connection."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Final
+
+from ..protocol.agent_methods import (
+    CALL,
+    CLOSE,
+    END_TURN,
+    EXPLAIN,
+    OPEN,
+    PROMPT,
+    REPORT_MESSAGE,
+    RESULT,
+    RESUME,
+    WITHDRAW,
+)
+from ..protocol.method import Method, ParamsT, ResultT
+from ..protocol.tokens import Identity
+from .agent_sessions import AgentSessions, Listener
+from .connection import Handler, handler
+
+_NamedHandler = tuple[str, Handler]
+
+
+class AgentHandlers:
+    """One agent's connection, with access to the sessions of its token.
+
+    Connections are many, and most use few methods: a method's handler is made when it is needed.
+    """
+
+    def __init__(self, sessions: AgentSessions, identity: Identity, listener: Listener) -> None:
+        self.sessions = sessions
+        self.identity = identity
+        self.listener = listener
+        self._handlers: dict[str, Handler] = {}
+
+    def handler(self, method: str) -> Handler | None:
+        """See `RequestHandlers.handler`."""
+        found = self._handlers.get(method)
+        if found is None and (make := _MAKERS.get(method)) is not None:
+            found = self._handlers[method] = make(self)[1]
+        return found
+
+    async def close(self) -> None:
+        """Detach from the sessions, which stay for the next connection."""
+        self.sessions.detach(self.listener)
+
+
+def _open(agent: AgentHandlers) -> _NamedHandler:
+    return handler(OPEN, lambda params: agent.sessions.open(agent.identity, params, agent.listener))
+
+
+def _resume(agent: AgentHandlers) -> _NamedHandler:
+    return handler(RESUME, lambda params: agent.sessions.resume(agent.identity, params, agent.listener))
+
+
+def _plain(
+    method: Method[ParamsT, ResultT],
+    answer: Callable[[AgentSessions, Identity, ParamsT], Awaitable[ResultT]],
+    *,
+    waits: bool = False,
+) -> tuple[str, Callable[[AgentHandlers], _NamedHandler]]:
+    """A method's name, and the maker of a handler that needs only the agent's identity."""
+    return method.name, lambda agent: handler(
+        method, partial(answer, agent.sessions, agent.identity), waits=waits
+    )
+
+
+_MAKERS: Final[Mapping[str, Callable[[AgentHandlers], _NamedHandler]]] = dict(
+    [
+        (OPEN.name, _open),
+        (RESUME.name, _resume),
+        _plain(CALL, AgentSessions.call, waits=True),
+        _plain(END_TURN, AgentSessions.end_turn),
+        _plain(CLOSE, AgentSessions.close),
+        _plain(REPORT_MESSAGE, AgentSessions.report_message),
+        _plain(PROMPT, AgentSessions.prompt),
+        _plain(WITHDRAW, AgentSessions.withdraw),
+        _plain(RESULT, AgentSessions.result),
+        _plain(EXPLAIN, AgentSessions.explain),
+    ]
+)
