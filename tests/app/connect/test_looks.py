@@ -26,7 +26,7 @@ class ServersHub(FakeHub):
     async def start(self, spec: object) -> str:
         raise NotImplementedError
 
-    async def go_on(self, session_id: str, **_: object) -> str:
+    async def resume(self, session_id: str, **_: object) -> str:
         raise NotImplementedError
 
 

@@ -163,7 +163,7 @@ class TestServeRefuses:
             (("--rules", "none.rules"), "none.rules"),
             (("--rules", "bad.rules"), "bad.rules"),
             (("--config", "none.toml"), "none.toml"),
-            (("--config", "bad.toml"), "expected a whole number"),
+            (("--config", "bad.toml"), "limits.frame: expected more than 0, found -1"),
         ],
     )
     def test_what_makes_no_server(self, tmp_path: Path, line: tuple[str, ...], said: str) -> None:
