@@ -7,6 +7,7 @@ from textual.pilot import Pilot
 
 from interlock.app.console.app import InterlockConsole
 from interlock.engine.gateway.client.console import LOST, NOT_IN
+from interlock.engine.hub.api import AgentStarter
 
 from ...support.fake_hub import FakeHub
 from ..console.test_snapshots import Compare, keys
@@ -18,12 +19,12 @@ NAMES = ["120x40", "80x24"]
 SERVER = "127.0.0.1:8737"
 
 
-class ServersHub(FakeHub):
+class ServersHub(FakeHub, AgentStarter):
     """A hub whose sessions are a server's."""
 
     server = location = SERVER  # type: ignore[assignment]
 
-    async def start(self, spec: object) -> str:
+    async def start(self, spec: object, **_: object) -> str:
         raise NotImplementedError
 
     async def resume(self, session_id: str, **_: object) -> str:
