@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 ROOMS = ("app", "engine", "rules")
 
@@ -53,10 +51,10 @@ class TestNames:
 
 
 class TestDocstrings:
-    @pytest.mark.parametrize("word", ["What", "Whether", "Where", "How", "Who", "Which", "Why", "When"])
-    def test_name_the_thing_or_begin_with_a_verb(self, word: str) -> None:
+    def test_name_the_thing_or_begin_with_a_verb(self) -> None:
         """A sentence that begins with a question word names nothing."""
-        assert [at for at, line in documented() if re.match(rf"{word}\b", line)] == []
+        question = re.compile(r"(What|Whether|Where|How|Who|Which|Why|When)\b")
+        assert [at for at, line in documented() if question.match(line)] == []
 
 
 class TestRooms:
