@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -12,6 +13,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from ..errors import JournalError
 from ..journal.schema import name_of
+
+WRITTEN_WITHIN = 2.0
+"""Seconds within which another process has written the key that it makes."""
 
 
 class Signer:
@@ -127,9 +131,30 @@ def _make(path: Path) -> Ed25519PrivateKey:
         except OSError:
             path.unlink()  # half a key would be in the way of the next attempt
             raise
+    except FileExistsError:
+        return _made_meanwhile(path)
     except OSError as error:
         raise JournalError(
             f"Cannot write the signing key '{name_of(path)}': {error.strerror}. "
             "Check the permissions of its directory."
         ) from error
     return key
+
+
+def _made_meanwhile(path: Path) -> Ed25519PrivateKey:
+    """The key that another process has made at `path`; it may still be writing it."""
+    deadline = time.monotonic() + WRITTEN_WITHIN
+    while True:
+        try:
+            key = _read(path)
+        except JournalError:
+            if time.monotonic() > deadline:
+                raise
+        else:
+            if key is not None:
+                return key
+        if time.monotonic() > deadline:
+            raise JournalError(
+                f"The signing key '{name_of(path)}' was removed while it was made. Try again."
+            )
+        time.sleep(0.01)

@@ -108,7 +108,7 @@ class TestDialog:
             await shown.press("enter")
             await shown.until("approve-before-push")
             assert [box[:3] for box in boxes(asking)] == ["[x]"] * 3
-            assert "go on where they stood" in said(asking)
+            assert "keep its marking" in said(asking)
             asking.query_one(Input).value = ""
             asking.query_one(Input).focus()
             await shown.press("enter")

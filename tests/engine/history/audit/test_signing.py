@@ -1,0 +1,67 @@
+"""The key of a journal: made once, also when two processes need it at the same time."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.audit.signing import Signer
+from interlock.engine.history.errors import JournalError
+
+Write = Callable[[bytes], object]
+
+
+class TestTwoProcesses:
+    @pytest.fixture
+    def first(self, tmp_path: Path) -> bytes:
+        """The file of a key, as the faster process writes it."""
+        Signer.open(tmp_path / "first.pem")
+        return (tmp_path / "first.pem").read_bytes()
+
+    def overtaken(self, monkeypatch: pytest.MonkeyPatch, path: Path, write: Write, text: bytes) -> None:
+        """Have the other process write when this one has found no key and begins to make one."""
+        make = os.open
+
+        def late(name: Path, *args: int) -> int:
+            if name == path:
+                write(text)
+            return make(name, *args)
+
+        monkeypatch.setattr(os, "open", late)
+
+    def test_the_slower_takes_the_key_of_the_faster(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bytes
+    ) -> None:
+        """Both sign with one key: what either signed can be checked with it."""
+        path = tmp_path / "key.pem"
+        self.overtaken(monkeypatch, path, path.write_bytes, first)
+        assert Signer.open(path).public == Signer.open(tmp_path / "first.pem").public
+        assert path.read_bytes() == first
+
+    def test_half_a_key_is_waited_for(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bytes
+    ) -> None:
+        """The file is there before all of its text is."""
+        path = tmp_path / "key.pem"
+
+        def write(text: bytes) -> None:
+            path.write_bytes(text[:20])
+            threading.Timer(0.1, path.write_bytes, [text]).start()
+
+        self.overtaken(monkeypatch, path, write, first)
+        assert Signer.open(path).public == Signer.open(tmp_path / "first.pem").public
+
+    def test_a_file_that_stays_half_a_key_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bytes
+    ) -> None:
+        """It is left as it is, and named."""
+        path = tmp_path / "key.pem"
+        monkeypatch.setattr("interlock.engine.history.audit.signing.WRITTEN_WITHIN", 0.05)
+        self.overtaken(monkeypatch, path, path.write_bytes, first[:20])
+        with pytest.raises(JournalError, match=r"key\.pem"):
+            Signer.open(path)
+        assert path.read_bytes() == first[:20]
