@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import functools
 import inspect
 import typing
@@ -284,11 +285,12 @@ def input_problem(tool: Tool, args: Mapping[str, JsonValue]) -> str | None:
     """Reason why `args` do not fit `tool`, or `None`. A check that breaks is a problem too.
 
     A tool without `validate` is only asked for what its schema requires; the rest is its own business.
+    `validate` gets a copy: a check changes nothing.
     """
     validate: object = getattr(tool, "validate", None)
     try:
         if callable(validate):
-            validate(args)
+            validate(copy.deepcopy(dict(args)))
             return None
         required = tool.parameters.get("required", [])
         missing = [str(key) for key in required if key not in args] if isinstance(required, list) else []
@@ -300,12 +302,12 @@ def input_problem(tool: Tool, args: Mapping[str, JsonValue]) -> str | None:
 
 
 def wants_approval(tool: Tool, args: Mapping[str, JsonValue]) -> bool:
-    """The tool's own hint; one that raises counts as yes."""
+    """The tool's own hint, which gets a copy of `args`; one that raises counts as yes."""
     hint: object = getattr(tool, "needs_approval", False)
     if not callable(hint):
         return bool(hint)
     try:
-        return bool(hint(args))
+        return bool(hint(copy.deepcopy(dict(args))))
     except Exception:
         return True
 

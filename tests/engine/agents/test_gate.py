@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from typing import ClassVar, cast
 
 import pytest
+from pydantic import JsonValue
 
 from interlock.engine.agents import (
     Agent,
+    AssistantMessage,
     C,
     Deny,
     Override,
     ScriptedModel,
     T,
     ToolCallEvent,
+    ToolContext,
     ToolResultEvent,
     tool,
 )
@@ -199,6 +203,62 @@ class TestFailsClosed:
         agent = Agent(ScriptedModel([]))
         with pytest.raises(TypeError, match="object is no gate"):
             await agent.create_session(gate=object())
+
+
+class Rewriting:
+    """A tool by hand whose check and whose hint change the arguments that they are given."""
+
+    name = "work"
+    description = "Work."
+    parameters: ClassVar[dict[str, JsonValue]] = {"type": "object", "properties": {}}
+
+    def __init__(self) -> None:
+        self.ran: list[object] = []
+
+    def validate(self, args: dict[str, JsonValue]) -> None:
+        cast("list[JsonValue]", args["files"]).append("checked")
+
+    def needs_approval(self, args: dict[str, JsonValue]) -> bool:
+        cast("list[JsonValue]", args["files"]).append("hinted")
+        return False
+
+    async def execute(self, args: dict[str, JsonValue], ctx: ToolContext) -> str:
+        self.ran.append(args)
+        return "ok"
+
+
+class TestToolsThatChangeArguments:
+    async def called(self, gate: Log) -> tuple[Watched, Rewriting]:
+        rewriting = Rewriting()
+        w = await watched(C(c1=("work", {"files": ["a"]})), T("ok"), tools=[rewriting], gate=gate)
+        return w, rewriting
+
+    async def test_in_its_check(self) -> None:
+        """What the model asked for is recorded, decided and run, whatever a check does to it."""
+        gate = Log()
+        w, rewriting = await self.called(gate)
+        await w.say("go")
+        [_, message, *_] = w.session.messages
+        assert isinstance(message, AssistantMessage)
+        assert message.tool_calls[0].args == {"files": ["a"]}
+        assert gate.inputs == rewriting.ran == [{"files": ["a"]}]
+
+    async def test_after_an_edit(self) -> None:
+        """An edited input is checked and runs as it was edited."""
+        gate = Log(lambda call: allow(replace(call, input={"files": ["b"]})))
+        w, rewriting = await self.called(gate)
+        await w.say("go")
+        assert rewriting.ran == [{"files": ["b"]}]
+        assert gate.settled == [("c1", False, "ok", {"files": ["b"]})]
+
+    async def test_after_an_override(self) -> None:
+        """The gate is asked about a listener's own arguments, and these run."""
+        gate = Log()
+        w, rewriting = await self.called(gate)
+        w.session.on("tool_call", lambda e: Override(args={"files": ["c"]}))
+        await w.say("go")
+        assert gate.inputs == [{"files": ["a"]}, {"files": ["c"]}]
+        assert rewriting.ran == [{"files": ["c"]}]
 
 
 class TestWithListeners:

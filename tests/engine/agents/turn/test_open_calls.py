@@ -91,6 +91,15 @@ class TestLoop:
         assert (shown.call_id, shown.index) == ("c2", 1)
         assert [c.call_id for c in shown.batch] == ["c1", "c2"]
 
+    async def test_event_that_is_changed(self) -> None:
+        """A-47: whoever decides gets arguments of his own; changing these changes nothing that runs."""
+        ran: list[str] = []
+        _, events = self.begun(ran, left(call("c1", "1")))
+        async for event in events:
+            if isinstance(event, ToolCallEvent):
+                event.args["text"] = "changed"
+        assert ran == ["1"]
+
     async def test_counts_model_calls(self) -> None:
         """A-62: the step that is gone on with costs none of the run's model calls."""
         model, events = self.begun([], left(call("c1", "1")), max_steps=1)
