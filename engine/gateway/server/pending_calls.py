@@ -93,12 +93,14 @@ class OpenCalls:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def let_go(self, session: Open) -> None:
-        """Release everything of an ended session."""
+        """Release everything of an ended session; it may be resumed, and its calls made again."""
+        self.stop(session)
         for waiters in session.waiting.values():
             self.held.let_go(session.owner, waiters)
+        session.waiting.clear()
 
     def stop(self, session: Open) -> None:
-        """Prepare for the server's end: abandoned calls are not withdrawn."""
+        """Withdraw no abandoned calls any more."""
         for waiters in session.waiting.values():
             if waiters.leaving is not None:
                 waiters.leaving.cancel()

@@ -136,6 +136,24 @@ class TestNobodyWaits:
                 await gate.call("deploy", {"other": 1}, call_id="d1")
             await until(lambda: nobody_waits(server))
 
+    async def test_a_session_that_was_resumed(self, tmp_path: Path) -> None:
+        """A call that was left in a session that ended takes nothing back from the resumed one."""
+        limits = Limits(absent=0.3)
+        async with (
+            served(tmp_path, rules=ASKS, limits=limits) as server,
+            server.agent_client() as client,
+        ):
+            gate = await client.open("bot")
+            assert (await gate.call("deploy", {}, call_id="d1", wait=0.0)).outcome == "waiting"
+            await server.hub.close_session(gate.id, "ada")
+            gate = await client.resume(gate.id)
+            going = asyncio.create_task(gate.call("deploy", {}, call_id="d1"))
+            [request] = await until(server.hub.approvals)
+            await asyncio.wait([going], timeout=0.6)
+            assert await server.hub.approvals() == [request]
+            await server.hub.decide(request.id, approved=True, by="ada")
+            assert (await going).outcome == "allow"
+
     async def test_an_idle_session(self, tmp_path: Path) -> None:
         """A session that nobody uses is ended, and can be gone on with."""
         async with served(tmp_path, limits=Limits(idle=0.05)) as server, server.agent_client() as client:
