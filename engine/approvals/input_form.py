@@ -35,43 +35,39 @@ class RequestedInput:
         """
         if answer is None:
             return NOTHING
-        found = next(misread(self.schema, answer), None)
-        return self.unfit(answer) if found is None else found
+        misreading = next(_misreadings(self.schema, answer, "", self.schema, DEEPEST), None)
+        return self.unfit(answer) if misreading is None else misreading
 
 
-def misread(schema: dict[str, JsonValue], value: JsonValue) -> Iterator[str]:
-    """Parts of `value` that a lenient reader of `schema` would drop or convert, each as a sentence."""
-    return _misread(schema, value, "", schema, DEEPEST)
-
-
-def _misread(
-    schema: JsonValue, value: JsonValue, path: str, root: dict[str, JsonValue], left: int
+def _misreadings(
+    schema: JsonValue, value: JsonValue, path: str, root: dict[str, JsonValue], levels: int
 ) -> Iterator[str]:
-    if not isinstance(schema, dict) or left <= 0:
+    """Parts of `value` that a lenient reader of `schema` would drop or convert, each as a sentence."""
+    if not isinstance(schema, dict) or levels <= 0:
         return
     schema = _resolved(schema, root)
     for name in ("anyOf", "oneOf"):
         options = schema.get(name)
         if isinstance(options, list) and options:
             fitting = [each for each in options if _may_be(each, value, root)] or options
-            faults = [list(_misread(each, value, path, root, left - 1)) for each in fitting]
+            faults = [list(_misreadings(each, value, path, root, levels - 1)) for each in fitting]
             if all(faults):
                 yield faults[0][0]
     match value:
         case bool():
             kinds = schema.get("type")
             kinds = kinds if isinstance(kinds, list) else [kinds]
-            wanted = next((_NUMBERS[str(kind)] for kind in kinds if kind in _NUMBERS), None)
-            if wanted is not None and "boolean" not in kinds:
-                yield f"{path or 'the answer'}: expected {wanted}, found {'true' if value else 'false'}"
+            expected = next((_NUMBERS[str(kind)] for kind in kinds if kind in _NUMBERS), None)
+            if expected is not None and "boolean" not in kinds:
+                yield f"{path or 'the answer'}: expected {expected}, found {'true' if value else 'false'}"
         case dict():
-            yield from _in_object(schema, value, path, root, left)
+            yield from _object_misreadings(schema, value, path, root, levels)
         case list():
             first = schema.get("prefixItems")
             for index, each in enumerate(value):
-                of_its_own = isinstance(first, list) and index < len(first)
-                inner = first[index] if isinstance(first, list) and of_its_own else schema.get("items")
-                yield from _misread(inner, each, f"{path}[{index}]", root, left - 1)
+                is_prefix = isinstance(first, list) and index < len(first)
+                inner = first[index] if isinstance(first, list) and is_prefix else schema.get("items")
+                yield from _misreadings(inner, each, f"{path}[{index}]", root, levels - 1)
         case _:
             pass
 
@@ -88,38 +84,38 @@ def _may_be(schema: JsonValue, value: JsonValue, root: dict[str, JsonValue]) -> 
     )
 
 
-def _in_object(
+def _object_misreadings(
     schema: dict[str, JsonValue],
     value: dict[str, JsonValue],
     path: str,
     root: dict[str, JsonValue],
-    left: int,
+    levels: int,
 ) -> Iterator[str]:
     """The same, of an object's fields. Those that no part of the schema names are unknown."""
-    named = _properties(schema, root, left)
+    named = _properties(schema, root, levels)
     more = schema.get("additionalProperties")
     combined = any(name in schema for name in ("patternProperties", "anyOf", "oneOf"))
     free = combined or (not named and "properties" not in schema)
     for name, each in value.items():
         inner = f"{path}.{visible(name)}" if path else visible(name)
         if name in named:
-            yield from _misread(named[name], each, inner, root, left - 1)
+            yield from _misreadings(named[name], each, inner, root, levels - 1)
         elif isinstance(more, dict):
-            yield from _misread(more, each, inner, root, left - 1)
+            yield from _misreadings(more, each, inner, root, levels - 1)
         elif more is False or (more is None and not free):
             yield f"{inner}: there is no such field to fill in"
 
 
 def _properties(
-    schema: dict[str, JsonValue], root: dict[str, JsonValue], left: int
+    schema: dict[str, JsonValue], root: dict[str, JsonValue], levels: int
 ) -> dict[str, JsonValue]:
     """The fields that a schema names, with those of its `allOf`."""
     named = schema.get("properties")
     found = {**named} if isinstance(named, dict) else {}
     parts = schema.get("allOf")
-    for part in parts if isinstance(parts, list) and left > 0 else ():
+    for part in parts if isinstance(parts, list) and levels > 0 else ():
         if isinstance(part, dict):
-            found = {**_properties(_resolved(part, root), root, left - 1), **found}
+            found = {**_properties(_resolved(part, root), root, levels - 1), **found}
     return found
 
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from hashlib import sha256
 from itertools import zip_longest
 from typing import Literal, Protocol, TypeAlias
 from uuid import uuid4
@@ -26,6 +29,7 @@ from ..gate.classify import exact_input_reason, marked_commands, uninspectable
 from ..gate.grants.net import from_subagent
 from ..gate.reasons import EDITED_EFFECTS
 from ..gate.types import ApprovalAnswer, ApprovalRequest, GrantTerms
+from ..history.audit.canonical_json import canonical
 from ..history.errors import JournalError
 from ..history.model.events import (
     ApprovalDecided,
@@ -39,13 +43,10 @@ from ..history.model.events import (
 )
 from ..history.model.records import ExtensionRecord
 from ..history.model.state import ApprovalState, SessionState
-from ..recording.records import json_input, rule_record
+from ..recording.records import json_input, net_record, rule_record
 from ..recording.resume import Deadline
-from .digest import digest_of
 from .input_form import RequestedInput
-from .request_limits import OpenRequests
 from .withdrawals import RETRY, Tasks, Withdrawals
-from .wording import expired, more_needed, ungrantable
 
 CHANGED = "the request has changed"
 AGAIN = "asked again"
@@ -119,6 +120,37 @@ class Reply:
     message: str
     ended: bool = False
     needs_reason: bool = False
+
+
+@dataclass(slots=True)
+class OpenRequests:
+    """Open requests of one hub. `most` is how many of one opener may wait; `None` lets any number."""
+
+    most: int | None = None
+    _waiting: Counter[str] = field(default_factory=Counter[str])
+
+    def refusal(self, opener: str | None) -> str | None:
+        """The reason why nothing more is asked for one opener; `None` while there is room."""
+        if opener is None or self.most is None or self._waiting[opener] < self.most:
+            return None
+        return (
+            f"{self.most} requests of '{opener}' wait for a person already, the most that may. "
+            "Wait until some of them are decided, or go on with what needs no approval"
+        )
+
+    @contextmanager
+    def counted(self, opener: str | None) -> Generator[None, None, None]:
+        """Count a request as open inside the block."""
+        if opener is None:
+            yield
+            return
+        self._waiting[opener] += 1
+        try:
+            yield
+        finally:
+            self._waiting[opener] -= 1
+            if not self._waiting[opener]:
+                del self._waiting[opener]
 
 
 class RequestHost(Protocol):
@@ -347,7 +379,7 @@ class ApprovalRequests:
                     token=None if credential is None else credential.token,
                 )
                 await self._note(given)
-                return Reply(True, more_needed(shown, by, missing))
+                return Reply(True, _more_needed(shown, by, missing))
             ran = edited if waits.wanted is None else None
             answer = ApprovalAnswer(approved, reason, ran, by, shown.given, grant)
             body = ApprovalDecided(
@@ -611,7 +643,7 @@ class ApprovalRequests:
                 # The machine slept, or its clock was set back.
                 self._arm(approval_id, waits)
                 return
-            reason = expired(shown, waits.since)
+            reason = _expired(shown, waits.since)
             body = ApprovalExpired(approval_id=approval_id, call_id=shown.call_id, reason=reason)
             try:
                 await self._end(waits, body, ApprovalAnswer(False, reason))
@@ -635,7 +667,7 @@ class ApprovalRequests:
         if digest is not None and digest != waits.digest:
             return "This is not the request that was shown: look again"
         if shown.expires is not None and self._clock() >= shown.expires:
-            return f"Too late: {expired(shown, waits.since)}"
+            return f"Too late: {_expired(shown, waits.since)}"
         if not by:
             return "Nobody has decided: an answer needs the name of an operator"
         if not approved:
@@ -664,7 +696,7 @@ class ApprovalRequests:
 
         Where it takes others to turn the rule off, one of them must give the grant (G-67).
         """
-        why = ungrantable(shown, grant)
+        why = _refused_grant(shown, grant)
         if why is None and not (reason or "").strip():
             return "Nothing granted: say why, the reason is recorded with the grant"
         if why is None and people_to_loosen(waits.request.rule):
@@ -713,3 +745,45 @@ class ApprovalRequests:
 
 
 _AGAIN = ApprovalAnswer(False, again=True)
+
+
+def digest_of(session_id: str, manager: GateManager, request: ApprovalRequest) -> str:
+    """Hash of the call, of what asks about it and of all rules in force: if one changes, so does this."""
+    active = manager.active
+    bound: dict[str, JsonValue] = {
+        "session": session_id,
+        "call": request.call.tool_call_id,
+        "called": request.call.tool_name,
+        "input": json_input(request.call.input),
+        "names": list(request.names),
+        "transition": request.transition.name,
+        "net": net_record(request.net, request.skill_net).model_dump(mode="json"),
+        "active": list(active),
+        "mode": manager.mode,
+    }
+    return sha256(canonical(bound).encode()).hexdigest()
+
+
+def _more_needed(shown: ApprovalState, by: str, missing: int) -> str:
+    """One of several people has approved."""
+    rest = "one more person" if missing == 1 else f"{missing} more people"
+    so_far = f"{len(shown.given) + 1} of {shown.people}"
+    return f"{shown.tool} approved by {by} ({so_far}); {rest} must approve"
+
+
+def _expired(shown: ApprovalState, since: datetime | None = None) -> str:
+    """The reason for which a late request is denied; `since` is when it was first asked, if earlier."""
+    assert shown.expires is not None
+    where = "" if shown.rule is None else f" ({shown.rule.where})"
+    time = (shown.expires - (since or shown.since)).total_seconds()
+    return f"nobody decided within {format_duration(time)}{where}"
+
+
+def _refused_grant(shown: ApprovalState, grant: GrantTerms) -> str | None:
+    """Reason why this request gives no such grant; `None` when it does."""
+    if not shown.may_grant:
+        why = "its rule asks for several people" if shown.people > 1 else "its rule says 'no grants'"
+        return f"{shown.tool} cannot be granted beyond this call: {why}"
+    if grant.scope == "names" and shown.exact_only is not None:
+        return f"Only this exact input can be granted: {shown.exact_only}"
+    return None

@@ -113,10 +113,6 @@ def _asks_always(net: SkillNet, name: str) -> bool:
     return bool(covering) and name not in net.free_tools and all(t.type == "manual" for t in covering)
 
 
-def _has_paths(condition: Condition) -> bool:
-    return any(each.operator == "under" for each in comparisons(condition))
-
-
 def _free(key: str, nets: Mapping[str, SkillNet]) -> str:
     number, found = 1, key
     while found in nets:
@@ -139,7 +135,9 @@ def _net(name: str, tools: Sequence[Tool], conditions: Sequence[Condition]) -> S
     """The net for the wishes of `tools`, all called `name`, besides rules with `conditions`."""
     always = any(not callable(getattr(tool, "needs_approval", False)) for tool in tools)
     asking = name if always and not conditions else f"{name} (wants approval)"
-    on_paths = tuple(each for each in conditions if _has_paths(each))
+    on_paths = tuple(
+        each for each in conditions if any(part.operator == "under" for part in comparisons(each))
+    )
     net = define_skill_net(
         f"approve-before-{name}",
         places=("ready",),

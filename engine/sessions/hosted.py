@@ -43,8 +43,7 @@ from ..agents import (
     UserMessage,
 )
 from ..agents.stores.base import Messages
-from ..approvals.request_limits import OpenRequests
-from ..approvals.requests import ApprovalPolicy, ApprovalRequests, OperatorTokens
+from ..approvals.requests import ApprovalPolicy, ApprovalRequests, OpenRequests, OperatorTokens
 from ..approvals.withdrawals import INTERRUPTED
 from ..core.condition import Surroundings
 from ..core.json_equality import same_json

@@ -19,8 +19,7 @@ from typing import Generic, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
 from ..agents import Agent, Previews, Session
-from ..approvals.request_limits import OpenRequests
-from ..approvals.requests import ApprovalPolicy, OperatorTokens
+from ..approvals.requests import ApprovalPolicy, OpenRequests, OperatorTokens
 from ..core.condition import Surroundings
 from ..history.journal.journal import Journal, JournalError
 from ..history.model.events import EventBody, JournalEvent, SessionResumed, SessionStatus

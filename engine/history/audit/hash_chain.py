@@ -55,13 +55,8 @@ class ChainPosition(NamedTuple):
     at: int
 
 
-def new_salt() -> bytes:
-    """A salt that cannot be guessed."""
-    return os.urandom(SALT_BYTES)
-
-
 def new_salts(count: int) -> list[bytes]:
-    """As many of them, at one go."""
+    """As many salts that cannot be guessed, at one go."""
     drawn = os.urandom(SALT_BYTES * count)
     return [drawn[at : at + SALT_BYTES] for at in range(0, len(drawn), SALT_BYTES)]
 

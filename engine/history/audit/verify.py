@@ -12,6 +12,7 @@ import math
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -160,7 +161,7 @@ def check_session(
         if "decode" not in str(error):
             raise
         # Text that is none was written into an event: it is read all the same, to say which it is.
-        connection.text_factory = _any_text
+        connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
         found = check_chain(session, _stored(connection, session), expected=events, own=not imported)
         connection.text_factory = str
     if found.fault is None:
@@ -170,10 +171,6 @@ def check_session(
             message = f"event {seq} was moved before event {seq - 1} in the file"
             found = replace(found, fault=Fault(seq, "reordered", message))
     return replace(found, imported=bool(imported))
-
-
-def _any_text(stored: bytes) -> str:
-    return stored.decode("utf-8", "surrogateescape")
 
 
 def check_file(path: Path) -> FileCheck:

@@ -25,6 +25,7 @@ from ..journal.schema import name_of, reading
 from ..model.events import SessionOpened, SessionResumed, event_body
 from ..model.records import NetRecord, Record, RuleRecord
 from ..model.times import to_ms
+from .call_pages import fetch_page
 
 QUICK = 2.0
 """Seconds within which a request cannot have been read."""
@@ -36,8 +37,6 @@ SESSIONS = 200
 """The latest sessions of a rule that are told by name."""
 
 _PAGE = 2_000
-_PAGE_TEXT = 4_000_000
-_CHUNK = 100
 _Row: TypeAlias = tuple[int, str, int, str, str]
 _Number: TypeAlias = Literal["requests", "approved", "denied", "expired", "withdrawn", "edited"]
 
@@ -282,14 +281,8 @@ def _pages(path: Path, since: int) -> Iterator[list[_Row]]:
     more = True
     while more:
         with reading(path) as connection:
-            found = connection.execute(SELECT_APPROVALS, (done, since, _PAGE))
             rows: list[_Row] = []
-            text = 0
-            while text < _PAGE_TEXT and (chunk := found.fetchmany(_CHUNK)):
-                rows += chunk
-                text += sum([len(row[4]) for row in chunk])
-            found.close()
-        more = len(rows) == _PAGE or text >= _PAGE_TEXT
+            more = fetch_page(connection.execute(SELECT_APPROVALS, (done, since, _PAGE)), rows, _PAGE)
         if rows:
             done = rows[-1][0]
             yield rows

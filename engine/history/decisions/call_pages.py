@@ -6,10 +6,11 @@ a caller who takes long over a page does not hold up the writer.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from ..database import compiled as sql
 from ..journal.schema import reading
@@ -17,6 +18,8 @@ from ..model.times import to_ms
 
 CallRow: TypeAlias = tuple[int, int, str, str]
 """seq, at, type, body"""
+
+Row = TypeVar("Row", bound=tuple[object, ...])
 
 PAGE = 1_000
 """Rows a page has at most."""
@@ -43,17 +46,25 @@ def call_pages(
             done = after
             more = True
             while more:
-                found = connection.execute(sql.SELECT_CALLS, (session, done, page))
+                cursor = connection.execute(sql.SELECT_CALLS, (session, done, page))
                 rows: list[CallRow] = []
-                text = 0
-                while text < PAGE_TEXT and (chunk := found.fetchmany(CHUNK)):
-                    rows += chunk
-                    text += sum([len(row[3]) for row in chunk])
-                found.close()
+                more = fetch_page(cursor, rows, page)
                 if rows:
                     yield session, rows
                     done = rows[-1][0]
-                more = len(rows) == page or text >= PAGE_TEXT
+
+
+def fetch_page(cursor: sqlite3.Cursor, rows: list[Row], most: int) -> bool:
+    """Append a page of `cursor` to `rows`; tell whether more may come after it.
+
+    `most` is how many it selects. Long texts, in the last column, end the page early.
+    """
+    text = 0
+    while text < PAGE_TEXT and (chunk := cursor.fetchmany(CHUNK)):
+        rows += chunk
+        text += sum([len(row[-1]) for row in chunk])
+    cursor.close()
+    return len(rows) == most or text >= PAGE_TEXT
 
 
 def recorded_sessions(path: Path, since: datetime | None = None) -> Iterator[str]:

@@ -227,7 +227,7 @@ class _Outliner:
         steps = cast("Sequence[Raw]", body.get("steps", ()))
         deferred = [step for step in steps if step.get("deferred")]
         for step in deferred:
-            transition_of(state.nets[cast(str, step["net"])].net, _step_of(step))
+            transition_of(state.nets[cast(str, step["net"])].net, StepRecord.model_validate(step))
         self._fire([step for step in steps if not step.get("deferred")] if deferred else steps)
         known[call_id] = deferred
 
@@ -264,7 +264,7 @@ class _Outliner:
             move = (step["transition"], *net.marking.items())
             marking = known[1].get(move)
             if marking is None:
-                marking = known[1][move] = fired(record, net.marking, _step_of(step))
+                marking = known[1][move] = fired(record, net.marking, StepRecord.model_validate(step))
             nets[net.key] = copy_with(net, {"marking": marking})
 
     # What is folded
@@ -344,7 +344,3 @@ class _Outliner:
 def _unsettled(call: CallState) -> bool:
     """Tell whether events that do not name a call may change it, or those that come next will."""
     return call.status in _UNSETTLED or (call.status in ("blocked", "skipped") and call.output is None)
-
-
-def _step_of(step: Raw) -> StepRecord:
-    return StepRecord.model_validate(step)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
 
 from ..journal.lazy_events import LazyEvents
-from ..model.events import CallDecided, JournalEvent
+from ..model.events import JournalEvent
 from ..model.state import SessionState
 from ..redaction.masked_events import MaskedEvents
 from .event_text import changes
@@ -21,12 +20,6 @@ OUTLINED = 2 * SHORTEST_GAP
 """Events from which on a session is outlined, where its rows are at hand."""
 AT_A_TIME = 32
 """Events that are folded in the background before a user's thread gets its turn."""
-
-
-def is_decision(event: JournalEvent) -> bool:
-    """Tell whether an event is a stop in a session's replay: a call blocked, or put to an operator."""
-    body = event.body
-    return isinstance(body, CallDecided) and (body.outcome != "allow" or bool(body.approved_by))
 
 
 class Replay:
@@ -96,11 +89,6 @@ class Replay:
     def changes(self) -> list[str]:
         """The changes by `event`, in words; none at the very beginning."""
         return changes(self._before, self.event, self._state) if self.event is not None else []
-
-    @cached_property
-    def decisions(self) -> tuple[int, ...]:
-        """The numbers of the events that are decisions."""
-        return tuple(n for n, event in enumerate(self.events, start=1) if is_decision(event))
 
     def goto(self, position: int) -> SessionState:
         """Go to an event by its number; before the first or after the last one, to that end."""
@@ -176,20 +164,6 @@ class Replay:
     def step(self, by: int = 1) -> SessionState:
         """Go `by` events on, or back when negative."""
         return self.goto(self._position + by)
-
-    def next_decision(self) -> bool:
-        """Go to the next decision. False, and stay, when none comes."""
-        return self._jump(next((n for n in self.decisions if n > self._position), None))
-
-    def previous_decision(self) -> bool:
-        """Go to the decision before this position. False, and stay, when there is none."""
-        return self._jump(next((n for n in reversed(self.decisions) if n < self._position), None))
-
-    def _jump(self, position: int | None) -> bool:
-        if position is None:
-            return False
-        self.goto(position)
-        return True
 
 
 def _outlined(events: Sequence[JournalEvent]) -> Outline | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import overload
@@ -15,20 +16,46 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.:-]+")
 _BEGINNINGS = ("session.opened", "session.resumed", "mode.changed")
 
 
-class LazyEvents(Sequence[JournalEvent]):
+class CachedEvents(Sequence[JournalEvent], ABC):
+    """Events, each made when it is first looked at. Several threads may look: each finds the same."""
+
+    def __init__(self, number: int) -> None:
+        self._made: list[JournalEvent | None] = [None] * number
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    @overload
+    def __getitem__(self, index: int) -> JournalEvent: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[JournalEvent]: ...
+
+    def __getitem__(self, index: int | slice) -> JournalEvent | list[JournalEvent]:
+        if isinstance(index, slice):
+            return [self[n] for n in range(*index.indices(len(self)))]
+        event = self._made[index]
+        if event is None:
+            event = self._made[index] = self._make(index)
+        return event
+
+    def __iter__(self) -> Iterator[JournalEvent]:
+        return (self[n] for n in range(len(self)))
+
+    @abstractmethod
+    def _make(self, index: int) -> JournalEvent: ...
+
+
+class LazyEvents(CachedEvents):
     """The events in `rows`, all of one session in their order, of the journal at `path`.
 
     Understanding a hundred thousand takes longer than reading them, and few are ever on screen. Looking
-    at one that cannot be understood raises `JournalError`. Several threads may look: each finds the same.
+    at one that cannot be understood raises `JournalError`.
     """
 
     def __init__(self, rows: Sequence[EventRow], path: Path) -> None:
+        super().__init__(len(rows))
         self.rows = rows
         self._path = path
-        self._read: list[JournalEvent | None] = [None] * len(rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def bearing_on(self, call_id: str) -> Iterator[int]:
         """The indexes of events that may be about a call, and of those that open or resume the session or
@@ -41,18 +68,5 @@ class LazyEvents(Sequence[JournalEvent]):
             if not plain or call_id in text or "\\u" in text or kind in _BEGINNINGS:
                 yield index
 
-    @overload
-    def __getitem__(self, index: int) -> JournalEvent: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[JournalEvent]: ...
-
-    def __getitem__(self, index: int | slice) -> JournalEvent | list[JournalEvent]:
-        if isinstance(index, slice):
-            return [self[n] for n in range(*index.indices(len(self)))]
-        read = self._read[index]
-        if read is None:
-            read = self._read[index] = event_of(self.rows[index], self._path)
-        return read
-
-    def __iter__(self) -> Iterator[JournalEvent]:
-        return (self[n] for n in range(len(self)))
+    def _make(self, index: int) -> JournalEvent:
+        return event_of(self.rows[index], self._path)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from string import ascii_letters, digits
 
 from .formats.blocks import Heredocs, below
+from .random_words import looks_random
 from .secret_names import TellingNames
 from .shell.words import QUOTE, ShellWords, closes, quoted
 from .spans import MASK, Span
@@ -69,15 +70,17 @@ _HEREDOC = re.compile(r"<<[-~]?([A-Z_]{1,40})\n([^\n]{1,400})\n\s{0,40}\1\b")
 """A value of one line as Terraform takes it."""
 _SCALAR = re.compile(r"[^\s\"',}\]\\]+")
 _REST = re.compile(r"(?:[^\r\n\"'\\]|\\(?![nr\"']))+")
+_STATED = re.compile(r"(?:(?: is| was)[:,]?|,)? [\"'`]?([A-Za-z0-9][A-Za-z0-9+/_~=.-]{11,512})")
+_LAST_NAME = re.compile(r"[\w.-]{1,64}\Z")
 _LAST_WORD = re.compile(r"[A-Za-z]+(?=[^A-Za-z]*\Z)")
 
 
-def given(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Span]:
+def assigned_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Span]:
     """The spans of what `NAME=value`, `name: value`, `"name": "value"` and their like give, unquoted.
 
     Telling `names` end at some of `ends`.
     """
-    giving = _Giving(text)
+    values = _AssignedValues(text)
     done = 0
     for end in ends:
         if end < done:
@@ -87,17 +90,17 @@ def given(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Span]
             continue
         before = text[max(done, end - _LONGEST_NAME) : end]
         name = before[len(before.rstrip(_NAME)) :]
-        if not name or not names.telling(name) or _only_looks(text, end - len(name), name, sign):
+        if not name or not names.telling(name) or _is_only_mentioned(text, end - len(name), name, sign):
             continue
         if sign[2] in _EQUAL and (other := _COMPARED.match(text, sign.end())) and names.telling(other[1]):
             continue  # code compares two variables
-        start, last = giving.quoted_name(sign, name) if sign[1] else giving.named(sign, name)
+        start, last = values.quoted_name(sign, name) if sign[1] else values.named(sign, name)
         if start < last:
             yield start, last
             done = last
 
 
-def options(text: str, names: TellingNames) -> Iterator[Span]:
+def option_values(text: str, names: TellingNames) -> Iterator[Span]:
     """The spans of what `--name value` gives."""
     words = ShellWords(text)
     done = 0
@@ -114,7 +117,7 @@ def options(text: str, names: TellingNames) -> Iterator[Span]:
                 done = end
 
 
-def users(text: str) -> Iterator[Span]:
+def curl_passwords(text: str) -> Iterator[Span]:
     """The spans of passwords in what `-u user:password` gives, as curl has it."""
     words = ShellWords(text)
     done = 0
@@ -132,7 +135,25 @@ def users(text: str) -> Iterator[Span]:
             done = end
 
 
-def _only_looks(text: str, start: int, name: str, sign: re.Match[str]) -> bool:
+def sentence_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Span]:
+    """The spans of random words behind telling `names`, as in `the token is Zq8rT2vL…`.
+
+    Some names end at `ends`.
+    """
+    done = 0
+    for end in ends:
+        said = _STATED.match(text, end) if end >= done else None
+        if said is None:
+            continue
+        name = _LAST_NAME.search(text, max(done, end - _LONGEST_NAME), end)
+        start = said.start(1)
+        word = said[1].rstrip(".")
+        if name is not None and names.telling(name[0]) and looks_random(word):
+            done = start + len(word)
+            yield start, done
+
+
+def _is_only_mentioned(text: str, start: int, name: str, sign: re.Match[str]) -> bool:
     """Tell whether a name is only used in a word, `$PWD:/src`, or in a sentence, `the first pass: x`."""
     if sign[1] is None and name.lower() == "pass" and _COUNT.match(text, sign.end()) is not None:
         return True
@@ -163,7 +184,7 @@ def _closes_around(text: str, start: int, end: int) -> bool:
     quote = text[start - 1] if start > 0 else ""
     if quote not in ("'", '"'):
         return False
-    at = _behind(_BLANKS, text, end)
+    at = _skip(_BLANKS, text, end)
     return text.startswith(quote, at) and text[at + 1 : at + 2] in _AFTER_STRING
 
 
@@ -172,7 +193,7 @@ def _same(value: str, name: str) -> bool:
     return value.strip("_") == name.rpartition(".")[2].strip("_")
 
 
-class _Giving:
+class _AssignedValues:
     """Values behind names in `text`. Ask in their order, so that the text is read only once."""
 
     def __init__(self, text: str) -> None:
@@ -188,7 +209,7 @@ class _Giving:
             alone = opening is None and not text.startswith(("[", "{"), lines[0])
             if alone or (opening is not None and _COLON.match(text, quoted(text, opening)[1])):
                 return lines
-        start = _behind(_SPACE, text, sign.end())
+        start = _skip(_SPACE, text, sign.end())
         if _CONSTANT.match(text, start):
             return start, start
         if text.startswith(("[", "{"), start):
@@ -199,9 +220,9 @@ class _Giving:
     def named(self, sign: re.Match[str], name: str) -> Span:
         """The span behind `name=` or `name:`, on the same line unless it is on lines of its own."""
         text = self._text
-        start = _behind(_BLANKS, text, sign.end())
+        start = _skip(_BLANKS, text, sign.end())
         if sign[2] == ":" and not text.startswith(MASK, start):
-            start = _behind(_TYPE, text, start)
+            start = _skip(_TYPE, text, start)
         if _CONSTANT.match(text, start):
             return start, start
         if self._heredocs.any and sign[2].startswith("="):
@@ -216,7 +237,7 @@ class _Giving:
             return start, start  # what a shell runs there is no value yet
         if (heredoc := _HEREDOC.match(text, start)) is not None:
             return heredoc.span(2)
-        start = _behind(_OTHERWISE, text, _behind(_WRAPPED, text, start))
+        start = _skip(_OTHERWISE, text, _skip(_WRAPPED, text, start))
         quote = QUOTE.match(text, start)
         if quote is not None:
             return quoted(text, quote)[0] if quote[1] else self._words.word(start)
@@ -256,10 +277,10 @@ def _bracketed(text: str, start: int) -> int:
     return len(text)
 
 
-def _behind(pattern: re.Pattern[str], text: str, start: int) -> int:
+def _skip(pattern: re.Pattern[str], text: str, start: int) -> int:
     found = pattern.match(text, start)
     return start if found is None else found.end()
 
 
 def _span(pattern: re.Pattern[str], text: str, start: int) -> Span:
-    return start, _behind(pattern, text, start)
+    return start, _skip(pattern, text, start)

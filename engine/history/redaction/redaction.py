@@ -7,7 +7,7 @@ screen or a file passes here. Masking errs on the side of hiding.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from functools import lru_cache
 from typing import TypeVar, cast
@@ -19,14 +19,13 @@ from ..audit.hash_chain import CONTENT
 from ..model.events import ApprovalRequested, EventBody, JournalEvent
 from ..model.records import CallRecord
 from ..model.state import ApprovalState
-from .assignments import given, options, users
+from .assignments import assigned_values, curl_passwords, option_values, sentence_values
+from .formats.blocks import SECRET_KIND, manifest_values
 from .formats.key_formats import KEY_SIGNS, hide_keys, may_hold_key
-from .formats.kubernetes import KIND, secret_values
 from .formats.markup import elements, properties
 from .hidden_text import hidden_texts
 from .named_values import changed_values, default_values, named_values
 from .secret_names import NAMES, TellingNames, latin
-from .sentences import said_values
 from .shell.arguments import argument_values
 from .shell.masking import Paths, ShellReader, is_shell_field, paths_below, shell_spans, shell_texts
 from .shell.options import holds_program, password_start
@@ -45,6 +44,16 @@ _HELD = ("value", "Value")
 _NAMED_BY = ("name", "key", "Name", "Key", "field", "header", "variable")
 _PLAIN_WORD = re.compile(r"[^\s;&|<>()$`]+")
 _NAME_BEHIND = re.compile(re.escape(MASK) + r"[A-Za-z0-9_.-]")
+
+_VALUES_OF_NAMES: tuple[tuple[str, Callable[[str, TellingNames, Sequence[int]], Iterator[Span]]], ...] = (
+    ("<", elements),
+    ("alue", named_values),
+    ("default", lambda text, names, _: default_values(text, names)),
+    ("changed ", changed_values),
+    ("", argument_values),
+    ("", sentence_values),
+)
+"""Kinds of values that a text gives to telling names, each with a part that such a text has."""
 
 Body = TypeVar("Body", bound=BaseModel)
 Request = TypeVar("Request", ApprovalRequested, ApprovalState)
@@ -94,35 +103,21 @@ class Redaction:
         """Hide what `text` gives to telling names; `signs` are those in it."""
         names, text = self._names, masking.text
         ends = names.ends(masking.lower, signs)
-        if ends and "<" in text and masking.hide(elements(text, names, ends)):
-            text = masking.text
-            ends = names.ends(masking.lower, signs)
-        if ends and "alue" in text and masking.hide(named_values(text, names, ends)):
-            text = masking.text
-            ends = names.ends(masking.lower, signs)
-        if ends and "default" in text and masking.hide(default_values(text, names)):
-            text = masking.text
-            ends = names.ends(masking.lower, signs)
-        if ends and "changed " in text and masking.hide(changed_values(text, names, ends)):
-            text = masking.text
-            ends = names.ends(masking.lower, signs)
-        if ends and masking.hide(argument_values(text, names, ends)):
-            text = masking.text
-            ends = names.ends(masking.lower, signs)
-        if ends and masking.hide(said_values(text, names, ends)):
-            text = masking.text
-            ends = names.ends(masking.lower, signs)
+        for sign, values in _VALUES_OF_NAMES:
+            if ends and sign in text and masking.hide(values(text, names, ends)):
+                text = masking.text
+                ends = names.ends(masking.lower, signs)
         if ends:
-            masking.hide(given(text, names, ends))
+            masking.hide(assigned_values(text, names, ends))
         if ends and "-" in masking.text:
-            masking.hide(options(masking.text, names))
+            masking.hide(option_values(masking.text, names))
         if "key" in signs and "</key>" in text:
             masking.hide(properties(masking.text, names))
         if "secret" in signs and "kind: Secret" in text:
-            masking.hide(secret_values(masking.text))
+            masking.hide(manifest_values(masking.text))
         text = masking.text
         if "curl" in signs and ("-u" in text or "-U" in text):
-            masking.hide(users(text))
+            masking.hide(curl_passwords(text))
 
     def value(self, value: JsonValue) -> JsonValue:
         """`value` with its secrets masked; the same object where there are none."""
@@ -198,7 +193,7 @@ class Redaction:
             else self._value(v, paths_below(k, paths), shell=shell or is_shell_field(k, paths))
             for k, v in value.items()
         }
-        if value.get("kind") == KIND:
+        if value.get("kind") == SECRET_KIND:
             shown |= {k: _hidden(value[k]) for k in ("data", "stringData") if k in value}
         for held in _HELD:
             if held in value and any(map(self._is_telling, map(value.get, _NAMED_BY))):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-from ..spans import Span
+from ..spans import MASK, Span
 
 _OPENS = re.compile(
     r"(?:[&!]\S{0,60}+[ \t]{0,8}+){0,3}+(?:(?P<scalar>[|>])[0-9+-]{0,2})?[ \t]*+(?:#[^\n]{0,200})?\r?\n"
@@ -17,6 +18,15 @@ _WINDOW = 150
 """Characters of a line before a name that are looked at."""
 
 _HEREDOC = re.compile(r"<<[-~]?[ \t]{0,8}\\?([\"']?)([A-Za-z_][A-Za-z0-9_]{0,40})\1[^\n]{0,400}\n")
+
+SECRET_KIND = "Secret"
+"""Kind of a manifest of Kubernetes in which every value is a secret, whatever its name."""
+_MANIFEST_KIND = re.compile(r"^[ \t]*(?:-[ \t]+)?kind:[ \t]*[\"']?Secret[\"']?[ \t\r]*$", re.MULTILINE)
+_MANIFEST_START = re.compile(r"^---", re.MULTILINE)
+_MANIFEST_DATA = re.compile(r"^([ \t]*)(?:data|stringData):[ \t\r]*\n", re.MULTILINE)
+_MANIFEST_ENTRY = re.compile(
+    r"([ \t]*)[\"']?[\w.-]{1,253}[\"']?:[ \t]+[\"']?(?![|>])([^\s\"'][^\r\n\"']*)[^\n]*\n?"
+)
 
 
 def below(text: str, name: int, at: int) -> Span | None:
@@ -96,3 +106,28 @@ class Heredocs:
         end = text.find("\n", at)
         end = len(text) if end < 0 else end
         return at, max(at, at + len(text[at:end].rstrip()))
+
+
+def manifest_values(text: str) -> Iterator[Span]:
+    """The spans of the values in manifests of `SECRET_KIND`."""
+    start = 0
+    ends = (
+        [found.start() for found in _MANIFEST_START.finditer(text)] if _MANIFEST_KIND.search(text) else []
+    )
+    for end in (*ends, len(text)):
+        if _MANIFEST_KIND.search(text, start, end) is not None:
+            for data in _MANIFEST_DATA.finditer(text, start, end):
+                yield from _manifest_entries(text, data.end(), end, len(data[1]))
+        start = end
+
+
+def _manifest_entries(text: str, at: int, end: int, indent: int) -> Iterator[Span]:
+    """The values of the lines that are indented more than `data:` is."""
+    while (
+        at < end
+        and (entry := _MANIFEST_ENTRY.match(text, at, end)) is not None
+        and len(entry[1]) > indent
+    ):
+        if not text.startswith(MASK, entry.start(2)):
+            yield entry.span(2)
+        at = entry.end()

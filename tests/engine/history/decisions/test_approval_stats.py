@@ -243,8 +243,8 @@ class TestReading:
         whole = bench.count()
         for page, text in ((1, 4_000_000), (7, 4_000_000), (2_000, 1_000)):
             monkeypatch.setattr("interlock.engine.history.decisions.approval_stats._PAGE", page)
-            monkeypatch.setattr("interlock.engine.history.decisions.approval_stats._PAGE_TEXT", text)
-            monkeypatch.setattr("interlock.engine.history.decisions.approval_stats._CHUNK", 3)
+            monkeypatch.setattr("interlock.engine.history.decisions.call_pages.PAGE_TEXT", text)
+            monkeypatch.setattr("interlock.engine.history.decisions.call_pages.CHUNK", 3)
             assert bench.count() == whole
 
     def test_numbers_that_json_lacks(self, bench: Bench) -> None:

@@ -52,21 +52,6 @@ class TestMoving:
         assert (replay.position, replay.event, replay.changes) == (0, None, [])
         assert replay.state.seq == replay.before.seq == 0
 
-    def test_to_decisions(self) -> None:
-        """Stops are calls that were blocked, asked or approved; a plain allowed call is none."""
-        replay = Replay(recorded(*SESSION))
-        assert replay.decisions == (7, 8, 9)
-        replay.goto(0)
-        visited = []
-        while replay.next_decision():
-            visited.append(replay.position)
-        assert visited == [7, 8, 9]
-        assert replay.position == 9
-        assert replay.previous_decision()
-        assert replay.previous_decision()
-        assert not replay.previous_decision()
-        assert replay.position == 7
-
     def test_shows_what_changed(self) -> None:
         """The changes are those of the event that led here, from both directions."""
         replay = Replay(recorded(*SESSION))
@@ -80,7 +65,6 @@ class TestMoving:
         """A session without events has one moment."""
         replay = Replay([])
         assert (len(replay), replay.position, replay.event, replay.changes) == (0, 0, None, [])
-        assert not replay.next_decision()
 
     def test_events_that_do_not_follow(self) -> None:
         """A record with a hole is refused on opening."""
