@@ -47,7 +47,7 @@ _EARLY_ENDS: Final = {
     "refusal": "the agent refused to go on",
 }
 
-_Heard: TypeAlias = "SessionNotification | tuple[RequestPermissionRequest, asyncio.Future[Message]]"
+_InboxItem: TypeAlias = "SessionNotification | tuple[RequestPermissionRequest, asyncio.Future[Message]]"
 T = TypeVar("T")
 
 
@@ -70,12 +70,12 @@ class AcpAgent:
         self._directory = directory.absolute()
         self._unasked: Unasked = unasked
         self._log = log
-        self._inbox: asyncio.Queue[_Heard] = asyncio.Queue()
+        self._inbox: asyncio.Queue[_InboxItem] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._words = ""
         self._thoughts = ""
         self._plan = ""
-        self._odd: list[str] = []
+        self._unreadable: list[str] = []
         self._warnings = 0
         self._in_turn = False
         self._loading = False
@@ -84,7 +84,7 @@ class AcpAgent:
         self._acp_session = ""
         self._session = ""
         self._gate: AcpGate
-        self._gone: asyncio.Task[str]
+        self._end_task: asyncio.Task[str]
 
     async def open(self, config: SessionConfig, *, resume: str | None = None) -> str:
         """Start the agent and a session of it; return the session's id.
@@ -93,32 +93,35 @@ class AcpAgent:
         `AcpError`, and what `Hub.open_external`, or with `resume` `Hub.resume_external`, raises; the
         agent is then ended.
         """
-        earlier = None if resume is None else await self._recorded(resume)
+        earlier = None if resume is None else await self._find_recorded(resume)
         try:
             self._process = await AgentProcess.start(
-                self._command, self._directory, self._log, self._note_odd
+                self._command, self._directory, self._log, self._note_unreadable
             )
         except (OSError, ValueError) as error:
             raise AcpError(f"The agent's command '{self._command[0]}' cannot be run: {error}") from error
-        self._connection = Connection(self._hear, self._process)
+        self._connection = Connection(self._receive, self._process)
         try:
             self._loading = earlier is not None
-            met = await shake_hands(
+            acp_session = await shake_hands(
                 self._connection,
                 self._process,
                 self._command,
                 self._directory,
                 None if earlier is None else earlier[1],
             )
-            self._loading, self._acp_session = False, met.session
-            who = ExternalAgent(
-                name=met.name, tools=KINDS, workdir=str(self._directory), source={SOURCE: met.session}
+            self._loading, self._acp_session = False, acp_session.session
+            agent = ExternalAgent(
+                name=acp_session.name,
+                tools=KINDS,
+                workdir=str(self._directory),
+                source={SOURCE: acp_session.session},
             )
-            self._gone = asyncio.create_task(self._see_it_end(), name=f"end of {met.name}")
+            self._end_task = asyncio.create_task(self._await_end(), name=f"end of {acp_session.name}")
             if earlier is None:
-                self._session = await self._hub.open_external(who, config, driver=self)
+                self._session = await self._hub.open_external(agent, config, driver=self)
             else:
-                self._session = await self._hub.resume_external(earlier[0], who, config, driver=self)
+                self._session = await self._hub.resume_external(earlier[0], agent, config, driver=self)
         except BaseException:
             self._process.kill()
             await self._process.end()
@@ -133,16 +136,16 @@ class AcpAgent:
             workdir=str(self._directory),
             since=since,
         )
-        self._do(self._listen())
+        self._start_task(self._listen())
         return self._session
 
-    async def _recorded(self, session_id: str) -> tuple[str, str]:
+    async def _find_recorded(self, session_id: str) -> tuple[str, str]:
         """Find a recorded session of an ACP agent: its id, and the agent's own id for it."""
         found = await self._hub.recorded_external(session_id)
-        known = found.agent.source.get(SOURCE) if found is not None and found.agent.source else None
-        if found is None or not isinstance(known, str):
+        acp_session = found.agent.source.get(SOURCE) if found is not None and found.agent.source else None
+        if found is None or not isinstance(acp_session, str):
             raise AcpError(f"Session '{session_id}' is none of an agent that speaks this protocol")
-        return found.id, known
+        return found.id, acp_session
 
     # As a driver
 
@@ -164,7 +167,7 @@ class AcpAgent:
             raise AgentError("the agent ended its turn with an answer that cannot be read") from error
         finally:
             self._in_turn = False
-            await self._take_in_all()
+            await self._handle_all()
             await self._gate.withdraw_all("the agent's turn has ended")
             with suppress(UnknownSessionError, JournalError):
                 await self._hub.rest(self._session)
@@ -180,7 +183,7 @@ class AcpAgent:
             return False
         if not self._gate.cancelled:
             self._gate.cancelled = True
-            self._do(self._cancel())
+            self._start_task(self._cancel())
         return True
 
     async def _cancel(self) -> None:
@@ -191,46 +194,46 @@ class AcpAgent:
 
     async def gone(self) -> str:
         """Wait for the process to end; return how it ended."""
-        return await asyncio.shield(self._gone)
+        return await asyncio.shield(self._end_task)
 
     async def close(self) -> None:
         """End the process and whatever it has started."""
         await self._process.end()
-        await asyncio.wait({self._gone})
+        await asyncio.wait({self._end_task})
         for task in list(self._tasks):
             task.cancel()
             await asyncio.wait({task})
         await self._connection.close()
 
-    async def _see_it_end(self) -> str:
-        why = await self._process.ended()
+    async def _await_end(self) -> str:
+        reason = await self._process.wait_ended()
         if self._session:
             with suppress(UnknownSessionError, JournalError):
-                await self._take_in_all()
+                await self._handle_all()
                 await self._gate.withdraw_all("the agent ended")
-        return why
+        return reason
 
     # Messages of the agent
 
-    async def _hear(self, method: str, params: object, notification: bool) -> Message | None:
+    async def _receive(self, method: str, params: object, notification: bool) -> Message | None:
         """Handle one message; called for each, in order up to the first wait."""
         if method == CLIENT_METHODS["session_update"]:
             if self._loading:
                 return None  # What it says again of an earlier time is in the record.
             try:
-                heard = SessionNotification.model_validate(params)
+                notice = SessionNotification.model_validate(params)
             except ValidationError as error:
-                self._note_odd(f"{method}: {error.errors()[0]['msg']}")
+                self._note_unreadable(f"{method}: {error.errors()[0]['msg']}")
                 return None
-            if isinstance(heard.update, ToolCallStart | ToolCallProgress):
-                mark_kind(heard.update, _part(params, "update"))
-            self._inbox.put_nowait(heard)
+            if isinstance(notice.update, ToolCallStart | ToolCallProgress):
+                mark_kind(notice.update, _part(params, "update"))
+            self._inbox.put_nowait(notice)
             return None
         if method == CLIENT_METHODS["session_request_permission"] and not notification:
             try:
                 request = RequestPermissionRequest.model_validate(params)
             except ValidationError as error:
-                self._note_odd(f"{method}: {error.errors()[0]['msg']}")
+                self._note_unreadable(f"{method}: {error.errors()[0]['msg']}")
                 raise RequestError.invalid_params({"details": str(error)}) from error
             mark_kind(request.tool_call, _part(params, "toolCall"))
             if request.session_id != self._acp_session:
@@ -244,34 +247,35 @@ class AcpAgent:
 
     async def _listen(self) -> None:
         while True:
-            heard = await self._inbox.get()
+            item = await self._inbox.get()
             try:
-                await self._take_in(heard)
+                await self._handle(item)
             except Exception as error:
                 # Nothing that it says may keep the next thing it says from being heard.
-                self._note_odd(f"{type(error).__name__}: {error}")
+                self._note_unreadable(f"{type(error).__name__}: {error}")
             finally:
                 self._inbox.task_done()
 
-    async def _take_in_all(self) -> None:
+    async def _handle_all(self) -> None:
         await self._inbox.join()
         await self._flush()
-        while self._odd and self._warnings < MOST_WARNINGS:
+        while self._unreadable and self._warnings < MOST_WARNINGS:
             self._warnings += 1
             with suppress(UnknownSessionError):
                 await self._hub.warn(
-                    self._session, f"the agent said something that cannot be read: {self._odd.pop(0)}"
+                    self._session,
+                    f"the agent said something that cannot be read: {self._unreadable.pop(0)}",
                 )
 
-    async def _take_in(self, heard: _Heard) -> None:
-        if not isinstance(heard, SessionNotification):
+    async def _handle(self, item: _InboxItem) -> None:
+        if not isinstance(item, SessionNotification):
             await self._flush()
-            request, answer = heard
+            request, answer = item
             await self._ask(request, answer)
             return
-        if heard.session_id != self._acp_session:
+        if item.session_id != self._acp_session:
             return
-        match heard.update:
+        match item.update:
             case AgentMessageChunk(content=TextContentBlock(text=text)):
                 await self._flush_thoughts()
                 self._words += text
@@ -294,25 +298,25 @@ class AcpAgent:
     async def _ask(self, request: RequestPermissionRequest, answer: asyncio.Future[Message]) -> None:
         """Answer a permission request, at once or when the rules and the operator have decided."""
 
-        async def decide(asked: PermissionRequest) -> None:
-            answered(await self._guarded(self._gate.decide(asked)))
+        async def decide(permission: PermissionRequest) -> None:
+            set_answer(await self._or_cancelled(self._gate.decide(permission)))
 
-        def answered(found: Message) -> None:
+        def set_answer(message: Message) -> None:
             if not answer.done():
-                answer.set_result(found)
+                answer.set_result(message)
 
-        begun = await self._guarded(self._gate.begin(request))
+        begun = await self._or_cancelled(self._gate.begin(request))
         if isinstance(begun, PermissionRequest):
-            self._do(decide(begun))
+            self._start_task(decide(begun))
         else:
-            answered(begun)
+            set_answer(begun)
 
-    async def _guarded(self, work: Awaitable[T]) -> T | Message:
+    async def _or_cancelled(self, work: Awaitable[T]) -> T | Message:
         """Await `work`; an error is answered with `cancelled`, never with a permission."""
         try:
             return await work
         except Exception as error:
-            self._note_odd(f"{type(error).__name__}: {error}")
+            self._note_unreadable(f"{type(error).__name__}: {error}")
             return {"outcome": {"outcome": "cancelled"}}
 
     async def _flush(self) -> None:
@@ -330,11 +334,11 @@ class AcpAgent:
         if thoughts.strip():
             await self._hub.said(self._session, "assistant", f"Thought:\n{thoughts.strip()}")
 
-    def _note_odd(self, what: str) -> None:
-        if len(self._odd) < MOST_WARNINGS:
-            self._odd.append(what[:300])
+    def _note_unreadable(self, text: str) -> None:
+        if len(self._unreadable) < MOST_WARNINGS:
+            self._unreadable.append(text[:300])
 
-    def _do(self, work: Coroutine[None, None, None]) -> None:
+    def _start_task(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

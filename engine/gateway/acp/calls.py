@@ -26,7 +26,7 @@ from ...core.rule import UNCLEAR
 from ..client.agent_tools import shortened
 from ..hooks.events import output_text
 from ..hooks.transcript import failed, goes_on
-from .input import Input, Said, command_of, texts_in
+from .input import CallDescription, Input, find_command, nested_texts
 
 KINDS: Final = cast("tuple[str, ...]", get_args(ToolKind))
 """Tool names of an ACP agent's calls for rules: the agent gives each a kind, and no tool's name."""
@@ -38,7 +38,7 @@ _CHANGING: Final = ("edit", "delete", "move")
 """Kinds of calls that find no paths, so that what they name is what they are about."""
 _EXITS: Final = ("exit_code", "exitCode", "exit")
 _Content: TypeAlias = ContentToolCallContent | FileEditToolCallContent | TerminalToolCallContent
-Stands: TypeAlias = Literal["told", "waiting", "allowed", "refused", "settled"]
+GateState: TypeAlias = Literal["reported", "waiting", "allowed", "refused", "settled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Terms:
     """Content of a call that a decision depends on: if any of it changes, the decision no longer holds.
 
     `title` is `None` where the raw input says what is done. `changes` are paths, old and new texts;
-    `carried` says that the raw input contains the new texts, too.
+    `in_raw` says that the raw input contains the new texts, too.
     """
 
     tools: tuple[str, ...]
@@ -54,11 +54,11 @@ class Terms:
     title: str | None
     paths: frozenset[str]
     changes: frozenset[tuple[str, str, str]]
-    carried: bool
+    in_raw: bool
 
 
 @dataclass(frozen=True, slots=True)
-class AtGate:
+class GateCall:
     """A call as put to the gate: under an id that no other call has, as a call of one tool."""
 
     call_id: str
@@ -66,14 +66,14 @@ class AtGate:
 
 
 @dataclass(slots=True)
-class SeenCall:
+class ReportedCall:
     """State of one tool call, merged from all updates of the agent.
 
     `kind` is the last one that the protocol knows, and `is_unclear` says that an unknown one was given
-    since. `stands` is its state at the gate, under `at_gate`; `approved` is the content that was decided,
-    as long as the decision may hold, and `answered` says that the agent has requested permission. `begun`
-    says that the call was reported to run, `response` is the tool's own result, where reported, and
-    `came_of_it` says that any result was reported, even an empty output. Relative paths start from
+    since. `state` is its state at the gate, under `gate_calls`; `approved` is the content that was
+    decided, as long as the decision may hold; `requested` says that the agent has requested permission.
+    `running` says that the call was reported to run, `response` is the tool's own result, where reported,
+    and `has_result` says that any result was reported, even an empty output. Relative paths start from
     `workdir`.
     """
 
@@ -88,17 +88,17 @@ class SeenCall:
     paths: tuple[str, ...] = ()
     changes: tuple[FileEditToolCallContent, ...] = ()
     texts: tuple[str, ...] = ()
-    stands: Stands = "told"
-    at_gate: tuple[AtGate, ...] = ()
+    state: GateState = "reported"
+    gate_calls: tuple[GateCall, ...] = ()
     approved: Terms | None = None
-    answered: bool = False
-    begun: bool = False
-    came_of_it: bool = False
+    requested: bool = False
+    running: bool = False
+    has_result: bool = False
     gate_ids: list[str] = field(default_factory=list[str])
 
-    def take(self, update: ToolCall | ToolCallUpdate) -> None:
+    def merge(self, update: ToolCall | ToolCallUpdate) -> None:
         """Merge an update: its fields replace the known ones, absent fields are kept."""
-        self.came_of_it = self.came_of_it or self._tells_result(update)
+        self.has_result = self.has_result or self._has_result_in(update)
         if update.kind is not None:
             self.is_unclear = update.kind not in KINDS
             if not self.is_unclear:
@@ -116,21 +116,21 @@ class SeenCall:
             self.paths = tuple(each.path for each in update.locations)
         if update.content is not None:
             self.changes = tuple(c for c in update.content if isinstance(c, FileEditToolCallContent))
-            texts = map(_text_of, update.content)
+            texts = map(_part_text, update.content)
             self.texts = tuple(text for text in texts if text is not None)
 
-    def _tells_result(self, update: ToolCall | ToolCallUpdate) -> bool:
+    def _has_result_in(self, update: ToolCall | ToolCallUpdate) -> bool:
         """Tell whether an update contains more of the result than the fact that there is one.
 
         Content that comes before a call may run belongs to the permission request, for example a
         command's description, and is no result when it is repeated.
         """
-        if _gives_output(update):
+        if _has_output(update):
             return True
         ended = update.status in _ENDED
-        running = isinstance(update, ToolCallProgress) and self.stands == "allowed"
+        running = isinstance(update, ToolCallProgress) and self.state == "allowed"
         return (ended or running) and any(
-            _says_something(part) and _text_of(part) not in self.texts for part in update.content or ()
+            _has_content(part) and _part_text(part) not in self.texts for part in update.content or ()
         )
 
     @property
@@ -142,67 +142,75 @@ class SeenCall:
         return (UNCLEAR, self.kind) if self.is_unclear else (self.kind,)
 
     @property
-    def _said(self) -> Said:
-        return Said(self.kind, self.title, self.raw_input, self.paths, self.changes, self.workdir)
+    def _description(self) -> CallDescription:
+        return CallDescription(
+            self.kind, self.title, self.raw_input, self.paths, self.changes, self.workdir
+        )
 
     @property
     def input(self) -> Input:
         """The call's input for the rules and the operators."""
-        return self._said.input
+        return self._description.input
 
     @property
     def terms(self) -> Terms:
         """Terms of a decision on the call in its current state."""
-        raw, said = self.raw_input, self._said
-        texts = frozenset(texts_in(raw))
-        told = bool(command_of(raw, "")) if self.kind == "execute" else any(map(str.strip, texts))
+        raw, description = self.raw_input, self._description
+        texts = frozenset(nested_texts(raw))
+        is_described = (
+            bool(find_command(raw, "")) if self.kind == "execute" else any(map(str.strip, texts))
+        )
         return Terms(
             self.tools,
             raw,
-            None if told else self.title,
-            said.paths,
+            None if is_described else self.title,
+            description.paths,
             frozenset((e.path, _lines(e.old_text), _lines(e.new_text)) for e in self.changes),
             all(each.new_text in texts for each in self.changes),
         )
 
-    def changed_by(self, update: ToolCall | ToolCallUpdate) -> str | None:
+    def changed_field(self, update: ToolCall | ToolCallUpdate) -> str | None:
         """Field in which `update`, already merged, differs from the approved call; `None` if in none.
 
         Diffs that come with the end, or with the tool's own output, are results where none were approved
         or the raw input contains them: Claude Code then reports each hunk by itself. The title in such a
         result is only a label, unless it is the command.
         """
-        then, now = self.approved, self.terms
-        if then is None:
+        before, after = self.approved, self.terms
+        if before is None:
             return None
         ended = update.status in _ENDED
-        if now.tools != then.tools:
+        if after.tools != before.tools:
             return "kind"
-        if not same_json(now.raw, then.raw):
+        if not same_json(after.raw, before.raw):
             return "input"
-        if then.title is not None and now.title != then.title and (self.kind == "execute" or not ended):
+        if (
+            before.title is not None
+            and after.title != before.title
+            and (self.kind == "execute" or not ended)
+        ):
             return "title"
-        is_missing = not then.paths and self.kind in _CHANGING and not ended
-        if (then.paths or is_missing) and not now.paths <= then.paths:
+        is_missing = not before.paths and self.kind in _CHANGING and not ended
+        if (before.paths or is_missing) and not after.paths <= before.paths:
             return "path"
-        result = then.carried and (ended or _gives_output(update))
-        return "change" if now.changes and now.changes != then.changes and not result else None
+        result = before.in_raw and (ended or _has_output(update))
+        return "change" if after.changes and after.changes != before.changes and not result else None
 
     @property
     def failed(self) -> bool:
         """True if the tool reports a failure, although the agent reports the call as completed."""
-        return failed(self.response) or _exited_badly(self.raw_output)
+        return failed(self.response) or _has_failing_exit(self.raw_output)
 
     @property
-    def unproved(self) -> bool:
+    def outcome_unknown(self) -> bool:
         """True if nothing shows that a call reported as completed succeeded.
 
         Some agents report every command so, also a failed one, without output and without exit code.
         """
-        return self.kind == "execute" and not self.came_of_it
+        return self.kind == "execute" and not self.has_result
 
     @property
-    def goes_on(self) -> bool:
+    def in_background(self) -> bool:
         """True if a call reported as completed was only started, and ends in the background."""
         raw = self.raw_input
         return goes_on(self.response) or (isinstance(raw, dict) and raw.get("run_in_background") is True)
@@ -217,35 +225,36 @@ class SeenCall:
         """Result of the call, as far as the agent has reported it."""
         if isinstance(self.response, dict) and "stdout" in self.response:
             return shortened(output_text(self.response), MOST_OUTPUT)
-        told = "\n".join(self.texts)
-        if not told and self.raw_output is not None:
+        text = "\n".join(self.texts)
+        if not text and self.raw_output is not None:
             raw = self.raw_output
-            told = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False)
-        if not told:
-            told = "\n".join(f"changed {each.path}" for each in self.changes)
-        return shortened(told, MOST_OUTPUT)
+            text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False)
+        if not text:
+            text = "\n".join(f"changed {each.path}" for each in self.changes)
+        return shortened(text, MOST_OUTPUT)
 
     def runs_again(self, status: ToolCallStatus | None) -> bool:
         """Tell whether a status after the call's end says that it runs again, or ran without permission.
 
-        The latter is reported once: not again after `begun`.
+        The latter is reported once: not again after `running`.
         """
         if self.approved is not None:
-            return status == "in_progress" and not self.goes_on
-        return status in ("in_progress", "completed") and not self.begun
+            return status == "in_progress" and not self.in_background
+        return status in ("in_progress", "completed") and not self.running
 
-    def start_over(self) -> None:
+    def reset(self) -> None:
         """Become a new call without a permission request, keeping its content."""
-        self.stands, self.approved, self.answered, self.came_of_it = "told", None, False, False
+        self.state, self.approved = "reported", None
+        self.requested = self.has_result = False
 
     def forget(self) -> None:
         """Drop the content of an ended call, except what is needed to recognize it."""
         self.texts, self.changes, self.raw_output, self.response = (), (), None, None
 
-    def put(self) -> tuple[AtGate, ...]:
+    def submit(self) -> tuple[GateCall, ...]:
         """Put the call to the gate again, as each of its tools, under ids that no request has had."""
-        self.at_gate = tuple(AtGate(self._next_id(), tool) for tool in self.tools)
-        return self.at_gate
+        self.gate_calls = tuple(GateCall(self._next_id(), tool) for tool in self.tools)
+        return self.gate_calls
 
     def _next_id(self) -> str:
         number = len(self.gate_ids) + 1
@@ -253,16 +262,20 @@ class SeenCall:
         return self.gate_ids[-1]
 
 
-def mark_kind(update: ToolCall | ToolCallUpdate, said: object) -> None:
+def mark_kind(update: ToolCall | ToolCallUpdate, raw_update: object) -> None:
     """Replace a kind that the protocol does not have by `unclear` (G-64), which rules may name.
 
-    `said` is the update as it came: the library drops such a kind, as if none had been given.
+    `raw_update` is the update as it came: the library drops such a kind, as if none had been given.
     """
-    if update.kind is None and isinstance(said, dict) and cast("Input", said).get("kind") is not None:
+    if (
+        update.kind is None
+        and isinstance(raw_update, dict)
+        and cast("Input", raw_update).get("kind") is not None
+    ):
         update.kind = cast("ToolKind", UNCLEAR)
 
 
-def _gives_output(update: ToolCall | ToolCallUpdate) -> bool:
+def _has_output(update: ToolCall | ToolCallUpdate) -> bool:
     return update.raw_output is not None or _response(update.field_meta) is not None
 
 
@@ -277,20 +290,20 @@ def _response(meta: Mapping[str, object] | None) -> JsonValue:
     return cast("Input", own).get("toolResponse") if isinstance(own, dict) else None
 
 
-def _text_of(part: _Content) -> str | None:
+def _part_text(part: _Content) -> str | None:
     """Text of a part of a call's content; `None` for other parts."""
     if isinstance(part, ContentToolCallContent) and isinstance(part.content, TextContentBlock):
         return part.content.text
     return None
 
 
-def _says_something(part: _Content) -> bool:
+def _has_content(part: _Content) -> bool:
     """Tell whether a part has content. Terminals are the client's, and this client has none."""
-    text = _text_of(part)
+    text = _part_text(part)
     return not isinstance(part, TerminalToolCallContent) if text is None else bool(text.strip())
 
 
-def _exited_badly(raw_output: JsonValue) -> bool:
+def _has_failing_exit(raw_output: JsonValue) -> bool:
     if not isinstance(raw_output, dict):
         return False
     codes = [raw_output.get(key) for key in _EXITS]
@@ -310,11 +323,11 @@ class PermissionOptions:
 
     @classmethod
     def of(cls, options: list[PermissionOption]) -> PermissionOptions:
-        def only(kind: str) -> str | None:
+        def unambiguous(kind: str) -> str | None:
             for option in options:
-                same = {each.kind for each in options if each.option_id == option.option_id}
-                if option.kind == kind and same == {kind}:
+                kinds = {each.kind for each in options if each.option_id == option.option_id}
+                if option.kind == kind and kinds == {kind}:
                     return option.option_id
             return None
 
-        return cls(only("allow_once"), only("reject_once"))
+        return cls(unambiguous("allow_once"), unambiguous("reject_once"))

@@ -31,13 +31,13 @@ from ...history.model.state import SessionState
 from ...recording.explanation import ExplanationView
 from ...sessions.errors import CallRefused, UnknownSessionError
 from ...sessions.submitted_calls import CallAnswer
-from .calls import AtGate, PermissionOptions, SeenCall
+from .calls import GateCall, PermissionOptions, ReportedCall
 from .input import Input
 from .process import Message
 
 Unasked: TypeAlias = Literal["cancel", "note"]
 """Reaction to a call that ran without a request and is not allowed: end the turn, or only warn."""
-Judged: TypeAlias = Literal["allow", "ask", "block"]
+Outcome: TypeAlias = Literal["allow", "ask", "block"]
 UNDECIDED_AFTER: Final = 5.0
 """Seconds after which a call that runs already is no longer judged."""
 _REFUSALS = (CallRefused, UnknownSessionError, JournalError, ValueError)
@@ -65,9 +65,9 @@ class HubCalls(Protocol):
 class PermissionRequest:
     """A permission request, and the call as put to the gate."""
 
-    seen: SeenCall
+    call: ReportedCall
     choice: PermissionOptions
-    calls: tuple[AtGate, ...]
+    calls: tuple[GateCall, ...]
     input: Input
 
 
@@ -93,9 +93,9 @@ class AcpGate:
         self._interrupt = interrupt
         self._workdir = workdir
         self._since = since
-        self._seen: dict[str, SeenCall] = {}
+        self._calls: dict[str, ReportedCall] = {}
         self._waiting: dict[str, asyncio.Task[CallAnswer]] = {}
-        self._told_unproved = False
+        self._warned_of_unknown = False
         self.cancelled = False
         """True once the turn was interrupted: all permission requests are then answered `cancelled`."""
 
@@ -103,65 +103,69 @@ class AcpGate:
 
     async def begin(self, request: RequestPermissionRequest) -> PermissionRequest | Message:
         """Register a request, in its order among the reports: return it for `decide`, or its answer."""
-        seen, choice = self._take(request.tool_call), PermissionOptions.of(request.options)
+        call, choice = self._merge(request.tool_call), PermissionOptions.of(request.options)
         if self.cancelled:
             return _CANCELLED
         if choice.allow is None:
-            seen.stands = "refused"
+            call.state = "refused"
             offered = ", ".join(sorted({each.kind for each in request.options})) or "nothing"
             await self._hub.warn(
                 self._session,
-                f"{seen.name} was refused: it can only be allowed once, and the agent offered {offered}",
+                f"{call.name} was refused: it can only be allowed once, and the agent offered {offered}",
             )
-            return _refused(choice, "it cannot be allowed once")
-        asked_before, seen.answered = seen.answered, True
-        if seen.stands == "allowed" and not asked_before and seen.changed_by(request.tool_call) is None:
-            return _given(choice.allow)  # It was judged, and recorded, when it was reported to run.
-        seen.stands, seen.approved, seen.came_of_it = "waiting", seen.terms, False
-        return PermissionRequest(seen, choice, seen.put(), seen.input)
+            return _refusal(choice, "it cannot be allowed once")
+        requested_before, call.requested = call.requested, True
+        if (
+            call.state == "allowed"
+            and not requested_before
+            and call.changed_field(request.tool_call) is None
+        ):
+            return _permission(choice.allow)  # It was judged, and recorded, when it was reported to run.
+        call.state, call.approved, call.has_result = "waiting", call.terms, False
+        return PermissionRequest(call, choice, call.submit(), call.input)
 
-    async def decide(self, asked: PermissionRequest) -> Message:
+    async def decide(self, request: PermissionRequest) -> Message:
         """Answer a request once it is decided. Any failure refuses the call."""
-        if asked.seen.stands != "waiting":
-            return _refused(asked.choice, "the agent went on without waiting for the answer")
-        seen, answers = asked.seen, await self._ask_each(asked)
-        allowed, why = _allows(answers[-1])
+        if request.call.state != "waiting":
+            return _refusal(request.choice, "the agent went on without waiting for the answer")
+        call, answers = request.call, await self._submit_each(request)
+        allowed, reason = _allows(answers[-1])
         if allowed and self.cancelled:
-            allowed, why = False, "the agent was interrupted"
-        if seen.stands == "waiting" and seen.at_gate == asked.calls:
-            seen.stands = "allowed" if allowed else "refused"
+            allowed, reason = False, "the agent was interrupted"
+        if call.state == "waiting" and call.gate_calls == request.calls:
+            call.state = "allowed" if allowed else "refused"
         elif allowed:
             # The agent has asked again or reported the call meanwhile, which takes precedence.
-            allowed, why = False, "the agent went on without waiting for the answer"
+            allowed, reason = False, "the agent went on without waiting for the answer"
         if allowed:
-            return _given(asked.choice.allow)
-        await self._close(asked.calls, answers, f"The agent was not given the permission: {why}")
-        return _CANCELLED if self.cancelled else _refused(asked.choice, why)
+            return _permission(request.choice.allow)
+        await self._close(request.calls, answers, f"The agent was not given the permission: {reason}")
+        return _CANCELLED if self.cancelled else _refusal(request.choice, reason)
 
-    async def _ask_each(self, asked: PermissionRequest) -> list[CallAnswer | str]:
+    async def _submit_each(self, request: PermissionRequest) -> list[CallAnswer | str]:
         """The hub's answers up to the first that does not allow the call."""
         answers: list[CallAnswer | str] = []
-        for each in asked.calls:
-            if asked.seen.stands != "waiting" or self.cancelled:
+        for each in request.calls:
+            if request.call.state != "waiting" or self.cancelled:
                 return [*answers, "the agent went on without waiting for the answer"]
-            answers.append(await self._ask(each.call_id, each.tool, asked.input))
+            answers.append(await self._submit(each.call_id, each.tool, request.input))
             if not _allows(answers[-1])[0]:
                 break
         return answers
 
     async def _close(
-        self, calls: Sequence[AtGate], answers: Sequence[CallAnswer | str], why: str
+        self, calls: Sequence[GateCall], answers: Sequence[CallAnswer | str], reason: str
     ) -> None:
         """Record that allowed calls were not run."""
         for each, answer in zip(calls, answers, strict=False):
             if isinstance(answer, CallAnswer) and answer.outcome == "allow" and not answer.repeated:
-                await self._hub.result(self._session, each.call_id, output=why, is_error=True)
+                await self._hub.result(self._session, each.call_id, output=reason, is_error=True)
 
-    async def _ask(self, call_id: str, tool: str, given: Input) -> CallAnswer | str:
+    async def _submit(self, call_id: str, tool: str, call_input: Input) -> CallAnswer | str:
         """The hub's answer, or the reason why there is none. `withdraw_all` takes the call back."""
-        if not _is_json(given):
+        if not _is_json(call_input):
             return "its input holds a number that JSON does not have"
-        call = self._hub.call(self._session, call_id, tool, given)
+        call = self._hub.call(self._session, call_id, tool, call_input)
         task = self._waiting[call_id] = asyncio.get_running_loop().create_task(call)
         try:
             return await asyncio.shield(task)
@@ -175,8 +179,8 @@ class AcpGate:
         for call_id in list(self._waiting):
             await self._withdraw(call_id, reason)
 
-    async def _withdraw_seen(self, seen: SeenCall, reason: str) -> None:
-        for each in seen.at_gate:
+    async def _withdraw_call(self, call: ReportedCall, reason: str) -> None:
+        for each in call.gate_calls:
             await self._withdraw(each.call_id, reason)
 
     async def _withdraw(self, call_id: str, reason: str) -> None:
@@ -190,167 +194,166 @@ class AcpGate:
 
     async def report(self, update: ToolCallStart | ToolCallProgress) -> None:
         """Follow a call that runs or has ended."""
-        known = self._seen.get(update.tool_call_id)
-        if known is not None and known.stands == "settled":
+        earlier = self._calls.get(update.tool_call_id)
+        if earlier is not None and earlier.state == "settled":
             if not isinstance(update, ToolCallProgress):
-                del self._seen[update.tool_call_id]
-                self._take(update).gate_ids = known.gate_ids
-            elif known.runs_again(update.status):
-                known.start_over()
+                del self._calls[update.tool_call_id]
+                self._merge(update).gate_ids = earlier.gate_ids
+            elif earlier.runs_again(update.status):
+                earlier.reset()
             else:
-                await self._compare(self._take(update), update)
-                known.forget()
+                await self._compare(self._merge(update), update)
+                earlier.forget()
                 return
-        seen, status = self._take(update), update.status
-        await self._compare(seen, update)
+        call, status = self._merge(update), update.status
+        await self._compare(call, update)
         if status is None or status == "pending":
             return
-        if seen.stands == "told":
-            await self._judge(seen, status)
-        elif seen.stands == "waiting":
-            await self._too_early(seen, status)
-        elif seen.stands == "refused" and status != "failed" and not seen.begun:
-            seen.begun = True
-            await self._object(seen, "runs although it was refused")
+        if call.state == "reported":
+            await self._judge(call, status)
+        elif call.state == "waiting":
+            await self._handle_early_report(call, status)
+        elif call.state == "refused" and status != "failed" and not call.running:
+            call.running = True
+            await self._warn(call, "runs although it was refused")
         if status in ("completed", "failed"):
-            await self._settle(seen, failed=status == "failed")
+            await self._settle(call, failed=status == "failed")
 
-    async def _compare(self, seen: SeenCall, update: ToolCallStart | ToolCallProgress) -> None:
+    async def _compare(self, call: ReportedCall, update: ToolCallStart | ToolCallProgress) -> None:
         """Refuse a call whose reported content differs from what was, or may be, approved."""
-        what = seen.changed_by(update)
-        if what is None or seen.stands not in ("waiting", "allowed", "settled"):
+        field = call.changed_field(update)
+        if field is None or call.state not in ("waiting", "allowed", "settled"):
             return
-        seen.approved = None
-        if seen.stands == "waiting":
-            seen.stands = "refused"
-            await self._withdraw_seen(seen, f"the agent changed its {what} while it waited")
+        call.approved = None
+        if call.state == "waiting":
+            call.state = "refused"
+            await self._withdraw_call(call, f"the agent changed its {field} while it waited")
             return
-        seen.begun = True
-        if seen.stands == "allowed":
-            seen.stands = "refused"
-            changed = f"The agent changed the call's {what} after it was allowed"
-            await self._record_result(seen, changed, is_error=True)
-        what = f"runs with another {what} than the one it was allowed with"
-        await self._object(seen, f"{what}: {_shown(seen.input)}")
+        call.running = True
+        if call.state == "allowed":
+            call.state = "refused"
+            output = f"The agent changed the call's {field} after it was allowed"
+            await self._record_result(call, output, is_error=True)
+        difference = f"runs with another {field} than the one it was allowed with"
+        await self._warn(call, f"{difference}: {_input_text(call.input)}")
 
-    async def _judge(self, seen: SeenCall, status: ToolCallStatus) -> None:
+    async def _judge(self, call: ReportedCall, status: ToolCallStatus) -> None:
         """Judge a call that runs, or ran, without a permission request."""
-        given, seen.approved = seen.input, seen.terms
+        call_input, call.approved = call.input, call.terms
         state = await self._hub.session(self._session)
         try:
-            if not _is_json(given):
+            if not _is_json(call_input):
                 raise ValueError("its input holds a number that JSON does not have")
-            outcome = await self._explained(seen, given)
+            outcome = await self._strictest_outcome(call, call_input)
         except _REFUSALS as error:
-            seen.stands = "refused"
-            await self._object(seen, f"runs without having asked, and cannot be judged: {error}")
+            call.state = "refused"
+            await self._warn(call, f"runs without having asked, and cannot be judged: {error}")
             return
-        if (state.mode == "shadow" or outcome == "allow") and await self._record(seen, given):
-            seen.stands = "allowed"
+        if (state.mode == "shadow" or outcome == "allow") and await self._record(call, call_input):
+            call.state = "allowed"
             return
-        seen.stands = "refused"
-        if status == "failed" and not seen.begun:
+        call.state = "refused"
+        if status == "failed" and not call.running:
             await self._hub.warn(
                 self._session,
-                f"{seen.name} failed, and was not asked about; the nets would have {_WOULD[outcome]}",
+                f"{call.name} failed, and was not asked about; the nets would have {_WOULD[outcome]}",
             )
             return
-        seen.begun = True
-        await self._object(
-            seen, f"runs without having asked; the nets would have {_WOULD[outcome]}: {_shown(given)}"
-        )
+        call.running = True
+        warning = f"runs without having asked; the nets would have {_WOULD[outcome]}"
+        await self._warn(call, f"{warning}: {_input_text(call_input)}")
 
-    async def _explained(self, seen: SeenCall, given: Input) -> Judged:
+    async def _strictest_outcome(self, call: ReportedCall, call_input: Input) -> Outcome:
         """The strictest outcome of all tools that the call is judged as."""
-        views = [await self._hub.explain_input(self._session, tool, given) for tool in seen.tools]
+        views = [await self._hub.explain_input(self._session, tool, call_input) for tool in call.tools]
         outcomes = {view.outcome for view in views}
         return "block" if "block" in outcomes else "ask" if "ask" in outcomes else "allow"
 
-    async def _record(self, seen: SeenCall, given: Input) -> bool:
+    async def _record(self, call: ReportedCall, call_input: Input) -> bool:
         """Put a running call to the rules, which have just allowed it; tell whether they still do."""
         answers: list[CallAnswer | str] = []
-        for each in seen.put():
-            asking = asyncio.create_task(self._ask(each.call_id, each.tool, given))
+        for each in call.submit():
+            asking = asyncio.create_task(self._submit(each.call_id, each.tool, call_input))
             await asyncio.wait({asking}, timeout=UNDECIDED_AFTER)
             if not asking.done():  # the nets have moved, and now want a person
                 await self._withdraw(each.call_id, "the agent runs it already, without having asked")
             answer = await asking
             answers.append(answer)
             if not isinstance(answer, CallAnswer) or answer.outcome != "allow":
-                await self._close(seen.at_gate, answers, "The agent runs it without a permission")
+                await self._close(call.gate_calls, answers, "The agent runs it without a permission")
                 return False
         return True
 
-    async def _too_early(self, seen: SeenCall, status: ToolCallStatus) -> None:
+    async def _handle_early_report(self, call: ReportedCall, status: ToolCallStatus) -> None:
         """Handle a call that is reported to go on before its request is answered."""
         if status == "in_progress":
             return  # some say so when they begin to ask
-        await self._withdraw_seen(seen, f"the agent reported it as {status}")
-        if seen.stands == "waiting":
-            seen.stands = "refused"
+        await self._withdraw_call(call, f"the agent reported it as {status}")
+        if call.state == "waiting":
+            call.state = "refused"
         if status == "completed":
-            seen.begun = True
-            await self._object(seen, "ran before it was decided")
+            call.running = True
+            await self._warn(call, "ran before it was decided")
 
-    async def _settle(self, seen: SeenCall, *, failed: bool) -> None:
+    async def _settle(self, call: ReportedCall, *, failed: bool) -> None:
         # Ends in the background are not reported: the turn's end closes such a call, as unknown.
-        if seen.stands == "allowed" and (failed or not seen.goes_on):
-            failed = failed or seen.failed
-            if failed or not seen.unproved:
-                await self._record_result(seen, seen.output, is_error=failed)
+        if call.state == "allowed" and (failed or not call.in_background):
+            failed = failed or call.failed
+            if failed or not call.outcome_unknown:
+                await self._record_result(call, call.output, is_error=failed)
             else:
-                await self._leave_open(seen)
-        if seen.stands != "allowed":
-            seen.approved = None
-        seen.stands = "settled"
-        seen.forget()
+                await self._leave_open(call)
+        if call.state != "allowed":
+            call.approved = None
+        call.state = "settled"
+        call.forget()
 
-    async def _record_result(self, seen: SeenCall, output: str, *, is_error: bool) -> None:
+    async def _record_result(self, call: ReportedCall, output: str, *, is_error: bool) -> None:
         """Record the result of a call. An unclear call has no known success: it enables nothing."""
-        for each in seen.at_gate if is_error else seen.at_gate[:1]:
+        for each in call.gate_calls if is_error else call.gate_calls[:1]:
             try:
                 await self._hub.result(self._session, each.call_id, output=output, is_error=is_error)
             except _REFUSALS as error:
-                await self._hub.warn(self._session, f"the result of {seen.name} is lost: {error}")
+                await self._hub.warn(self._session, f"the result of {call.name} is lost: {error}")
 
-    async def _leave_open(self, seen: SeenCall) -> None:
+    async def _leave_open(self, call: ReportedCall) -> None:
         """Leave a call without result; warn about the first one, and about each that a rule waits for."""
         state = await self._hub.session(self._session)
-        own = {each.call_id for each in seen.at_gate}
-        if self._told_unproved and {each.call_id for each in state.pending}.isdisjoint(own):
+        own = {each.call_id for each in call.gate_calls}
+        if self._warned_of_unknown and {each.call_id for each in state.pending}.isdisjoint(own):
             return
-        self._told_unproved = True
+        self._warned_of_unknown = True
         await self._hub.warn(
             self._session,
-            f"{seen.name} has ended, and the agent tells neither its output nor its exit code: it is "
+            f"{call.name} has ended, and the agent tells neither its output nor its exit code: it is "
             "recorded as unknown, and opens nothing that needs its success",
         )
 
-    async def _object(self, seen: SeenCall, what: str) -> None:
+    async def _warn(self, call: ReportedCall, text: str) -> None:
         """Warn in the transcript about a call that cannot be held back."""
-        stopped = self._unasked == "cancel" and self._interrupt()
-        end = ". The agent was interrupted" if stopped else ""
-        await self._hub.warn(self._session, f"{seen.name} {what}{end}")
+        interrupted = self._unasked == "cancel" and self._interrupt()
+        end = ". The agent was interrupted" if interrupted else ""
+        await self._hub.warn(self._session, f"{call.name} {text}{end}")
 
-    def _new(self, call_id: str, gate_ids: list[str] | None = None) -> SeenCall:
+    def _new(self, call_id: str, gate_ids: list[str] | None = None) -> ReportedCall:
         """Register a call; in a resumed session the record may have its id for another call."""
-        at_gate = f"{call_id}~{self._since}" if self._since else call_id
-        return SeenCall(at_gate, self._workdir, gate_ids=[] if gate_ids is None else gate_ids)
+        gate_id = f"{call_id}~{self._since}" if self._since else call_id
+        return ReportedCall(gate_id, self._workdir, gate_ids=[] if gate_ids is None else gate_ids)
 
-    def _take(self, update: ToolCallStart | ToolCallUpdate) -> SeenCall:
-        seen = self._seen.setdefault(update.tool_call_id, self._new(update.tool_call_id))
-        if seen.stands == "settled" and not isinstance(update, ToolCallProgress):
+    def _merge(self, update: ToolCallStart | ToolCallUpdate) -> ReportedCall:
+        call = self._calls.setdefault(update.tool_call_id, self._new(update.tool_call_id))
+        if call.state == "settled" and not isinstance(update, ToolCallProgress):
             # An id that comes again is another call.
-            seen = self._seen[update.tool_call_id] = self._new(update.tool_call_id, seen.gate_ids)
-        seen.take(update)
-        return seen
+            call = self._calls[update.tool_call_id] = self._new(update.tool_call_id, call.gate_ids)
+        call.merge(update)
+        return call
 
 
 _CANCELLED: Final[Message] = {"outcome": {"outcome": "cancelled"}}
 _WOULD: Final = {"allow": "allowed it a moment before", "block": "blocked it", "ask": "required approval"}
 
 
-def _given(option: str | None) -> Message:
+def _permission(option: str | None) -> Message:
     return {"outcome": {"outcome": "selected", "optionId": option}}
 
 
@@ -367,7 +370,7 @@ def _allows(answer: CallAnswer | str) -> tuple[bool, str]:
     return True, ""
 
 
-def _refused(choice: PermissionOptions, reason: str) -> Message:
+def _refusal(choice: PermissionOptions, reason: str) -> Message:
     """A refusal; `reason` goes where an agent may look for it, since the protocol has no field for it."""
     if choice.reject is None:
         return {**_CANCELLED, "_meta": {"interlock": {"reason": reason}}}
@@ -375,15 +378,15 @@ def _refused(choice: PermissionOptions, reason: str) -> Message:
     return {"outcome": outcome, "_meta": {"interlock": {"reason": reason}}}
 
 
-def _is_json(given: Input) -> bool:
+def _is_json(call_input: Input) -> bool:
     """Tell whether the input is strict JSON: NaN, which some agents write, does not equal itself."""
     try:
-        json.dumps(given, allow_nan=False)
+        json.dumps(call_input, allow_nan=False)
     except ValueError:
         return False
     return True
 
 
-def _shown(given: Input) -> str:
-    text = " ".join(f"{name}={value!r}" for name, value in given.items() if name != "title")
+def _input_text(call_input: Input) -> str:
+    text = " ".join(f"{name}={value!r}" for name, value in call_input.items() if name != "title")
     return text if len(text) <= 300 else f"{text[:300]}…"

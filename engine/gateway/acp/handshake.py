@@ -29,39 +29,37 @@ from pydantic import ValidationError
 from ...agents import AgentError
 from .process import AgentProcess, Message
 
-# Login instructions for an ACP agent that requires a login, from the ways it offers.
-
-
-Method: TypeAlias = EnvVarAuthMethod | TerminalAuthMethod | AuthMethodAgent
+LoginMethod: TypeAlias = EnvVarAuthMethod | TerminalAuthMethod | AuthMethodAgent
 
 LONGEST = 300
 """Characters of what an agent says of one way."""
 
 
-def how_to_log_in(methods: Sequence[Method], command: Sequence[str]) -> str:
+def login_instructions(methods: Sequence[LoginMethod], command: Sequence[str]) -> str:
     """A sentence for each way to log in; without any, a reference to the agent's own program."""
-    wanted = "The agent wants to be logged in first"
+    heading = "The agent wants to be logged in first"
     if not methods:
-        return f"{wanted}. Start its own program and log in there, then start this again"
-    return f"{wanted}. It offers:\n" + "\n".join(f"- {_way(each, command)}" for each in methods)
+        return f"{heading}. Start its own program and log in there, then start this again"
+    return f"{heading}. It offers:\n" + "\n".join(
+        f"- {_login_instruction(each, command)}" for each in methods
+    )
 
 
-def _way(method: Method, command: Sequence[str]) -> str:
-    said = f"{method.name}: {method.description}" if method.description else method.name
-    said = " ".join(said.split())[:LONGEST].rstrip(".")
+def _login_instruction(method: LoginMethod, command: Sequence[str]) -> str:
+    text = f"{method.name}: {method.description}" if method.description else method.name
+    text = " ".join(text.split())[:LONGEST].rstrip(".")
     match method:
         case EnvVarAuthMethod(vars=variables, link=link):
             names = " and ".join(each.name for each in variables)
-            where = f" (from {link})" if link else ""
-            return (
-                f"{said}. Set {names or 'what it needs'} in the environment{where}, then start this again"
-            )
+            source = f" (from {link})" if link else ""
+            names = names or "what it needs"
+            return f"{text}. Set {names} in the environment{source}, then start this again"
         case TerminalAuthMethod(args=arguments, env=environment):
             settings = [f"{name}={shlex.quote(value)}" for name, value in (environment or {}).items()]
             line = " ".join([*settings, shlex.join([*command, *(arguments or ())])])
-            return f"{said}. Run in a terminal: {line}"
+            return f"{text}. Run in a terminal: {line}"
         case _:
-            return f"{said}. Start its own program and log in there, then start this again"
+            return f"{text}. Start its own program and log in there, then start this again"
 
 
 STARTING: Final = 120.0
@@ -74,7 +72,7 @@ class AcpError(AgentError):
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class AcpSession:
     """An agent's name, and its own id of the session."""
 
     name: str
@@ -87,16 +85,16 @@ async def shake_hands(
     command: Sequence[str],
     directory: Path,
     earlier: str | None = None,
-) -> Met:
+) -> AcpSession:
     """Agree on the protocol and begin a session, or continue the `earlier` one. Raises `AcpError`."""
-    hands = _Hands(connection, command, directory, earlier)
+    handshake = _Handshake(connection, command, directory, earlier)
     try:
         async with asyncio.timeout(STARTING):
-            return await hands.shake()
+            return await handshake.run()
     except RequestError as error:
-        raise AcpError(hands.refusal(error)) from error
+        raise AcpError(handshake.refusal(error)) from error
     except ConnectionError as error:
-        await process.ended()
+        await process.wait_ended()
         raise AcpError(f"Before it was ready, {process.last_words}") from error
     except ValidationError as error:
         raise AcpError(
@@ -109,7 +107,7 @@ async def shake_hands(
         ) from error
 
 
-class _Hands:
+class _Handshake:
     def __init__(
         self, connection: Connection, command: Sequence[str], directory: Path, earlier: str | None
     ) -> None:
@@ -117,46 +115,48 @@ class _Hands:
         self._command = command
         self._directory = directory
         self._earlier = earlier
-        self._met: InitializeResponse | None = None
+        self._welcome: InitializeResponse | None = None
 
-    async def shake(self) -> Met:
+    async def run(self) -> AcpSession:
         """Perform the handshake. Raises `AcpError`, and what the connection raises."""
-        about: Message = {"name": "interlock", "title": "Interlock", "version": version("interlock")}
+        client: Message = {"name": "interlock", "title": "Interlock", "version": version("interlock")}
         files: Message = {"readTextFile": False, "writeTextFile": False}
         hello: Message = {
             "protocolVersion": PROTOCOL_VERSION,
             "clientCapabilities": {"fs": files, "terminal": False},
-            "clientInfo": about,
+            "clientInfo": client,
         }
-        said = await self._connection.send_request(AGENT_METHODS["initialize"], hello)
-        met = self._met = InitializeResponse.model_validate(said)
-        if met.protocol_version != PROTOCOL_VERSION:
+        answer = await self._connection.send_request(AGENT_METHODS["initialize"], hello)
+        welcome = self._welcome = InitializeResponse.model_validate(answer)
+        if welcome.protocol_version != PROTOCOL_VERSION:
             raise AcpError(
-                f"The agent speaks version {met.protocol_version} of the Agent Client Protocol; "
+                f"The agent speaks version {welcome.protocol_version} of the Agent Client Protocol; "
                 f"Interlock speaks version {PROTOCOL_VERSION}"
             )
         try:
-            session = await self._begin(met)
+            session = await self._begin(welcome)
         except RequestError as error:
-            if error.code != AUTH_REQUIRED or not await self._logs_in(met):
+            if error.code != AUTH_REQUIRED or not await self._authenticate(welcome):
                 raise
-            session = await self._begin(met)
+            session = await self._begin(welcome)
         # Some are called by their package, whose scope says nothing and makes a path of a session's id.
-        called = met.agent_info.name.rpartition("/")[2] if met.agent_info is not None else ""
-        name = called.strip()[:90]
-        return Met(name or Path(self._command[0]).name, session)
+        agent_name = welcome.agent_info.name.rpartition("/")[2] if welcome.agent_info is not None else ""
+        name = agent_name.strip()[:90]
+        return AcpSession(name or Path(self._command[0]).name, session)
 
-    async def _begin(self, met: InitializeResponse) -> str:
-        about: Message = {"cwd": str(self._directory), "mcpServers": []}
+    async def _begin(self, welcome: InitializeResponse) -> str:
+        params: Message = {"cwd": str(self._directory), "mcpServers": []}
         if self._earlier is None:
-            said = await self._connection.send_request(AGENT_METHODS["session_new"], about)
-            return NewSessionResponse.model_validate(said).session_id
-        await self._connection.send_request(_going_on(met), about | {"sessionId": self._earlier})
+            answer = await self._connection.send_request(AGENT_METHODS["session_new"], params)
+            return NewSessionResponse.model_validate(answer).session_id
+        await self._connection.send_request(
+            _continue_method(welcome), params | {"sessionId": self._earlier}
+        )
         return self._earlier
 
-    async def _logs_in(self, met: InitializeResponse) -> bool:
+    async def _authenticate(self, welcome: InitializeResponse) -> bool:
         """Make the agent log in by itself; false unless it has exactly one way that needs no input."""
-        match met.auth_methods:
+        match welcome.auth_methods:
             case [AuthMethodAgent(id=method)]:
                 await self._connection.send_request(AGENT_METHODS["authenticate"], {"methodId": method})
                 return True
@@ -166,18 +166,23 @@ class _Hands:
     def refusal(self, error: RequestError) -> str:
         """Explain an error of the agent, with its remedy."""
         if error.code == AUTH_REQUIRED:
-            return how_to_log_in(
-                (self._met.auth_methods if self._met is not None else None) or (), self._command
+            return login_instructions(
+                (self._welcome.auth_methods if self._welcome is not None else None) or (),
+                self._command,
             )
         return f"The agent refused: {error} ({error.code})"
 
 
-def _going_on(met: InitializeResponse) -> str:
+def _continue_method(welcome: InitializeResponse) -> str:
     """The method by which the agent continues a session. Raises `AcpError` where it has none."""
-    able = met.agent_capabilities
-    if able is not None and able.session_capabilities is not None and able.session_capabilities.resume:
+    capabilities = welcome.agent_capabilities
+    if (
+        capabilities is not None
+        and capabilities.session_capabilities is not None
+        and capabilities.session_capabilities.resume
+    ):
         return AGENT_METHODS["session_resume"]
-    if able is not None and able.load_session:
+    if capabilities is not None and capabilities.load_session:
         return AGENT_METHODS["session_load"]
     raise AcpError(
         "This agent cannot go on with its sessions: it offers neither session/resume nor session/load. "

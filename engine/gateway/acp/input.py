@@ -34,7 +34,7 @@ _PATHS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CallDescription:
     """Description of a call by an agent; `locations` are paths, relative ones start from `workdir`."""
 
     kind: str
@@ -72,17 +72,17 @@ class Said:
     @property
     def paths(self) -> frozenset[str]:
         """All paths that the call names, normalized."""
-        return self._placed([*_path_fields(self.raw).values(), *self._shown_paths])
+        return self._absolute([*_path_fields(self.raw).values(), *self._listed_paths])
 
     @property
-    def _shown_paths(self) -> tuple[str, ...]:
+    def _listed_paths(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys([*self.locations, *(each.path for each in self.changes)]))
 
     def _add_command(self, found: Input) -> None:
         raw = self.raw
-        command = command_of(raw, self.title)
+        command = find_command(raw, self.title)
         if command is None:
-            command = {"input": _parsed(raw), "title": self.title}
+            command = {"input": _parse_json(raw), "title": self.title}
         elif not isinstance(raw, dict):
             found.pop("input", None)
         words = raw.get("command") if isinstance(raw, dict) else raw
@@ -91,26 +91,26 @@ class Said:
         found["command"] = command
 
     def _add_paths(self, found: Input) -> None:
-        paths = self._shown_paths
+        paths = self._listed_paths
         fields = _path_fields(self.raw)
         if not paths:
             return
-        if any(self._placed([each]) != self._placed(paths) for each in fields.values()):
-            every: Input = {**fields, "locations": list(self.locations)}
-            every["changes"] = [each.path for each in self.changes]
-            found.update(dict.fromkeys(("path", *fields), every))
+        if any(self._absolute([each]) != self._absolute(paths) for each in fields.values()):
+            named: Input = {**fields, "locations": list(self.locations)}
+            named["changes"] = [each.path for each in self.changes]
+            found.update(dict.fromkeys(("path", *fields), named))
         elif len(paths) == 1:
             found.setdefault("path", paths[0])
         if list(paths) != [found.get("path")]:
             _add(found, "paths", list(paths))
 
-    def _placed(self, paths: Sequence[JsonValue]) -> frozenset[str]:
+    def _absolute(self, paths: Sequence[JsonValue]) -> frozenset[str]:
         """Texts in values that name files, absolute where possible; `..` is kept, as links may exist."""
-        texts = (text for each in paths for text in texts_in(each) if text)
+        texts = (text for each in paths for text in nested_texts(each) if text)
         return frozenset(str(PurePosixPath(self.workdir, text)) for text in texts)
 
 
-def command_of(raw: JsonValue, title: str) -> str | None:
+def find_command(raw: JsonValue, title: str) -> str | None:
     """The command that a raw input executes, without raw input the title; `None` if it is not known.
 
     A text or a list of texts is the command. So is a field of an object known to hold it, where no other
@@ -120,23 +120,23 @@ def command_of(raw: JsonValue, title: str) -> str | None:
         case _ if not raw or _is_blank(raw):
             return title
         case str():
-            return raw if _parsed(raw) is raw else None
+            return raw if _parse_json(raw) is raw else None
         case list():
             return _line(raw)
         case dict():
-            return _command_in(raw)
+            return _object_command(raw)
         case _:
             return None
 
 
-def _command_in(raw: Input) -> str | None:
-    known = (*_COMMANDS, *_ARGUMENTS)
+def _object_command(raw: Input) -> str | None:
+    names = (*_COMMANDS, *_ARGUMENTS)
     others = [
-        value for name, value in raw.items() if _plain(name) in _MORE_COMMANDS and name not in known
+        value for name, value in raw.items() if _plain(name) in _MORE_COMMANDS and name not in names
     ]
-    if any(texts_in(others)):
+    if any(nested_texts(others)):
         return None
-    match [name for name in known if not _is_blank(raw.get(name))]:
+    match [name for name in names if not _is_blank(raw.get(name))]:
         case ["command"]:
             return _line(raw["command"])
         case ["command", "args"]:
@@ -144,7 +144,7 @@ def _command_in(raw: Input) -> str | None:
             return _line([raw["command"], *arguments]) if isinstance(arguments, list) else None
         case ["cmd" | "script" as name]:
             others = [value for key, value in raw.items() if key != name and key not in _NOT_EXECUTED]
-            return None if any(texts_in(others)) else _line(raw[name])
+            return None if any(nested_texts(others)) else _line(raw[name])
         case _:
             return None
 
@@ -162,7 +162,7 @@ def _line(command: JsonValue) -> str | None:
     return shlex.join(words) if is_program else None
 
 
-def _parsed(raw: JsonValue) -> JsonValue:
+def _parse_json(raw: JsonValue) -> JsonValue:
     """Parse a text that is a list or object in JSON; return anything else unchanged."""
     if not isinstance(raw, str):
         return raw
@@ -184,7 +184,7 @@ def _plain(name: str) -> str:
     return name.lower().replace("_", "")
 
 
-def texts_in(value: JsonValue) -> Iterator[str]:
+def nested_texts(value: JsonValue) -> Iterator[str]:
     """Every text in a value, at any depth."""
     waiting: list[JsonValue] = [value]
     while waiting:

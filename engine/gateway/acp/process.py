@@ -44,7 +44,8 @@ class AgentProcess:
     All processes that it has started end with it, see `supervisor`. Survivors may hold its pipes, which
     are closed after `GRACE`.
 
-    `log` gets its standard error and the lines that are no messages; `odd` is called with the latter.
+    `log` gets its standard error and the lines that are no messages; `on_unreadable` is called with the
+    latter.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class AgentProcess:
         pipes: asyncio.SubprocessTransport,
         session: CommandSession,
         log: BinaryIO | None,
-        odd: Callable[[str], None],
+        on_unreadable: Callable[[str], None],
     ) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -63,11 +64,11 @@ class AgentProcess:
         self._session = session
         self._stdin, self._stdout = process.stdin, process.stdout
         self._log = log
-        self._odd = odd
+        self._on_unreadable = on_unreadable
         self._last = b""
         self._fault = ""
         self._end_of_output = asyncio.Event()
-        self._complaints = asyncio.create_task(self._listen(process.stderr))
+        self._stderr_task = asyncio.create_task(self._listen(process.stderr))
 
     @classmethod
     async def start(
@@ -75,7 +76,7 @@ class AgentProcess:
         command: Sequence[str],
         directory: Path,
         log: BinaryIO | None,
-        odd: Callable[[str], None],
+        on_unreadable: Callable[[str], None],
         environ: Mapping[str, str] = os.environ,
     ) -> AgentProcess:
         """Start `command` in `directory`. Raises `OSError`.
@@ -97,7 +98,7 @@ class AgentProcess:
             pass_fds=session.pass_fds,
             start_new_session=True,
         )
-        return cls(Process(pipes, protocol, loop), pipes, session, log, odd)
+        return cls(Process(pipes, protocol, loop), pipes, session, log, on_unreadable)
 
     # A transport
 
@@ -124,14 +125,14 @@ class AgentProcess:
             if found is not None:
                 return found
             self._write_log(b"not a message: " + line)
-            self._odd(line[:200].decode("utf-8", "replace").strip())
+            self._on_unreadable(line[:200].decode("utf-8", "replace").strip())
 
     async def close(self) -> None:
         """Does nothing: the connection is over; `end` ends the process."""
 
     # End
 
-    async def ended(self) -> str:
+    async def wait_ended(self) -> str:
         """Wait until it has ended, or can send nothing more; return how it ended."""
         exited = asyncio.create_task(self._exit())
         silent = asyncio.create_task(self._end_of_output.wait())
@@ -148,10 +149,12 @@ class AgentProcess:
     @property
     def last_words(self) -> str:
         """Exit status and the end of its standard error."""
-        code, said = self._process.returncode, self._last.decode("utf-8", "replace").strip()
-        how = "" if code is None else f" (exit code {code})" if code >= 0 else f" (signal {-code})"
-        why = f": {self._fault}" if self._fault else ""
-        return f"the agent ended{how}{why}" + (f". It said last:\n{said}" if said else "")
+        code, stderr_text = self._process.returncode, self._last.decode("utf-8", "replace").strip()
+        exit_text = "" if code is None else f" (exit code {code})" if code >= 0 else f" (signal {-code})"
+        fault_text = f": {self._fault}" if self._fault else ""
+        return f"the agent ended{exit_text}{fault_text}" + (
+            f". It said last:\n{stderr_text}" if stderr_text else ""
+        )
 
     async def end(self) -> None:
         """End it and all processes it has started: by closing its input, then by signals."""
@@ -167,8 +170,8 @@ class AgentProcess:
         if not IS_POSSIBLE:
             self.kill()
         await self._end_sessions()
-        await asyncio.wait({self._complaints}, timeout=GRACE)
-        self._complaints.cancel()
+        await asyncio.wait({self._stderr_task}, timeout=GRACE)
+        self._stderr_task.cancel()
         self._pipes.close()
 
     def kill(self) -> None:
@@ -211,8 +214,8 @@ class AgentProcess:
 
 def _is_program(name: str, directory: Path, environ: Mapping[str, str]) -> bool:
     """Tell whether the program exists: a supervisor could report that only as the agent's last words."""
-    where = str(directory / name) if os.sep in name else name
-    return shutil.which(where, path=environ.get("PATH", os.defpath)) is not None
+    program = str(directory / name) if os.sep in name else name
+    return shutil.which(program, path=environ.get("PATH", os.defpath)) is not None
 
 
 def _message(line: bytes) -> Message | None:

@@ -45,35 +45,37 @@ async def run_child(command: Sequence[str], gate: McpGate, session: GateSession)
 
     async def read_client() -> None:
         async for line in own_lines():
-            await proxy.from_client(line)
+            await proxy.handle_client(line)
 
     async def read_server() -> None:
         async for line in lines_of(stdout):
-            await proxy.from_server(line)
+            await proxy.handle_server(line)
 
     ending = asyncio.Event()
     _pass_signals(process, ending)
     front, back = asyncio.create_task(read_client()), asyncio.create_task(read_server())
-    gone = asyncio.create_task(output.lost())
-    told = asyncio.create_task(_set(ending))
+    output_closed = asyncio.create_task(output.wait_closed())
+    stop = asyncio.create_task(_set(ending))
     exited = asyncio.create_task(_exit(process, PULSE))
     try:
-        await asyncio.wait({front, back, gone, told, exited}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            {front, back, output_closed, stop, exited}, return_when=asyncio.FIRST_COMPLETED
+        )
         await proxy.withdraw_all()
         stdin.close()
         code = await _end(process)
         # Its last output; a grandchild may hold the pipe open forever.
         await asyncio.wait({back}, timeout=LAST_WORDS)
     finally:
-        for task in (front, back, gone, told):
+        for task in (front, back, output_closed, stop):
             task.cancel()
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 process.kill()
         await proxy.close()
         exited.cancel()
-        ended = await asyncio.gather(front, back, gone, told, exited, return_exceptions=True)
-        for fault in ended:
+        results = await asyncio.gather(front, back, output_closed, stop, exited, return_exceptions=True)
+        for fault in results:
             if isinstance(fault, Exception):
                 report(f"{type(fault).__name__}: {fault}")
     return code if code >= 0 else 128 - code
@@ -91,22 +93,22 @@ async def _set(event: asyncio.Event) -> None:
 def _pass_signals(process: Process, ending: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
 
-    def passed(number: signal.Signals) -> None:
+    def pass_signal(number: signal.Signals) -> None:
         ending.set()
         with suppress(ProcessLookupError):
             process.send_signal(number)
 
     for each in SIGNALS:
-        loop.add_signal_handler(each, passed, each)
+        loop.add_signal_handler(each, pass_signal, each)
 
 
 async def _end(process: Process) -> int:
     """Wait for a server whose stdin is closed; then terminate it, then kill it. Returns its exit code."""
-    for ask in (process.terminate, process.kill):
+    for stop in (process.terminate, process.kill):
         with suppress(TimeoutError):
             return await asyncio.wait_for(_exit(process, 0.01), GRACE)
         with suppress(ProcessLookupError):
-            ask()
+            stop()
     return await _exit(process, 0.01)
 
 

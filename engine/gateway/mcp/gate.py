@@ -36,7 +36,7 @@ from .frames import (
     message_of,
     read,
 )
-from .results import CANCELLED, Outputs, ToolOutcome, add_note, is_object, outcome_of, result_type
+from .results import CANCELLED, Outputs, ToolOutcome, add_note, is_object, read_outcome, result_type
 
 MOST_OPEN: Final = 10_000
 """Requests of a client that have no answer yet, at most."""
@@ -63,7 +63,7 @@ class Call:
     state: Literal["waiting", "sent", "settled"] = "waiting"
     approved: Message = field(default_factory=dict[str, JsonValue])
     edited: bool = False
-    told: int = 0
+    progress_count: int = 0
     takes_more: bool = False
     """True if the data of its result may have an additional field, see `results.Outputs`."""
 
@@ -84,7 +84,7 @@ class ToClient:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A call to put to the gate; `McpGate.allowed` or `McpGate.refused` follows."""
+    """A call to put to the gate; `McpGate.allowed_line` or `McpGate.refusal_line` follows."""
 
     call: Call
 
@@ -98,18 +98,18 @@ class Withdraw:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Result of a call, for the gate; `answered` is the id of the request that was answered."""
+    """Result of a call, for the gate; `request_id` is the id of the request that was answered."""
 
     call: Call
     outcome: ToolOutcome
-    answered: Id
+    request_id: Id
 
 
 Step: TypeAlias = ToServer | ToClient | Ask | Withdraw | Settle
 
 
 @dataclass(frozen=True, slots=True)
-class FromServer:
+class CheckedLine:
     """A server's line, and the calls to settle before it passes.
 
     `line` is `None` for one that must not pass, or the errors for the requests that it answers; `note`
@@ -150,7 +150,7 @@ class McpGate:
 
     # From the client
 
-    def from_client(self, line: bytes) -> tuple[Step, ...]:
+    def handle_client(self, line: bytes) -> tuple[Step, ...]:
         """Steps that follow from a line of the client."""
         body = line.rstrip(b"\r\n")
         if not body.strip(b" \t"):
@@ -159,11 +159,11 @@ class McpGate:
             found = read(body)
             if isinstance(found, list):
                 return self._batch(found, line)
-            return self._one(message_of(found), line)
+            return self._message(message_of(found), line)
         except RefusedError as error:
             return (ToClient(error_line(error.id, error.code, str(error))),)
 
-    def _one(self, message: Message, line: bytes) -> tuple[Step, ...]:
+    def _message(self, message: Message, line: bytes) -> tuple[Step, ...]:
         if "method" not in message:
             return (ToServer(line),)
         if message["method"] == CALL:
@@ -178,15 +178,17 @@ class McpGate:
             messages = [message_of(each) for each in found]
             if any(each.get("method") == CALL for each in messages):
                 raise RefusedError("a tools/call must be sent by itself, not in a batch")
-            asked = [key_of(each["id"]) for each in messages if "method" in each and "id" in each]
-            if len(set(asked)) < len(asked) or any(each in self._open for each in asked):
+            request_ids = [key_of(each["id"]) for each in messages if "method" in each and "id" in each]
+            if len(set(request_ids)) < len(request_ids) or any(
+                each in self._open for each in request_ids
+            ):
                 raise RefusedError("an id is in use")
         except RefusedError as error:
             ids = [each["id"] for each in found if is_object(each) and "method" in each and "id" in each]
-            said = [
+            errors = [
                 error_of(id_of(each), error.code, str(error)) for each in ids if id_of(each) is not None
             ]
-            refusals: list[JsonValue] = [*said] or [error_of(None, error.code, str(error))]
+            refusals: list[JsonValue] = [*errors] or [error_of(None, error.code, str(error))]
             return (ToClient(line_of(refusals)),)
         steps: list[Step] = []
         for each in messages:
@@ -205,21 +207,23 @@ class McpGate:
         if not is_object(params):
             raise RefusedError("params: expected an object", request_id, INVALID_PARAMS)
         check_keys(params, _CALL_MEMBERS, request_id)
-        name, given = params.get("name"), params.get("arguments")
+        name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str) or not name or has_controls(name):
             raise RefusedError("params.name: expected the name of a tool", request_id, INVALID_PARAMS)
-        if given is not None and not is_object(given):
+        if arguments is not None and not is_object(arguments):
             raise RefusedError("params.arguments: expected an object", request_id, INVALID_PARAMS)
         meta = params.get("_meta")
-        self._meet_client(meta)
+        self._note_client(meta)
         token = id_of(meta.get("progressToken")) if is_object(meta) else None
-        earlier = self._unfinished.pop(_leg(name, given, params.get("requestState")), None)
+        earlier = self._unfinished.pop(_call_key(name, arguments, params.get("requestState")), None)
         if earlier is not None:
             # The server wanted to know more about a call that was allowed: the same call goes on.
             earlier.id, earlier.frame, earlier.token = request_id, message, token
             self._open[key_of(request_id)] = _Request(CALL, earlier)
-            return (ToServer(self.allowed(earlier, earlier.approved, edited=earlier.edited)),)
-        call = Call(self._new_id(), request_id, name, self._prefix + name, given or {}, message, token)
+            return (ToServer(self.allowed_line(earlier, earlier.approved, edited=earlier.edited)),)
+        call = Call(
+            self._new_id(), request_id, name, self._prefix + name, arguments or {}, message, token
+        )
         self._open[key_of(request_id)] = _Request(CALL, call)
         return (Ask(call),)
 
@@ -227,7 +231,7 @@ class McpGate:
         """Register a request or notification that passes."""
         method, params = cast("str", message["method"]), message.get("params")
         if method == CANCELLED_NOTICE:
-            return self._cancelled(message)
+            return self._handle_cancellation(message)
         if "id" in message and id_of(message["id"]) is not None:
             self._check_new(message)
             request = _Request(method)
@@ -238,11 +242,11 @@ class McpGate:
                 info = params.get("clientInfo")
                 if method == "initialize" and is_object(info):
                     self.client = self.client or _name(info)
-                self._meet_client(params.get("_meta"))
+                self._note_client(params.get("_meta"))
             self._open[key_of(message["id"])] = request
         return ()
 
-    def _cancelled(self, message: Message) -> tuple[Step, ...]:
+    def _handle_cancellation(self, message: Message) -> tuple[Step, ...]:
         """Handle the cancellation of a request that was passed on: it may have taken effect anyway."""
         request = self._open.get(key_of(_cancelled_id(message)))
         if request is None or request.call is None or request.method != CALL:
@@ -271,7 +275,7 @@ class McpGate:
         if len(self._open) >= MOST_OPEN:
             raise RefusedError(f"{MOST_OPEN} requests have no answer yet", id_of(message.get("id")))
 
-    def _meet_client(self, meta: JsonValue) -> None:
+    def _note_client(self, meta: JsonValue) -> None:
         """Note the name of the client, which newer clients send with every request."""
         info = meta.get(_META + "clientInfo") if is_object(meta) else None
         if is_object(info):
@@ -279,7 +283,7 @@ class McpGate:
 
     # Answers of the gate
 
-    def allowed(self, call: Call, approved: Message, *, edited: bool = False) -> bytes:
+    def allowed_line(self, call: Call, approved: Message, *, edited: bool = False) -> bytes:
         """The line that makes a call, with the input that was approved."""
         params = dict(cast("Message", call.frame["params"]))
         if approved or params.get("arguments") is not None:
@@ -287,12 +291,12 @@ class McpGate:
         call.state, call.approved, call.edited = "sent", approved, edited
         return line_of({**call.frame, "params": params})
 
-    def refused(self, call: Call, reason: str) -> bytes:
+    def refusal_line(self, call: Call, reason: str) -> bytes:
         """The result of a refused call."""
         self._open.pop(key_of(call.id), None)
         return result_line(call, reason)
 
-    def unlisted(self, call: Call, reason: str) -> bytes:
+    def unlisted_line(self, call: Call, reason: str) -> bytes:
         """The error for a call of a tool that the server is not known to list (G-66)."""
         self._open.pop(key_of(call.id), None)
         return error_line(call.id, INVALID_PARAMS, reason)
@@ -301,18 +305,18 @@ class McpGate:
         """Progress notification for a pending call, if the client requested progress."""
         if call.token is None:
             return None
-        call.told += 1
+        call.progress_count += 1
         # It has to grow, and what the server may report of the same call later begins near 0.
         params: Message = {
             "progressToken": call.token,
-            "progress": call.told * 1e-6,
+            "progress": call.progress_count * 1e-6,
             "message": message,
         }
         return line_of({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
     # From the server
 
-    def from_server(self, line: bytes) -> FromServer:
+    def handle_server(self, line: bytes) -> CheckedLine:
         """Settle the calls that a line of the server answers.
 
         The line passes, whatever it is, unless it answers too early or can be read in two ways.
@@ -322,7 +326,7 @@ class McpGate:
         except RepeatedKeyError as error:
             return self._ambiguous(line, error)
         except (ValueError, RecursionError):
-            return FromServer(line)
+            return CheckedLine(line)
         answers = [
             each
             for each in (found if isinstance(found, list) else [found])
@@ -331,27 +335,27 @@ class McpGate:
         for each in answers:
             request = self._open.get(key_of(each["id"]))
             if request is not None and request.call is not None and request.call.state == "waiting":
-                return FromServer(
+                return CheckedLine(
                     None, note=f"the server answered {request.call.name} before it was asked"
                 )
         settled: list[Settle] = []
         for each in answers:
             request = self._open.pop(key_of(each["id"]), None)
             if request is not None:
-                settled += self._answered(request, each)
-        return FromServer(line, tuple(settled))
+                settled += self._handle_answer(request, each)
+        return CheckedLine(line, tuple(settled))
 
-    def _ambiguous(self, line: bytes, error: RepeatedKeyError) -> FromServer:
+    def _ambiguous(self, line: bytes, error: RepeatedKeyError) -> CheckedLine:
         """Refuse a line that can be read as two messages, to all who may await one of them."""
         loaded: object = json.loads(line, object_pairs_hook=_Members)
-        said = f"the MCP server sent what can be read in two ways: {error}. {_LOOK}"
+        reason = f"the MCP server sent what can be read in two ways: {error}. {_LOOK}"
         answers, back = b"", b""
         settled: list[Settle] = []
         for message in cast("list[object]", loaded) if isinstance(loaded, list) else [loaded]:
             members = message if isinstance(message, _Members) else _Members()
             ids = {key_of(value): id_of(value) for key, value in members if key == "id"}
             for key, request_id in ids.items():
-                refusal = error_of(request_id, INVALID_REQUEST, said)
+                refusal = error_of(request_id, INVALID_REQUEST, reason)
                 if any(name == "method" for name, _ in members):
                     back += line_of(refusal)
                     continue
@@ -359,23 +363,23 @@ class McpGate:
                 if request is None or (request.call is not None and request.call.state == "waiting"):
                     continue
                 del self._open[key]
-                settled += self._answered(request, refusal)
+                settled += self._handle_answer(request, refusal)
                 answers += line_of(refusal)
-        return FromServer(answers or None, tuple(settled), said, back)
+        return CheckedLine(answers or None, tuple(settled), reason, back)
 
-    def _answered(self, request: _Request, answer: Message) -> tuple[Settle, ...]:
+    def _handle_answer(self, request: _Request, answer: Message) -> tuple[Settle, ...]:
         call, result = request.call, answer.get("result")
         if call is None:
-            self._meet_server(request.method, result)
-            self._outputs.listed(request.method, result)
+            self._note_server(request.method, result)
+            self._outputs.note_tools(request.method, result)
             return ()
         if call.state == "settled":
             return ()
         if request.method == CALL and is_object(result):
             if result_type(result) == "input_required":
                 params = cast("Message", call.frame["params"])
-                leg = _leg(call.name, params.get("arguments"), result.get("requestState"))
-                self._unfinished[leg] = call
+                call_key = _call_key(call.name, params.get("arguments"), result.get("requestState"))
+                self._unfinished[call_key] = call
                 return ()
             task = result.get("task")
             if is_object(task) and "content" not in result and isinstance(task.get("taskId"), str):
@@ -383,9 +387,9 @@ class McpGate:
                 return ()
         call.state, call.takes_more = "settled", self._outputs.take_more(call.name)
         self._tasks = {task: each for task, each in self._tasks.items() if each is not call}
-        return (Settle(call, outcome_of(answer), cast("Id", answer["id"])),)
+        return (Settle(call, read_outcome(answer), cast("Id", answer["id"])),)
 
-    def _meet_server(self, method: str, result: JsonValue) -> None:
+    def _note_server(self, method: str, result: JsonValue) -> None:
         if method not in ("initialize", "server/discover") or not is_object(result):
             return
         meta = result.get("_meta")
@@ -394,11 +398,13 @@ class McpGate:
             if is_object(info):
                 self.server = self.server or _name(info)
 
-    def unsettled(self) -> list[Call]:
+    def unsettled_calls(self) -> list[Call]:
         """Calls that were passed on and have no result."""
-        known = [each.call for each in self._open.values() if each.call is not None]
-        every = {id(each): each for each in (*known, *self._tasks.values(), *self._unfinished.values())}
-        return [each for each in every.values() if each.state == "sent"]
+        open_calls = [each.call for each in self._open.values() if each.call is not None]
+        calls = {
+            id(each): each for each in (*open_calls, *self._tasks.values(), *self._unfinished.values())
+        }
+        return [each for each in calls.values() if each.state == "sent"]
 
 
 def client_meta(call: Call) -> Message:
@@ -410,24 +416,24 @@ def client_meta(call: Call) -> Message:
 CANCELLED_NOTICE: Final = "notifications/cancelled"
 
 
-def result_line(call: Call, text: str, answered: Id | None = None) -> bytes:
-    """A tool result with the reason why there is none; `answered` is another request's id, if any."""
+def result_line(call: Call, text: str, answer_id: Id | None = None) -> bytes:
+    """A tool result with the reason why there is none; `answer_id` is another request's id, if any."""
     result: Message = {"content": [{"type": "text", "text": text}], "isError": True}
     meta = cast("Message", call.frame["params"]).get("_meta")
     if is_object(meta) and _META + "protocolVersion" in meta:
         result["resultType"] = "complete"
-    request_id = call.id if answered is None else answered
+    request_id = call.id if answer_id is None else answer_id
     return line_of({"jsonrpc": "2.0", "id": request_id, "result": result})
 
 
-def noted(lines: bytes, calls: Mapping[Key, Call]) -> bytes:
+def annotate(lines: bytes, calls: Mapping[Key, Call]) -> bytes:
     """A server's answers, with a note for the model where an operator has edited the call's input."""
     if not calls:
         return lines
-    return b"".join(_noted(each, calls) for each in lines.removesuffix(b"\n").split(b"\n"))
+    return b"".join(_annotate_line(each, calls) for each in lines.removesuffix(b"\n").split(b"\n"))
 
 
-def _noted(line: bytes, calls: Mapping[Key, Call]) -> bytes:
+def _annotate_line(line: bytes, calls: Mapping[Key, Call]) -> bytes:
     found = cast("JsonValue", json.loads(line))
     for each in found if isinstance(found, list) else [found]:
         call = calls.get(key_of(each.get("id"))) if is_object(each) else None
@@ -439,7 +445,7 @@ def _noted(line: bytes, calls: Mapping[Key, Call]) -> bytes:
 
 def edited_calls(settled: tuple[Settle, ...]) -> dict[Key, Call]:
     """The calls that ran with an edited input, by the ids of the answered requests."""
-    return {key_of(each.answered): each.call for each in settled if each.call.edited}
+    return {key_of(each.request_id): each.call for each in settled if each.call.edited}
 
 
 def _cancelled_id(message: Message) -> JsonValue:
@@ -449,8 +455,8 @@ def _cancelled_id(message: Message) -> JsonValue:
     return params.get("requestId")
 
 
-def _leg(name: str, given: JsonValue, state: JsonValue) -> str:
-    return json.dumps([name, given, state], sort_keys=True)
+def _call_key(name: str, arguments: JsonValue, state: JsonValue) -> str:
+    return json.dumps([name, arguments, state], sort_keys=True)
 
 
 def _name(info: Message) -> str:

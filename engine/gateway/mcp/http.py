@@ -36,10 +36,10 @@ class Headers:
     """
 
     def __init__(self) -> None:
-        self._agreed: str | None = None
-        self._marked: dict[str, dict[tuple[str, ...], str]] = {}
+        self._version: str | None = None
+        self._marked_arguments: dict[str, dict[tuple[str, ...], str]] = {}
 
-    def heard(self, message: Mapping[str, JsonValue]) -> None:
+    def learn(self, message: Mapping[str, JsonValue]) -> None:
         """Learn the version and marked arguments from a server's answer."""
         from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
 
@@ -48,15 +48,15 @@ class Headers:
             return
         version, tools = result.get("protocolVersion"), result.get("tools")
         if isinstance(version, str):
-            self._agreed = version
+            self._version = version
         for tool in tools if isinstance(tools, list) else []:
             name = tool.get("name") if is_object(tool) else None
             schema = tool.get("inputSchema") if is_object(tool) else None
             if isinstance(name, str):
                 fits = find_invalid_x_mcp_header(schema) is None
-                self._marked[name] = x_mcp_header_map(schema) if fits else {}
+                self._marked_arguments[name] = x_mcp_header_map(schema) if fits else {}
 
-    def of(self, message: Mapping[str, JsonValue]) -> dict[str, str]:
+    def headers_for(self, message: Mapping[str, JsonValue]) -> dict[str, str]:
         """The headers for a message of the client."""
         from mcp.shared.inbound import (
             MCP_METHOD_HEADER,
@@ -71,14 +71,14 @@ class Headers:
         meta = params.get("_meta") if is_object(params) else None
         version = meta.get(_VERSION) if is_object(meta) else None
         if not isinstance(version, str) or not isinstance(method, str) or not is_object(params):
-            return {} if self._agreed is None else {MCP_PROTOCOL_VERSION_HEADER: self._agreed}
+            return {} if self._version is None else {MCP_PROTOCOL_VERSION_HEADER: self._version}
         found = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: method}
         name = params.get(NAME_BEARING_METHODS.get(method, ""))
         if isinstance(name, str):
             found[MCP_NAME_HEADER] = encode_header_value(name)
-            given = params.get("arguments")
-            if method == CALL and is_object(given):
-                found |= mcp_param_headers(self._marked.get(name, {}), given)
+            arguments = params.get("arguments")
+            if method == CALL and is_object(arguments):
+                found |= mcp_param_headers(self._marked_arguments.get(name, {}), arguments)
         return found
 
 
@@ -89,7 +89,7 @@ async def run_http(url: str, headers: Mapping[str, str], gate: McpGate, session:
     from mcp.shared.message import ClientMessageMetadata, SessionMessage
     from mcp.types.jsonrpc import jsonrpc_message_adapter
 
-    output, said = OwnOutput(), Headers()
+    output, request_headers = OwnOutput(), Headers()
     async with (
         _client(url, headers) as http,
         streamable_http_client(url, http_client=http, max_sse_event_size=EVENT) as (read, write),
@@ -102,14 +102,14 @@ async def run_http(url: str, headers: Mapping[str, str], gate: McpGate, session:
                 if line.strip():
                     await output.send(error_line(None, -32600, "HTTP carries single messages only"))
                 return
-            metadata = ClientMessageMetadata(headers=said.of(json.loads(line)))
+            metadata = ClientMessageMetadata(headers=request_headers.headers_for(json.loads(line)))
             await write.send(SessionMessage(message, metadata))
 
         proxy = McpProxy(gate, session, output.send, to_server)
 
         async def read_client() -> None:
             async for line in own_lines():
-                await proxy.from_client(line)
+                await proxy.handle_client(line)
 
         async def read_server() -> None:
             async for found in read:
@@ -117,16 +117,19 @@ async def run_http(url: str, headers: Mapping[str, str], gate: McpGate, session:
                     report(f"a message of the server was passed over: {found}")
                     continue
                 line = _line(found)
-                said.heard(cast("dict[str, JsonValue]", json.loads(line)))
-                await proxy.from_server(line)
+                request_headers.learn(cast("dict[str, JsonValue]", json.loads(line)))
+                await proxy.handle_server(line)
 
         front, back = asyncio.create_task(read_client()), asyncio.create_task(read_server())
-        gone, told = asyncio.create_task(output.lost()), asyncio.create_task(_told_to_end())
-        tasks = {front, back, gone, told}
+        output_closed, stop = (
+            asyncio.create_task(output.wait_closed()),
+            asyncio.create_task(_stop_signal()),
+        )
+        tasks = {front, back, output_closed, stop}
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            lost = back.done()
+            server_ended = back.done()
             # Also where the conversation with the server broke off, which cancels everything here.
             with anyio.CancelScope(shield=True):
                 for task in tasks:
@@ -135,14 +138,14 @@ async def run_http(url: str, headers: Mapping[str, str], gate: McpGate, session:
                     if isinstance(fault, Exception):
                         report(f"{type(fault).__name__}: {fault}")
                 await proxy.close()
-    return 1 if lost else 0
+    return 1 if server_ended else 0
 
 
 def _line(found: SessionMessage) -> bytes:
     return found.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
 
 
-async def _told_to_end() -> None:
+async def _stop_signal() -> None:
     ending = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(each, ending.set)
@@ -155,7 +158,7 @@ def _client(url: str, headers: Mapping[str, str]) -> httpx2.AsyncClient:
 
     # Without what may be secret in it: a model may read this.
     parts = urlsplit(url)
-    shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     class Answering(httpx2.AsyncHTTPTransport):
         async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -164,19 +167,19 @@ def _client(url: str, headers: Mapping[str, str]) -> httpx2.AsyncClient:
                 if response.headers.get("content-type", "").lower().startswith("application/json"):
                     await response.aread()
             except httpx2.TransportError as error:
-                said = f"no MCP server answers at {shown}: {error or type(error).__name__}"
-                return _failed(502, said)
+                reason = f"no MCP server answers at {address}: {error or type(error).__name__}"
+                return _error_response(502, reason)
             if response.status_code in (401, 403):
                 await response.aclose()
-                said = (
-                    f"the MCP server at {shown} wants another authorization ({response.status_code}): "
+                reason = (
+                    f"the MCP server at {address} wants another authorization ({response.status_code}): "
                     "put its token in the environment, say as MCP_TOKEN, and start interlock mcp with "
                     "--header 'Authorization: Bearer ${MCP_TOKEN}'"
                 )
-                return _failed(response.status_code, said)
+                return _error_response(response.status_code, reason)
             return response
 
-    def _failed(status: int, message: str) -> httpx2.Response:
+    def _error_response(status: int, message: str) -> httpx2.Response:
         body = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": message}}
         return httpx2.Response(status, json=body)
 

@@ -27,9 +27,9 @@ from .gate import (
     ToClient,
     ToServer,
     Withdraw,
+    annotate,
     client_meta,
     edited_calls,
-    noted,
     result_line,
 )
 from .results import ENDED, NOT_RUN, ToolOutcome
@@ -79,12 +79,12 @@ class GateSession:
         if self._session is not None:
             return self._session
         if self._opening is None or self._opening.done():
-            self._opening = asyncio.create_task(self._open())
-            self._opening.add_done_callback(_heard)
+            self._opening = asyncio.create_task(self._connect())
+            self._opening.add_done_callback(_retrieve_exception)
         # Concurrent callers share the attempt and its outcome.
         return await asyncio.shield(self._opening)
 
-    async def _open(self) -> AgentSession:
+    async def _connect(self) -> AgentSession:
         client = self._make()
         try:
             await client.link.open(client.patience)
@@ -132,48 +132,48 @@ class McpProxy:
         self._to_client = to_client
         self._to_server = to_server
         self._soon, self._often = soon, often
-        self._asking: dict[Call, asyncio.Task[None]] = {}
+        self._call_tasks: dict[Call, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._began: dict[Call, float] = {}
         self._opening: asyncio.Task[None] | None = None
         self._names = ToolNames()
         self._listing: asyncio.Task[None] | None = None
-        self._listed = asyncio.Event()
+        self._list_ended = asyncio.Event()
         self._listing_time = listing
 
-    async def from_client(self, line: bytes | None) -> None:
+    async def handle_client(self, line: bytes | None) -> None:
         """Handle a line of the client; `None` is one that was too long."""
         if line is None:
-            said = f"the line has more than {LONGEST >> 20} MiB"
-            await self._to_client(error_line(None, -32600, said))
+            reason = f"the line has more than {LONGEST >> 20} MiB"
+            await self._to_client(error_line(None, -32600, reason))
             return
-        for step in self.gate.from_client(line):
-            await self._take(step)
+        for step in self.gate.handle_client(line):
+            await self._take_step(step)
 
-    async def _take(self, step: Step) -> None:
+    async def _take_step(self, step: Step) -> None:
         match step:
             case ToServer():
                 await self._to_server(step.line)
             case ToClient():
                 await self._to_client(step.line)
             case Ask(call):
-                task = self._spawn(self._ask(call))
-                self._asking[call] = task
-                task.add_done_callback(lambda _: self._asking.pop(call, None))
+                task = self._spawn(self._handle_call(call))
+                self._call_tasks[call] = task
+                task.add_done_callback(lambda _: self._call_tasks.pop(call, None))
             case Withdraw(call):
-                task = self._asking.get(call)
+                task = self._call_tasks.get(call)
                 if task is not None:
                     task.cancel()
             case Settle():
                 self._spawn(self._settle_quietly(step))
 
-    async def from_server(self, line: bytes) -> None:
+    async def handle_server(self, line: bytes) -> None:
         """Handle a line of the server."""
         if self._names.is_answer(line):
             await self._take_names(line)
             return
         self._names.note(line)
-        found = self.gate.from_server(line)
+        found = self.gate.handle_server(line)
         if found.note:
             report(f"a line was dropped: {found.note}")
         if found.back:
@@ -191,7 +191,7 @@ class McpProxy:
 
     async def withdraw_all(self) -> None:
         """Withdraw all pending calls: the client is gone."""
-        tasks = list(self._asking.values())
+        tasks = list(self._call_tasks.values())
         for task in tasks:
             task.cancel()
         if tasks:
@@ -206,7 +206,7 @@ class McpProxy:
             async with asyncio.timeout(LEAVING):
                 if self._tasks:
                     await asyncio.wait(list(self._tasks))
-                for call in self.gate.unsettled():
+                for call in self.gate.unsettled_calls():
                     await self._settle_quietly(Settle(call, ENDED, call.id))
         with suppress(TimeoutError):
             async with asyncio.timeout(LEAVING):
@@ -220,26 +220,26 @@ class McpProxy:
 
     # A call
 
-    async def _ask(self, call: Call) -> None:
+    async def _handle_call(self, call: Call) -> None:
         """Request a decision on a call; then pass it on, or answer it."""
         session: AgentSession | None = None
         began = time.monotonic()
         try:
             listed = await self._is_listed(call, began)
-            session = await self._opened(call, began)
+            session = await self._open_session(call, began)
             if listed:
-                line = await self._judged(session, call, began)
+                line = await self._decide(session, call, began)
             else:
-                line = await self._unlisted(session, call)
+                line = await self._refuse_unlisted(session, call)
         except asyncio.CancelledError:
             if session is not None:
-                await asyncio.shield(self._spawn(self._not_run(session, call)))
+                await asyncio.shield(self._spawn(self._withdraw(session, call)))
             raise
         except Errors as error:
-            line = self.gate.refused(call, unasked(call, error))
+            line = self.gate.refusal_line(call, undecided_reason(call, error))
         except Exception as error:
             report(f"{call.name} was not judged: {type(error).__name__}: {error}")
-            line = self.gate.refused(call, unasked(call, error))
+            line = self.gate.refusal_line(call, undecided_reason(call, error))
         if call.state == "sent":
             self._began[call] = time.monotonic()
             await self._to_server(line)
@@ -255,84 +255,92 @@ class McpProxy:
         # Calls that come meanwhile share the list; one that is cancelled ends it for none of them.
         listed = asyncio.ensure_future(asyncio.shield(self._listing))
         try:
-            await self._telling(listed, call, began, "the server is asked for its tools")
+            await self._await_with_progress(listed, call, began, "the server is asked for its tools")
         finally:
             listed.cancel()
         return call.name in self._names
 
     async def _list(self, meta: Mapping[str, JsonValue]) -> None:
-        self._listed.clear()
+        self._list_ended.clear()
         try:
             async with asyncio.timeout(self._listing_time):
                 await self._to_server(self._names.request(meta))
-                await self._listed.wait()
+                await self._list_ended.wait()
         except TimeoutError:
-            self._names.late(self._listing_time)
+            self._names.note_late(self._listing_time)
 
     async def _take_names(self, line: bytes) -> None:
         following, ended = self._names.take(line)
         if ended:
-            self._listed.set()
+            self._list_ended.set()
         if following is not None:
             await self._to_server(following)
 
-    async def _unlisted(self, session: AgentSession, call: Call) -> bytes:
+    async def _refuse_unlisted(self, session: AgentSession, call: Call) -> bytes:
         """Answer a call of a tool that the server is not known to list, and record that."""
         reason = unlisted_reason(call.name, self._names.fault)
         report(reason)
         with suppress(*Errors):
             await session.said("assistant", f"Interlock did not pass on a call: {reason}.")
-        return self.gate.unlisted(call, reason)
+        return self.gate.unlisted_line(call, reason)
 
-    async def _opened(self, call: Call, began: float) -> AgentSession:
+    async def _open_session(self, call: Call, began: float) -> AgentSession:
         opening = asyncio.ensure_future(self._session.opened())
         try:
-            return await self._telling(opening, call, began, "Interlock is looked for")
+            return await self._await_with_progress(opening, call, began, "Interlock is looked for")
         finally:
             opening.cancel()
 
-    async def _judged(self, session: AgentSession, call: Call, began: float) -> bytes:
-        asked_for = CallTool(session=session.id, call=call.gate_id, tool=call.tool, input=call.input)
-        size = len(asked_for.model_dump_json().encode())
+    async def _decide(self, session: AgentSession, call: Call, began: float) -> bytes:
+        params = CallTool(session=session.id, call=call.gate_id, tool=call.tool, input=call.input)
+        size = len(params.model_dump_json().encode())
         if size + _ROOM > self._session.largest:
-            said = f"its input has {size} bytes; the gate takes {self._session.largest} at most"
-            return self.gate.refused(call, f"{call.name} was not run: {said}")
+            reason = f"its input has {size} bytes; the gate takes {self._session.largest} at most"
+            return self.gate.refusal_line(call, f"{call.name} was not run: {reason}")
         patience = self._soon
         while True:
-            asked = asyncio.ensure_future(
+            answer_task = asyncio.ensure_future(
                 session.call(call.tool, call.input, call_id=call.gate_id, wait=patience)
             )
             try:
-                answer = await self._telling(asked, call, began, "Interlock is asked", longer=patience)
+                answer = await self._await_with_progress(
+                    answer_task, call, began, "Interlock is asked", extra_pause=patience
+                )
             finally:
-                await _ended(asked)
+                await _cancel(answer_task)
             if answer.outcome != "waiting":
-                return self._decided(call, answer)
-            await self._tell(call, began, "it needs approval")
+                return self._decision_line(call, answer)
+            await self._send_progress(call, began, "it needs approval")
             patience = self._often
 
-    def _decided(self, call: Call, answer: CallAnswer) -> bytes:
+    def _decision_line(self, call: Call, answer: CallAnswer) -> bytes:
         if answer.outcome != "allow":
-            return self.gate.refused(call, answer.reason or f"{call.name} is not allowed")
-        return self.gate.allowed(call, answer.input, edited=answer.edited)
+            return self.gate.refusal_line(call, answer.reason or f"{call.name} is not allowed")
+        return self.gate.allowed_line(call, answer.input, edited=answer.edited)
 
-    async def _telling(
-        self, asked: asyncio.Future[T], call: Call, began: float, what: str, *, longer: float = 0.0
+    async def _await_with_progress(
+        self,
+        future: asyncio.Future[T],
+        call: Call,
+        began: float,
+        activity: str,
+        *,
+        extra_pause: float = 0.0,
     ) -> T:
         """Await something, and send the client progress while it takes long."""
-        pause = longer + self._soon
-        while not (await asyncio.wait({asked}, timeout=pause))[0]:
-            await self._tell(call, began, what)
+        pause = extra_pause + self._soon
+        while not (await asyncio.wait({future}, timeout=pause))[0]:
+            await self._send_progress(call, began, activity)
             pause = self._often
-        return asked.result()
+        return future.result()
 
-    async def _tell(self, call: Call, began: float, what: str) -> None:
+    async def _send_progress(self, call: Call, began: float, activity: str) -> None:
         seconds = time.monotonic() - began
-        line = self.gate.progress(call, f"{call.name} waits for {seconds:.0f} s: {what}")
+        line = self.gate.progress(call, f"{call.name} waits for {seconds:.0f} s: {activity}")
         if line is not None:
             await self._to_client(line)
 
-    async def _not_run(self, session: AgentSession, call: Call) -> None:
+    async def _withdraw(self, session: AgentSession, call: Call) -> None:
         with suppress(*Errors):
             await session.withdraw(call.gate_id, "the client cancelled it")
         with suppress(*Errors):
@@ -348,11 +356,11 @@ class McpProxy:
                 await self._settle(each.call, each.outcome)
         except Errors as error:
             for each in settled:
-                said = f"{each.call.name} was run, and its result could not be recorded: {error}. "
-                said += "It is held back; look what was done before you call it again."
-                await self._to_client(result_line(each.call, said, each.answered))
+                reason = f"{each.call.name} was run, and its result could not be recorded: {error}. "
+                reason += "It is held back; look what was done before you call it again."
+                await self._to_client(result_line(each.call, reason, each.request_id))
             return
-        await self._to_client(noted(line, edited_calls(settled)))
+        await self._to_client(annotate(line, edited_calls(settled)))
 
     async def _settle(self, call: Call, outcome: ToolOutcome) -> None:
         began = self._began.pop(call, None)
@@ -376,34 +384,34 @@ class McpProxy:
         return task
 
 
-def _heard(opening: asyncio.Task[AgentSession]) -> None:
+def _retrieve_exception(opening: asyncio.Task[AgentSession]) -> None:
     """Retrieve the task's exception, so that asyncio does not report it when no caller awaits it."""
     if not opening.cancelled():
         opening.exception()
 
 
-async def _ended(asked: asyncio.Future[CallAnswer]) -> None:
+async def _cancel(request: asyncio.Future[CallAnswer]) -> None:
     """Await a request that no caller awaits any more, so that it withdraws the call."""
-    if not asked.done():
-        asked.cancel()
-        await asyncio.wait({asked})
+    if not request.done():
+        request.cancel()
+        await asyncio.wait({request})
 
 
-def unasked(call: Call, error: Exception) -> str:
+def undecided_reason(call: Call, error: Exception) -> str:
     """Reason why a call without a decision was not made, with the remedy."""
-    said = f"Interlock could not judge {call.name}, so it was not run: {error}."
+    reason = f"Interlock could not judge {call.name}, so it was not run: {error}."
     match error:
         case RequestFailedError(code=Code.UNKNOWN):
-            return f"{said} Restart this MCP server to begin a new session."
+            return f"{reason} Restart this MCP server to begin a new session."
         case NotAdmittedError() | TokenError():
-            return f"{said} Give it a token in INTERLOCK_TOKEN; `interlock token` lists and makes them."
+            return f"{reason} Give it a token in INTERLOCK_TOKEN; `interlock token` lists and makes them."
         case UnreachableError():
             return (
-                f"{said} Start the server with `interlock serve`, or name another one in INTERLOCK_URL; "
-                "then call again."
+                f"{reason} Start the server with `interlock serve`, or name another one in "
+                "INTERLOCK_URL; then call again."
             )
         case _:
-            return said
+            return reason
 
 
 def report(text: str) -> None:

@@ -36,17 +36,17 @@ def result_type(result: dict[str, JsonValue]) -> JsonValue:
     return result.get("resultType", "complete")
 
 
-def outcome_of(answer: dict[str, JsonValue]) -> ToolOutcome:
+def read_outcome(answer: dict[str, JsonValue]) -> ToolOutcome:
     """Outcome in an answer to a call. Anything that is not clearly a success is a failure."""
     result = answer.get("result")
     if "error" in answer or not is_object(result):
         error = answer.get("error")
-        said = error.get("message") if is_object(error) else None
+        message = error.get("message") if is_object(error) else None
         return ToolOutcome(
-            _clipped(said if isinstance(said, str) else "The MCP server gave no result."), True
+            _shorten(message if isinstance(message, str) else "The MCP server gave no result."), True
         )
     failed = result.get("isError", False) is not False or result_type(result) != "complete"
-    return ToolOutcome(_clipped(_text(result)), failed)
+    return ToolOutcome(_shorten(_text(result)), failed)
 
 
 def _text(result: dict[str, JsonValue]) -> str:
@@ -74,7 +74,7 @@ def _part(part: JsonValue) -> str:
     return f"[{', '.join([str(kind), *about])}]"
 
 
-def _clipped(text: str) -> str:
+def _shorten(text: str) -> str:
     # Half a character of UTF-16 is no text that could be sent.
     whole = text.encode("utf-8", "replace").decode()
     if len(whole) <= LONGEST:
@@ -121,7 +121,7 @@ class Outputs:
     def __init__(self) -> None:
         self._open: dict[str, bool] = {}
 
-    def listed(self, method: str, result: JsonValue) -> None:
+    def note_tools(self, method: str, result: JsonValue) -> None:
         """Register the tools of an answer to a request of `method`."""
         tools = result.get("tools") if method == "tools/list" and is_object(result) else None
         for tool in tools if isinstance(tools, list) else []:
@@ -140,12 +140,12 @@ def add_note(
     result: dict[str, JsonValue], approved: Mapping[str, JsonValue], *, structured: bool
 ) -> None:
     """Note in a call's result the input it ran with; with `structured` also in its data, if any."""
-    said = f"Interlock: a person changed this call's input. It ran with: {json.dumps(approved)}"
+    note = f"Interlock: a person changed this call's input. It ran with: {json.dumps(approved)}"
     content, data = result.get("content"), result.get("structuredContent")
     if isinstance(content, list):
-        content.append({"type": "text", "text": said})
+        content.append({"type": "text", "text": note})
     if structured and is_object(data):
-        data.setdefault(FIELD, said)
+        data.setdefault(FIELD, note)
 
 
 def _is_open(schema: JsonValue) -> bool:

@@ -29,17 +29,17 @@ class Lines:
     def feed(self, chunk: bytes) -> list[bytes | None]:
         """The lines completed by `chunk`."""
         found: list[bytes | None] = []
-        *ended, rest = chunk.split(b"\n")
-        for each in ended:
+        *complete, tail = chunk.split(b"\n")
+        for each in complete:
             self._keep(each + b"\n")
-            found.append(self._taken())
-        if rest:
-            self._keep(rest)
+            found.append(self._take_line())
+        if tail:
+            self._keep(tail)
         return found
 
     def end(self) -> list[bytes | None]:
         """The last line, if it has no end."""
-        return [self._taken()] if self._size else []
+        return [self._take_line()] if self._size else []
 
     def _keep(self, part: bytes) -> None:
         self._size += len(part)
@@ -48,7 +48,7 @@ class Lines:
         else:
             self._parts.append(part)
 
-    def _taken(self) -> bytes | None:
+    def _take_line(self) -> bytes | None:
         too_long = self._longest is not None and self._size > self._longest
         line = None if too_long else b"".join(self._parts)
         self._parts, self._size = [], 0
@@ -95,10 +95,10 @@ async def own_lines(descriptor: int = 0) -> AsyncGenerator[bytes | None]:
 
 
 class OwnOutput:
-    """This process's stdout. `gone` is set when its reader has closed it."""
+    """This process's stdout. `closed` is set when its reader has closed it."""
 
     def __init__(self, descriptor: int = 1) -> None:
-        self.gone = asyncio.Event()
+        self.closed = asyncio.Event()
         self._descriptor = descriptor
         self._loop = asyncio.get_running_loop()
         self._lines: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]]] = queue.SimpleQueue()
@@ -106,36 +106,36 @@ class OwnOutput:
 
     async def send(self, line: bytes) -> None:
         """Write a whole line; nothing when the reader has closed."""
-        if not self.gone.is_set():
+        if not self.closed.is_set():
             written: asyncio.Future[None] = self._loop.create_future()
             self._lines.put((line, written))
             await asyncio.shield(written)
 
-    async def lost(self) -> None:
+    async def wait_closed(self) -> None:
         """Wait until the reader has closed."""
-        await self.gone.wait()
+        await self.closed.wait()
 
     def _write(self) -> None:
         while True:
             line, written = self._lines.get()
-            rest = memoryview(line)
+            remaining = memoryview(line)
             try:
-                while rest:
-                    rest = rest[os.write(self._descriptor, rest) :]
+                while remaining:
+                    remaining = remaining[os.write(self._descriptor, remaining) :]
             except OSError:
-                done = self._lost
+                on_written = self._close
             else:
-                done = _done
+                on_written = _finish
             try:
-                self._loop.call_soon_threadsafe(done, written)
+                self._loop.call_soon_threadsafe(on_written, written)
             except RuntimeError:
                 return
 
-    def _lost(self, written: asyncio.Future[None]) -> None:
-        self.gone.set()
-        _done(written)
+    def _close(self, written: asyncio.Future[None]) -> None:
+        self.closed.set()
+        _finish(written)
 
 
-def _done(written: asyncio.Future[None]) -> None:
+def _finish(written: asyncio.Future[None]) -> None:
     if not written.done():
         written.set_result(None)

@@ -84,7 +84,7 @@ class ToolNames:
         result = found.get("result")
         listed = result.get("tools") if is_object(result) else None
         if not is_object(result) or not isinstance(listed, list):
-            self._end(f"answered tools/list with {_answer_words(found)}")
+            self._end(f"answered tools/list with {_answer_text(found)}")
             return None, True
         for tool in listed:
             name = tool.get("name") if is_object(tool) else None
@@ -101,7 +101,7 @@ class ToolNames:
         self._names = frozenset(self._found)
         return None, True
 
-    def late(self, seconds: float) -> None:
+    def note_late(self, seconds: float) -> None:
         """Note that no complete list came in this time; one that comes later is used all the same."""
         self.fault = f"did not answer tools/list within {seconds:g} s"
 
@@ -131,7 +131,7 @@ def unlisted_reason(name: str, fault: str | None) -> str:
     )
 
 
-def _answer_words(answer: Mapping[str, JsonValue]) -> str:
+def _answer_text(answer: Mapping[str, JsonValue]) -> str:
     error = answer.get("error")
     message = error.get("message") if is_object(error) else None
     return f"an error ({message[:_LONGEST]})" if isinstance(message, str) else "what is no list of tools"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from interlock.engine import ToolCall as NamedCall
 from interlock.engine.gate import create_gate_manager
-from interlock.engine.gateway.acp.calls import PermissionOptions, SeenCall
+from interlock.engine.gateway.acp.calls import PermissionOptions, ReportedCall
 from interlock.engine.net.net import ToolCall
 from interlock.rules import compile_rules
 
@@ -19,10 +19,10 @@ KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
 OPTIONS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(KINDS)), max_size=6)
 
 
-def seen(*updates: dict) -> SeenCall:
-    call = SeenCall("c1")
+def seen(*updates: dict) -> ReportedCall:
+    call = ReportedCall("c1")
     for update in updates:
-        call.take(ToolCallUpdate.model_validate({"toolCallId": "c1", **update}))
+        call.merge(ToolCallUpdate.model_validate({"toolCallId": "c1", **update}))
     return call
 
 
@@ -150,13 +150,13 @@ class TestInput:
 
     def test_of_one_path_in_two_forms_has_that_path(self) -> None:
         """A relative path of the tool and the absolute one of the protocol are the same file."""
-        call = SeenCall("c1", "/srv")
+        call = ReportedCall("c1", "/srv")
         given = {
             "toolCallId": "c1",
             "rawInput": {"path": "src/a"},
             "locations": [{"path": "/srv/src/a"}],
         }
-        call.take(ToolCallUpdate.model_validate(given))
+        call.merge(ToolCallUpdate.model_validate(given))
         assert call.input == {"path": "src/a", "paths": ["/srv/src/a"]}
 
     def test_shows_changes_beside_what_the_raw_input_calls_so(self) -> None:
@@ -219,7 +219,7 @@ class TestEnd:
     def test_is_told_apart(self, said: dict[str, object], goes_on: bool, failed: bool) -> None:
         """What has only begun, or did not do its work, is reported as completed all the same."""
         call = seen(said, {"status": "completed"})
-        assert (call.goes_on, call.failed) == (goes_on, failed)
+        assert (call.in_background, call.failed) == (goes_on, failed)
 
 
 class TestResult:
@@ -236,7 +236,7 @@ class TestResult:
     )
     def test_shows_that_a_command_did_its_work(self, said: dict[str, object], unproved: bool) -> None:
         """A command of which only its end is told may have failed; of other calls that is believed."""
-        assert seen({"kind": "execute"}, said).unproved == unproved
+        assert seen({"kind": "execute"}, said).outcome_unknown == unproved
 
     @pytest.mark.parametrize(
         ("raw", "failed"),
@@ -258,5 +258,5 @@ class TestId:
     def test_is_new_for_each_request(self) -> None:
         """The gate never takes two requests about a call for one."""
         call = seen({})
-        call.take(ToolCallProgress(tool_call_id="c1", session_update="tool_call_update"))
-        assert [call.put()[0].call_id for _ in range(3)] == ["c1", "c1#2", "c1#3"]
+        call.merge(ToolCallProgress(tool_call_id="c1", session_update="tool_call_update"))
+        assert [call.submit()[0].call_id for _ in range(3)] == ["c1", "c1#2", "c1#3"]

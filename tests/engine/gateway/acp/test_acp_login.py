@@ -8,7 +8,7 @@ import pytest
 from acp.schema import AuthEnvVar, AuthMethodAgent, EnvVarAuthMethod, TerminalAuthMethod
 
 from interlock.engine.gateway.acp.agent import AcpAgent, AcpError
-from interlock.engine.gateway.acp.handshake import how_to_log_in
+from interlock.engine.gateway.acp.handshake import login_instructions
 from interlock.engine.sessions.config import SessionConfig
 
 from .acp_world import World
@@ -77,11 +77,11 @@ class TestThoughts:
 class TestLogin:
     def test_without_a_way(self) -> None:
         """An agent that offers nothing is logged in where it runs by itself."""
-        assert "Start its own program" in how_to_log_in((), COMMAND)
+        assert "Start its own program" in login_instructions((), COMMAND)
 
     def test_each_way(self) -> None:
         """Variables, a command and the agent's own program: each is what to do."""
-        told = how_to_log_in(
+        told = login_instructions(
             (
                 EnvVarAuthMethod(
                     id="k",
@@ -107,7 +107,9 @@ class TestLogin:
 
     def test_long_words(self) -> None:
         """Of what an agent says much is left out, and it cannot pretend to be another line."""
-        told = how_to_log_in((AuthMethodAgent(id="a", name="x\n- Run: rm -rf /" + "y" * 5000),), COMMAND)
+        told = login_instructions(
+            (AuthMethodAgent(id="a", name="x\n- Run: rm -rf /" + "y" * 5000),), COMMAND
+        )
         assert len(told.splitlines()) == 2
         assert len(told) < 500
 

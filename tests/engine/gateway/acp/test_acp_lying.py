@@ -158,7 +158,7 @@ class TestChangedWhileItWaits:
         request = await world.question()
         agent = world.hub._live.hosted(world.session).prompts._driver
         said = {"sessionId": "s1", "update": update(rawInput=RM)[1]}
-        await agent._hear("session/update", said, True)
+        await agent._receive("session/update", said, True)
         await world.hub.wait(world.session)
         assert world.done("chosen") == ["no"]
         [withdrawn] = await world.events(ApprovalWithdrawn)

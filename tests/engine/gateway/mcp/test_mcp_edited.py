@@ -44,7 +44,7 @@ def schema_of(*parts: Schema) -> Schema:
 def may_say_more(schema: object) -> bool:
     """Whether the data of a listed tool with this schema takes the note."""
     outputs = Outputs()
-    outputs.listed("tools/list", {"tools": [{"name": "deploy", "outputSchema": schema}]})
+    outputs.note_tools("tools/list", {"tools": [{"name": "deploy", "outputSchema": schema}]})
     return outputs.take_more("deploy")
 
 
@@ -101,7 +101,7 @@ class TestListing:
         outputs = Outputs()
         for closed in (False, True):
             schema = {"type": "object", "additionalProperties": not closed}
-            outputs.listed("tools/list", {"tools": [{"name": "a", "outputSchema": schema}]})
+            outputs.note_tools("tools/list", {"tools": [{"name": "a", "outputSchema": schema}]})
             assert outputs.take_more("a") == (not closed)
 
     @pytest.mark.parametrize(
@@ -110,13 +110,13 @@ class TestListing:
     def test_that_is_none_is_passed_over(self, result: object) -> None:
         """A server's answer that is no list of tools tells of none; neither does another method's."""
         outputs = Outputs()
-        outputs.listed("tools/list", result)
-        outputs.listed("prompts/list", {"tools": [{"name": "a"}]})
+        outputs.note_tools("tools/list", result)
+        outputs.note_tools("prompts/list", {"tools": [{"name": "a"}]})
         assert not outputs.take_more("a")
 
     def test_has_an_end(self) -> None:
         """A server that lists tools without end fills no memory; the first ones still count."""
         outputs = Outputs()
-        outputs.listed("tools/list", {"tools": [{"name": str(i)} for i in range(MOST_TOOLS + 1)]})
+        outputs.note_tools("tools/list", {"tools": [{"name": str(i)} for i in range(MOST_TOOLS + 1)]})
         assert outputs.take_more("0")
         assert not outputs.take_more(str(MOST_TOOLS))

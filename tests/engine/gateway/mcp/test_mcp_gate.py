@@ -16,7 +16,7 @@ from mcp.types.jsonrpc import jsonrpc_message_adapter
 from pydantic import ValidationError
 
 from interlock.engine.gateway.mcp.gate import Ask, McpGate, Settle, ToClient, ToServer, Withdraw
-from interlock.engine.gateway.mcp.results import LONGEST, outcome_of
+from interlock.engine.gateway.mcp.results import LONGEST, read_outcome
 from interlock.engine.gateway.mcp.stdio import Lines
 
 CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rm"}}'
@@ -28,7 +28,7 @@ def line(**message: object) -> bytes:
 
 def refusal(gate: McpGate, sent: bytes) -> dict[str, Any]:
     """The error with which a line is refused; nothing of it passes."""
-    [step] = gate.from_client(sent)
+    [step] = gate.handle_client(sent)
     assert isinstance(step, ToClient)
     return json.loads(step.line)
 
@@ -90,25 +90,25 @@ class TestPassing:
     )
     def test_byte_for_byte(self, sent: bytes) -> None:
         """What is no call passes as it was sent."""
-        assert McpGate().from_client(sent) == (ToServer(sent),)
+        assert McpGate().handle_client(sent) == (ToServer(sent),)
 
     @pytest.mark.parametrize(
         "sent", [b"no JSON\n", b"\xff\n", b'{"id":1}', b"[" * 100_000 + b"\n", b"{}\n"]
     )
     def test_the_servers_lines(self, sent: bytes) -> None:
         """Whatever a server says passes, whether or not it is understood."""
-        assert McpGate().from_server(sent).line == sent
+        assert McpGate().handle_server(sent).line == sent
 
     def test_names(self) -> None:
         """Client and server are known by what they say of themselves, in both ways of the protocol."""
         gate = McpGate()
-        gate.from_client(line(id=0, method="initialize", params={"clientInfo": {"name": "claude"}}))
-        gate.from_server(line(id=0, result={"serverInfo": {"name": "shop"}}))
+        gate.handle_client(line(id=0, method="initialize", params={"clientInfo": {"name": "claude"}}))
+        gate.handle_server(line(id=0, result={"serverInfo": {"name": "shop"}}))
         assert (gate.client, gate.server) == ("claude", "shop")
         newer, key = McpGate(), "io.modelcontextprotocol/"
         meta = {key + "clientInfo": {"name": "claude"}}
-        newer.from_client(line(id=0, method="server/discover", params={"_meta": meta}))
-        newer.from_server(line(id=0, result={"_meta": {key + "serverInfo": {"name": "shop"}}}))
+        newer.handle_client(line(id=0, method="server/discover", params={"_meta": meta}))
+        newer.handle_server(line(id=0, result={"_meta": {key + "serverInfo": {"name": "shop"}}}))
         assert (newer.client, newer.server) == ("claude", "shop")
 
 
@@ -117,11 +117,11 @@ class TestCalls:
         """A call is asked about under its tool's name with the prefix, and keeps what else it had."""
         gate = McpGate(prefix="shop_", new_id=lambda: "g1")
         given = {"name": "rm", "arguments": {"a": 1}, "_meta": {"progressToken": 3}, "extra": [1]}
-        [step] = gate.from_client(line(id="x", method="tools/call", params=given, more=1))
+        [step] = gate.handle_client(line(id="x", method="tools/call", params=given, more=1))
         assert isinstance(step, Ask)
         call = step.call
         assert (call.gate_id, call.tool, call.input, call.token) == ("g1", "shop_rm", {"a": 1}, 3)
-        assert json.loads(gate.allowed(call, {"a": 2})) == {
+        assert json.loads(gate.allowed_line(call, {"a": 2})) == {
             "jsonrpc": "2.0",
             "id": "x",
             "method": "tools/call",
@@ -132,33 +132,37 @@ class TestCalls:
     def test_settled_once(self) -> None:
         """A call that was cancelled on its way is settled by that, and not again by its answer."""
         gate = McpGate()
-        [asked] = gate.from_client(CALL.encode())
+        [asked] = gate.handle_client(CALL.encode())
         assert isinstance(asked, Ask)
-        gate.allowed(asked.call, {})
+        gate.allowed_line(asked.call, {})
         cancel = line(method="notifications/cancelled", params={"requestId": 1})
-        [settled, passed] = gate.from_client(cancel)
+        [settled, passed] = gate.handle_client(cancel)
         assert isinstance(settled, Settle)
         assert settled.outcome.is_error
         assert passed == ToServer(cancel)
-        assert gate.from_server(line(id=1, result={"content": []})).settled == ()
+        assert gate.handle_server(line(id=1, result={"content": []})).settled == ()
 
     def test_without_arguments(self) -> None:
         """A call without arguments is one of an empty input, and passes as it was."""
         gate = McpGate()
-        [step] = gate.from_client(CALL.encode())
+        [step] = gate.handle_client(CALL.encode())
         assert isinstance(step, Ask)
         assert step.call.input == {}
-        assert json.loads(gate.allowed(step.call, {})) == json.loads(CALL)
+        assert json.loads(gate.allowed_line(step.call, {})) == json.loads(CALL)
 
     def test_refused(self) -> None:
         """A blocked call has a result with the reason, in the newer protocol a complete one."""
         gate = McpGate()
         meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
-        [step] = gate.from_client(line(id=1, method="tools/call", params={"name": "rm", "_meta": meta}))
+        [step] = gate.handle_client(line(id=1, method="tools/call", params={"name": "rm", "_meta": meta}))
         assert isinstance(step, Ask)
         content = [{"type": "text", "text": "no"}]
         result = {"content": content, "isError": True, "resultType": "complete"}
-        assert json.loads(gate.refused(step.call, "no")) == {"jsonrpc": "2.0", "id": 1, "result": result}
+        assert json.loads(gate.refusal_line(step.call, "no")) == {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "result": result,
+        }
 
     @pytest.mark.parametrize(
         "params",
@@ -236,19 +240,19 @@ class TestDisguises:
     def test_escaped(self) -> None:
         """A method that is written with escapes is the same method."""
         for spelled in ("tools\\/call", "\\u0074ools/c\\u0061ll"):
-            [step] = McpGate().from_client(CALL.replace("tools/call", spelled).encode())
+            [step] = McpGate().handle_client(CALL.replace("tools/call", spelled).encode())
             assert isinstance(step, Ask)
 
     def test_batches_leave_nothing_behind(self) -> None:
         """A refused batch takes no id and cancels nothing."""
         gate = McpGate()
-        [asked] = gate.from_client(CALL.encode())
+        [asked] = gate.handle_client(CALL.encode())
         assert isinstance(asked, Ask)
         cancel = '{"method":"notifications/cancelled","params":{"requestId":1}}'
         ping = '{"id":2,"method":"ping"}'
         refusal(gate, f"[{ping},{cancel},{ping}]".encode())
-        assert isinstance(gate.from_client(ping.encode())[0], ToServer)
-        [withdrawn, passed] = gate.from_client(f"[{cancel}]".encode())
+        assert isinstance(gate.handle_client(ping.encode())[0], ToServer)
+        [withdrawn, passed] = gate.handle_client(f"[{cancel}]".encode())
         assert isinstance(withdrawn, Withdraw)
         assert withdrawn.call is asked.call
         assert isinstance(passed, ToServer)
@@ -289,7 +293,7 @@ class TestNothingSlipsThrough:
     def test_frames(self, sent: bytes) -> None:
         """What passes is what was sent, and no reader finds a call of a tool in it."""
         gate = McpGate()
-        for step in gate.from_client(sent):
+        for step in gate.handle_client(sent):
             if isinstance(step, ToServer):
                 assert step.line == sent
                 assert not calls_in(sent)
@@ -320,7 +324,7 @@ class Conversation(RuleBasedStateMachine):
         self.settled: list[Any] = []
 
     def take(self, sent: bytes) -> None:
-        for step in self.gate.from_client(sent):
+        for step in self.gate.handle_client(sent):
             match step:
                 case Ask(call):
                     self.waiting.append(call)
@@ -350,14 +354,14 @@ class Conversation(RuleBasedStateMachine):
         if self.waiting:
             call = self.waiting.pop(data.draw(st.integers(0, len(self.waiting) - 1)))
             if allow:
-                assert json.loads(self.gate.allowed(call, {}))["id"] == call.id
+                assert json.loads(self.gate.allowed_line(call, {}))["id"] == call.id
                 self.made.append(call)
             else:
-                self.gate.refused(call, "no")
+                self.gate.refusal_line(call, "no")
 
     @rule(request_id=IDS)
     def answer(self, request_id: int | str) -> None:
-        found = self.gate.from_server(line(id=request_id, result={"content": []}))
+        found = self.gate.handle_server(line(id=request_id, result={"content": []}))
         waits = [
             each for each in self.waiting if (type(each.id), each.id) == (type(request_id), request_id)
         ]
@@ -369,7 +373,7 @@ class Conversation(RuleBasedStateMachine):
         assert len({id(each) for each in self.settled}) == len(self.settled)
         assert all(any(each is made for made in self.made) for each in self.settled)
         open_ones = {id(each) for each in self.made} - {id(each) for each in self.settled}
-        assert {id(each) for each in self.gate.unsettled()} == open_ones
+        assert {id(each) for each in self.gate.unsettled_calls()} == open_ones
 
     @invariant()
     def one_request_of_an_id(self) -> None:
@@ -390,7 +394,7 @@ class TestOutcomes:
             {"type": "resource_link", "uri": "a://c"},
             5,
         ]
-        found = outcome_of({"result": {"content": content}})
+        found = read_outcome({"result": {"content": content}})
         assert found.output.split("\n") == [
             "a",
             "[image, image/png, 4 characters of base64]",
@@ -399,10 +403,12 @@ class TestOutcomes:
             "[something that is no content]",
         ]
         assert not found.is_error
-        assert outcome_of({"result": {"structuredContent": {"a": 1}}}).output == '{"a": 1}'
+        assert read_outcome({"result": {"structuredContent": {"a": 1}}}).output == '{"a": 1}'
 
     def test_long_ones_are_cut(self) -> None:
         """A long result is cut, and says by how much; half a character does no harm."""
-        found = outcome_of({"result": {"content": [{"type": "text", "text": "\ud800" * (LONGEST + 5)}]}})
+        found = read_outcome(
+            {"result": {"content": [{"type": "text", "text": "\ud800" * (LONGEST + 5)}]}}
+        )
         assert found.output.endswith("… (5 more characters)")
         found.output.encode()

@@ -86,7 +86,7 @@ class Ends:
         await self.send(id=call_id, method="tools/call", params=given)
 
     async def send(self, **message: object) -> None:
-        await self.proxy.from_client(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        await self.proxy.handle_client(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
     async def cancel(self, call_id: object) -> None:
         await self.send(method="notifications/cancelled", params={"requestId": call_id})
@@ -96,7 +96,7 @@ class Ends:
 
     async def line(self, line: str) -> None:
         """Have the server send a line."""
-        await self.proxy.from_server(line.encode() + b"\n")
+        await self.proxy.handle_server(line.encode() + b"\n")
 
     async def done(self, call_id: object, text: str = "done", **result: object) -> None:
         content = [{"type": "text", "text": text}]
@@ -581,7 +581,7 @@ class TestUnlisted:
             await ends.ran(1, "deploy")
             await ends.ran(2, "deploy")
             assert ends.pages == [0]
-            await ends.proxy.from_server(json.dumps(CHANGED).encode() + b"\n")
+            await ends.proxy.handle_server(json.dumps(CHANGED).encode() + b"\n")
             assert ends.client[-1]["method"] == "notifications/tools/list_changed"
             ends.tools = ["other"]
             await ends.send(id=3, method="tools/call", params={"name": "deploy"})
@@ -599,7 +599,7 @@ class TestUnlisted:
                     await paged(asked)
                     return
                 ends.tools = ["deploy"]
-                await ends.proxy.from_server(json.dumps(CHANGED).encode() + b"\n")
+                await ends.proxy.handle_server(json.dumps(CHANGED).encode() + b"\n")
                 await ends.answer(asked["id"], result={"tools": [{"name": "gone"}], "nextCursor": "1"})
 
             ends.lists = changing
