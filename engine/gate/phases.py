@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 
 from ..core.frozen import frozen, maker
+from ..core.rule import RESERVED
 from ..net.net import Marking, NetError, ToolCall, fire_and_advance, is_enabled
 from . import reasons
 from .approve import (
@@ -37,6 +38,9 @@ class GateSnapshot:
     pending: PendingIndex
     granted: GrantStore
     context: EvaluationContext
+
+
+make_snapshot = maker(GateSnapshot)
 
 
 @frozen
@@ -121,13 +125,18 @@ def enforce(
         return _decision(
             call,
             "block",
-            reason=classification.reason(verdict),
-            net=member.key,
-            rule=member.net.rule,
-            names=classification.names,
-            clock=snapshot.context.clock,
-            unclear=classification.unclear,
-            judged_as=classification.judged_as,
+            "enforce",
+            verdict.reason if verdict.tool not in RESERVED else classification.reason(verdict),
+            member.key,
+            member.net.rule,
+            classification.names,
+            (),
+            (),
+            (),
+            (),
+            snapshot.context.clock,
+            classification.unclear,
+            classification.judged_as,
         )
     case = _Case(call, classification, snapshot.context, progress)
     if blocked is not None:
