@@ -21,7 +21,7 @@ from ..sessions.registry import SessionRegistry, new_id
 
 if TYPE_CHECKING:
     from ..flows import ClientFactory, Context, Flow, RunLimits, Trace
-    from ..sessions.flow.run import Hosting
+    from ..sessions.flow.run import RunOptions
 
 
 class FlowApi:
@@ -45,9 +45,9 @@ class FlowApi:
 
         Each step is in the record before the next begins. What it waits for comes up in the queue: calls
         that the nets want approved, tools that ask, steps that people take. Tools of its agents that
-        want to be approved are, as in `open_session`; see `Wishes`. `trace` hears of steps, model calls
-        and tools while they happen. Raises `Invalid` for a flow that
-        cannot be, `NetError` and `JournalError` as `open_session`.
+        want to be approved are, as in `open_session`; see `FlowApprovals`. `trace` hears of steps, model
+        calls and tools while they happen. Raises `Invalid` for a flow that cannot be, `NetError` and
+        `JournalError` as `open_session`.
         """
         from ..sessions.flow.run import FlowRun
         from ..sessions.flow.session import FlowSession
@@ -122,10 +122,10 @@ def _around(ctx: Context) -> Surroundings:
     return surroundings_of(ctx.runtime or LocalRuntime(ctx.working_dir))
 
 
-def _with_tool_nets(config: SessionConfig, hosting: Hosting) -> SessionConfig:
+def _with_tool_nets(config: SessionConfig, hosting: RunOptions) -> SessionConfig:
     """`config` with nets for those tools of the flow's agents that need approval."""
-    wishes = hosting.wishes
-    return replace(config, registry=wishes.nets, active=wishes.active(config.active))
+    approvals = hosting.approvals
+    return replace(config, registry=approvals.nets, active=approvals.active(config.active))
 
 
 def _hosting(
@@ -135,11 +135,11 @@ def _hosting(
     factory: ClientFactory | None,
     limits: RunLimits | None,
     trace: Trace | None,
-) -> Hosting:
+) -> RunOptions:
     from ..flows import Context, RunLimits
-    from ..sessions.flow.questions import Wishes
-    from ..sessions.flow.run import Hosting
+    from ..sessions.flow.questions import FlowApprovals
+    from ..sessions.flow.run import RunOptions
 
-    wishes = Wishes(flow.graph(), registry)
+    approvals = FlowApprovals(flow.graph(), registry)
     ctx = context or Context(deps=flow.deps())
-    return Hosting(ctx, wishes, limits or RunLimits(), factory, trace)
+    return RunOptions(ctx, approvals, limits or RunLimits(), factory, trace)

@@ -219,7 +219,7 @@ def flows_repeat_approved_calls() -> None:
         ran = ToolCall(call.tool_call_id, call.tool_name, answer.input)
         return GateDecision(ran, answer.outcome, reason=answer.reason)
 
-    RunGate._again = again
+    RunGate._repeated_decision = again
 
 
 def answers_in_memory() -> None:

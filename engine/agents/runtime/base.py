@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from ..turn.abort import AbortSignal
+from .local.termination import check_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +56,40 @@ class Runtime(Protocol):
     async def write_file(self, path: str, content: str) -> None:
         """Write a file, making its directories (A-106)."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCommand:
+    """Arguments of `Runtime.exec` that may run."""
+
+    text: str
+    cwd: str | None
+    timeout: float | None
+    abort: AbortSignal | None
+    on_data: Callable[[bytes], None] | None
+
+
+class RuntimeBase(ABC):
+    """Checks a command before anything of it runs; each runtime says how it runs."""
+
+    _cwd: Path
+
+    @property
+    def cwd(self) -> Path:
+        return self._cwd
+
+    async def exec(
+        self,
+        command: str,
+        *,
+        cwd: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - part of what a command means, not of waiting
+        abort: AbortSignal | None = None,
+        on_data: Callable[[bytes], None] | None = None,
+    ) -> ExecResult:
+        """See `Runtime.exec`. Raises `ValueError` for a negative or undefined timeout."""
+        check_call(command, timeout, abort)
+        return await self._run(CheckedCommand(command, cwd, timeout, abort, on_data))
+
+    @abstractmethod
+    async def _run(self, command: CheckedCommand) -> ExecResult: ...

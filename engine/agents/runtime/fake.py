@@ -9,9 +9,8 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from ..errors import AgentRuntimeError, RuntimeFileNotFoundError
-from ..turn.abort import AbortSignal
-from .base import ExecResult
-from .local.termination import check_call, wait_bounded
+from .base import CheckedCommand, ExecResult, RuntimeBase
+from .local.termination import wait_bounded
 from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Output, OutputLimits
 
 DIRECTORY = "/home/user"
@@ -51,7 +50,7 @@ FakeReply = ExecResult | str | int | None
 FakeScript = Callable[[FakeCall], FakeReply | Awaitable[FakeReply]]
 
 
-class FakeRuntime:
+class FakeRuntime(RuntimeBase):
     """Files in memory and scripted commands, for tests of agents and tools (A-108).
 
     `commands` says what each command does, word for word: a text is its stdout, a number its exit code,
@@ -81,29 +80,15 @@ class FakeRuntime:
         self.files = {self._path(path): text for path, text in (files or {}).items()}
         self.calls: list[str] = []
 
-    @property
-    def cwd(self) -> Path:
-        return self._cwd
-
-    async def exec(
-        self,
-        command: str,
-        *,
-        cwd: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - part of what a command means, not of waiting
-        abort: AbortSignal | None = None,
-        on_data: Callable[[bytes], None] | None = None,
-    ) -> ExecResult:
-        """See `Runtime.exec`. Raises `ValueError` for a negative or undefined timeout."""
-        check_call(command, timeout, abort)
-        directory = self._path(cwd or ".")
+    async def _run(self, command: CheckedCommand) -> ExecResult:
+        directory = self._path(command.cwd or ".")
         if not self._is_directory(directory):
             raise AgentRuntimeError(f"Working directory does not exist: {directory}")
-        self.calls.append(command)
-        script = self._commands.get(command, self._otherwise)
-        output = Output(self._limits, on_data)
-        call = FakeCall(command, Path(directory), self.files, output)
-        return await wait_bounded(_play(script, call, output), timeout, abort)
+        self.calls.append(command.text)
+        script = self._commands.get(command.text, self._otherwise)
+        output = Output(self._limits, command.on_data)
+        call = FakeCall(command.text, Path(directory), self.files, output)
+        return await wait_bounded(_play(script, call, output), command.timeout, command.abort)
 
     async def read_file(self, path: str) -> str:
         """See `Runtime.read_file`."""

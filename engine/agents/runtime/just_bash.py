@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from ..errors import AgentRuntimeError, RuntimeFileNotFoundError
-from ..turn.abort import AbortSignal
-from .base import ExecResult
-from .local.termination import check_call, wait_bounded
+from .base import CheckedCommand, ExecResult, RuntimeBase
+from .local.termination import wait_bounded
 from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Output, OutputLimits
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ GIVE_UP_SECONDS = 1.0
 POLL_SECONDS = 0.02
 
 
-class JustBashRuntime:
+class JustBashRuntime(RuntimeBase):
     """Runs commands with just-bash; they share files in memory and nothing else (A-108).
 
     Each command is a shell of its own in a thread of its own, so the program is not held up. It has no
@@ -67,22 +66,8 @@ class JustBashRuntime:
         self._lock = threading.Lock()
         _run_now(self._files.mkdir(str(self._cwd), recursive=True))
 
-    @property
-    def cwd(self) -> Path:
-        return self._cwd
-
-    async def exec(
-        self,
-        command: str,
-        *,
-        cwd: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - part of what a command means, not of waiting
-        abort: AbortSignal | None = None,
-        on_data: Callable[[bytes], None] | None = None,
-    ) -> ExecResult:
-        """See `Runtime.exec`. Raises `ValueError` for a negative or undefined timeout."""
-        check_call(command, timeout, abort)
-        directory = self._path(cwd or ".")
+    async def _run(self, command: CheckedCommand) -> ExecResult:
+        directory = self._path(command.cwd or ".")
         with self._lock:
             if not _run_now(self._files.is_directory(directory)):
                 raise AgentRuntimeError(f"Working directory does not exist: {directory}")
@@ -91,8 +76,10 @@ class JustBashRuntime:
         bash = self._shell(
             fs=cast("IFileSystem", view), cwd=directory, env=self._env, unescape_html=False
         )
-        result = await wait_bounded(_Interpretation(bash, command, view).result(), timeout, abort)
-        output = Output(self._limits, on_data)
+        result = await wait_bounded(
+            _Interpretation(bash, command.text, view).result(), command.timeout, command.abort
+        )
+        output = Output(self._limits, command.on_data)
         output.feed("stdout", result.stdout.encode(errors="replace"))
         output.feed("stderr", result.stderr.encode(errors="replace"))
         return output.result(result.exit_code)

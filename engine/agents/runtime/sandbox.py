@@ -11,16 +11,14 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...core.condition import Shell, shell_named
 from ..errors import AgentRuntimeError, RuntimeFileNotFoundError
-from ..turn.abort import AbortSignal
-from .base import ExecResult
+from .base import CheckedCommand, ExecResult, RuntimeBase
 from .local.process import Launch, run, shell_program
-from .local.termination import check_call
 from .output import FLOOD_LIMIT, OUTPUT_LIMIT, OutputLimits
 
 PROGRAM = "bwrap"
@@ -117,7 +115,7 @@ echo s >&0
 mkdir -p -- "$2" && cat /.content > "$1" """
 
 
-class SandboxRuntime:
+class SandboxRuntime(RuntimeBase):
     """Runs commands with `bash -c` or `sh -c`, see `LocalRuntime`, under bubblewrap (A-101, A-109).
 
     `cwd` and the paths in `writable` can be written, those in `read_only` read, also where they lie
@@ -161,30 +159,22 @@ class SandboxRuntime:
         self._limits = OutputLimits(output_limit, flood_limit)
 
     @property
-    def cwd(self) -> Path:
-        return self._cwd
-
-    @property
     def shell(self) -> Shell | None:
         """The shell that commands are run with."""
         return shell_named(self._shell)
 
-    async def exec(
-        self,
-        command: str,
-        *,
-        cwd: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - part of what a command means, not of waiting
-        abort: AbortSignal | None = None,
-        on_data: Callable[[bytes], None] | None = None,
-    ) -> ExecResult:
-        """See `Runtime.exec`. Raises `ValueError` for a negative or undefined timeout."""
-        check_call(command, timeout, abort)
-        directory = str(self._cwd / (cwd or "."))
+    async def _run(self, command: CheckedCommand) -> ExecResult:
+        directory = str(self._cwd / (command.cwd or "."))
         with self._launch(
-            ["--tmpfs", "/tmp", "--dir", HOME], [_COMMAND, "sh", command, directory, self._shell]
+            ["--tmpfs", "/tmp", "--dir", HOME], [_COMMAND, "sh", command.text, directory, self._shell]
         ) as it:
-            result = await run(it.launch, self._limits, timeout=timeout, abort=abort, on_data=on_data)
+            result = await run(
+                it.launch,
+                self._limits,
+                timeout=command.timeout,
+                abort=command.abort,
+                on_data=command.on_data,
+            )
             if it.script_status(result) == _NO_DIRECTORY:
                 raise AgentRuntimeError(f"Working directory does not exist: {directory}")
         return result

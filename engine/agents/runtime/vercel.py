@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TextIO, TypeVar, cast
 
 from ..errors import AgentRuntimeError, RuntimeFileNotFoundError
-from ..turn.abort import AbortSignal
-from .base import ExecResult
-from .local.termination import check_call, wait_bounded
+from .base import CheckedCommand, ExecResult, RuntimeBase
+from .local.termination import wait_bounded
 from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Output, OutputLimits
 
 if TYPE_CHECKING:
@@ -61,12 +60,13 @@ exit $code
 """
 
 
-class VercelSandboxRuntime:
+class VercelSandboxRuntime(RuntimeBase):
     """Runs commands with `sh -c` in a sandbox at Vercel, without standard input (A-108, A-109).
 
-    The sandbox is made when it is first needed and stopped by `aclose()`, or by leaving `async with`; its
-    files end with it. `time_limit` is how many seconds it may live, the service's own if not given;
-    `env` is added to each command's environment. `base_url` is another address of the service.
+    The sandbox is made when it is first needed, which no command's timeout counts, and stopped by
+    `aclose()`, or by leaving `async with`; its files end with it. `time_limit` is how many seconds it may
+    live, the service's own if not given; `env` is added to each command's environment. `base_url` is
+    another address of the service.
 
     What a command leaves running under its own user is killed when it ends. A killing signal shows in the
     exit code only, and bytes that are no UTF-8 arrive as the service replaces them (A-100, A-103). Output
@@ -95,28 +95,11 @@ class VercelSandboxRuntime:
         self._creation: asyncio.Task[tuple[SandboxClient, Sandbox]] | None = None
         self._is_closed = False
 
-    @property
-    def cwd(self) -> Path:
-        return self._cwd
-
-    async def exec(
-        self,
-        command: str,
-        *,
-        cwd: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - part of what a command means, not of waiting
-        abort: AbortSignal | None = None,
-        on_data: Callable[[bytes], None] | None = None,
-    ) -> ExecResult:
-        """See `Runtime.exec`. Raises `ValueError` for a negative or undefined timeout.
-
-        The timeout is the command's; making the sandbox comes before.
-        """
-        check_call(command, timeout, abort)
-        sandbox = await wait_bounded(self._sandbox(), None, abort)
-        directory = str(self._cwd / (cwd or "."))
-        running = _Command(sandbox, command, directory, self._env, self._limits, on_data)
-        result = await wait_bounded(running.result(timeout), timeout, abort)
+    async def _run(self, command: CheckedCommand) -> ExecResult:
+        sandbox = await wait_bounded(self._sandbox(), None, command.abort)
+        directory = str(self._cwd / (command.cwd or "."))
+        running = _Command(sandbox, command.text, directory, self._env, self._limits, command.on_data)
+        result = await wait_bounded(running.result(command.timeout), command.timeout, command.abort)
         if result.exit_code == 1 and result.stderr == f"{running.mark}\n":
             raise AgentRuntimeError(f"Working directory does not exist: {directory}")
         return result

@@ -70,17 +70,17 @@ class FlowGate(Protocol):
 
 
 @runtime_checkable
-class HearsWords(Protocol):
+class TextReceiver(Protocol):
     """A gate that also gets the text of a model's reply, before any of its calls is checked."""
 
-    async def said(self, text: str) -> None: ...
+    async def receive_text(self, text: str) -> None: ...
 
 
 @runtime_checkable
-class SeesTools(Protocol):
+class ToolReceiver(Protocol):
     """A gate that also gets an agent's tools, before any call of them is checked."""
 
-    def offered(self, tools: Sequence[Tool]) -> None: ...
+    def receive_tools(self, tools: Sequence[Tool]) -> None: ...
 
 
 class ManagedFlowGate:
@@ -91,18 +91,18 @@ class ManagedFlowGate:
         self._maker = maker
 
     async def check(self, call: ToolCall, approved: Collection[str]) -> GateDecision | Question:
-        asked: list[Question] = []
+        questions: list[Question] = []
 
         def confirm(request: ApprovalRequest) -> bool:
             question = Question(request)
             if question.key in approved:
                 return True
-            asked.append(question)
+            questions.append(question)
             return False
 
         decision = await self._manager.handle_tool_call(call, GateContext(confirm))
-        if asked:
-            return asked[0]
+        if questions:
+            return questions[0]
         if self._maker is not None and decision.block and decision.reason is not None:
             return replace(decision, reason=self._maker.block_text(call.tool_name, decision.reason))
         return decision
@@ -151,11 +151,11 @@ def approval_answer(payload: object, node: str) -> Answer:
     """
     if isinstance(payload, Allow | Deny | Override):
         return payload
-    given: dict[str, object] = {}
+    answer: dict[str, object] = {}
     if isinstance(payload, dict) and len(cast("dict[str, object]", payload)) == 1:
-        given = cast("dict[str, object]", payload)
-    reason, args = given.get("deny"), given.get("args")
-    if given.get("approve") is True:
+        answer = cast("dict[str, object]", payload)
+    reason, args = answer.get("deny"), answer.get("args")
+    if answer.get("approve") is True:
         return Allow()
     if isinstance(reason, str):
         return Deny(reason=reason)

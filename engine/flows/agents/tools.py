@@ -24,7 +24,7 @@ from ..context import Context
 from ..errors import AgentError
 from ..run.values import own_json
 from ..trace import ToolRan, Trace, tell
-from .gate import FlowGate, HearsWords, Question, SeesTools
+from .gate import FlowGate, Question, TextReceiver, ToolReceiver
 from .node import AgentConfig
 from .tool_errors import SuspendSignal, ToolError, ToolFailure, ToolFatal
 
@@ -103,13 +103,13 @@ class Tools:
 
     def offer(self) -> None:
         """Pass the tools to the gate, if it takes them."""
-        if isinstance(self.gate, SeesTools):
-            self.gate.offered(self.config.tools)
+        if isinstance(self.gate, ToolReceiver):
+            self.gate.receive_tools(self.config.tools)
 
-    async def said(self, text: str) -> None:
+    async def receive_text(self, text: str) -> None:
         """Pass the model's text to the gate, if it takes it."""
-        if isinstance(self.gate, HearsWords):
-            await self.gate.said(text)
+        if isinstance(self.gate, TextReceiver):
+            await self.gate.receive_text(text)
 
     async def settled(self, call: ProposedCall, args: Mapping[str, JsonValue], text: str) -> None:
         """Settle a call whose tool asked for an answer and has it."""
@@ -121,9 +121,9 @@ class Tools:
         self, gate: FlowGate, tool: Tool, call: ProposedCall, approved: Collection[str]
     ) -> dict[str, JsonValue] | Question | ToolMessage:
         """The arguments that may run. A gate that breaks, or means another call, lets nothing pass."""
-        asked = ToolCall(call.call_id, call.name, copy.deepcopy(call.args))
+        checked_call = ToolCall(call.call_id, call.name, copy.deepcopy(call.args))
         try:
-            decision = cast("object", await gate.check(asked, approved))
+            decision = cast("object", await gate.check(checked_call, approved))
         except Exception as error:
             return failure(call, f"The gate failed: {describe(error)}", "blocked")
         if isinstance(decision, Question):

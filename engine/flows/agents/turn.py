@@ -19,7 +19,7 @@ from ..context import Context
 from ..errors import AgentError, DeserializeError, SnapLoadError
 from ..run.snapshot import AgentProgress, History, HistoryEntry, PendingSuspension
 from ..run.state import RunState
-from ..run.steps import check_free, taken_value, written
+from ..run.steps import check_free, input_value, with_outputs
 from ..run.values import dumped, problems_of
 from ..trace import ModelCalled, Trace, tell
 from .client import Client, ClientFactory, ClientOptions, ClientReply, ModelClient, ModelClients
@@ -32,11 +32,11 @@ REMINDER = "Call {exit_name} with your final result."
 CONCLUDE = "You have used all your turns. Hand in your final result now; nothing else can be done."
 BEFORE_ANSWER = "submitted_before_answer"
 
-Came: TypeAlias = tuple[RunState, History]
+StepResult: TypeAlias = tuple[RunState, History]
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class RunServices:
     """Clients, gate and trace that the agents of a run share."""
 
     factory: ClientFactory | None = None
@@ -68,90 +68,94 @@ def options_of(
 
 
 async def agent_step(
-    standing: RunState, history: History, node: Agent, ctx: Context, around: Surroundings
-) -> Came:
+    run_state: RunState, history: History, node: Agent, ctx: Context, services: RunServices
+) -> StepResult:
     """Take the agent's next step; returns the run's state and history after it.
 
     Raises `AgentError` for a model that fails or whose replies come to nothing.
     """
-    check_free(node, standing, [node.gives.key])
-    turn = _turn(standing, history, node, ctx, around)
-    reply = await turn.asked(around)
+    check_free(node, run_state, [node.gives.key])
+    turn = _turn(run_state, history, node, ctx, services)
+    reply = await turn.request_reply(services)
     if turn.config.tools:
-        return await turn.called(reply)
-    return turn.said_output(reply)
+        return await turn.take_calls(reply)
+    return turn.take_output(reply)
 
 
 async def agent_answered(
-    standing: RunState,
+    run_state: RunState,
     history: History,
     node: Agent,
     payload: JsonValue | BaseModel,
     ctx: Context,
-    around: Surroundings,
-) -> Came:
+    services: RunServices,
+) -> StepResult:
     """The same after an answer to the call that waits; the calls after it run too (P-72)."""
-    turn = _turn(standing, history, node, ctx, around)
-    waits = standing.suspended
-    assert waits is not None
-    first, *rest = standing.pending
-    if waits.kind == "tool":
+    turn = _turn(run_state, history, node, ctx, services)
+    suspension = run_state.suspended
+    assert suspension is not None
+    first, *remaining = run_state.pending
+    if suspension.kind == "tool":
         try:
             text = as_text(payload)
         except ValueError as error:
             raise DeserializeError(
                 f"{label(node)}: the answer is no JSON: {error}", node.takes.key
             ) from error
-        await turn.tools.settled(first, waits.args or {}, text)
-        turn.say(answer(first, text))
-        return await turn.batch(rest, resumed=True)
+        await turn.tools.settled(first, suspension.args or {}, text)
+        turn.add_message(answer(first, text))
+        return await turn.run_calls(remaining, resumed=True)
     decided = approval_answer(payload, label(node))
-    asks = waits.asks or ("", "")
-    approved = (*waits.approved, question_key(asks, first.args))
-    before = waits.written
+    asks = suspension.asks or ("", "")
+    approved = (*suspension.approved, question_key(asks, first.args))
+    original_args = suspension.written
     match decided:
         case Deny(reason=reason):
-            turn.say(answer(first, reason or f"{first.name} was denied.", is_error=True))
-            return await turn.batch(rest, resumed=True, denied=True)
+            turn.add_message(answer(first, reason or f"{first.name} was denied.", is_error=True))
+            return await turn.run_calls(remaining, resumed=True, denied=True)
         case Override(args=args):
-            before = first.args if before is None else before
+            original_args = first.args if original_args is None else original_args
             first = first.model_copy(update={"args": args})
             # Whoever edits approves the edited call, which is judged anew; others have not.
             approved = (question_key(asks, args),)
         case _:
             pass
-    return await turn.batch([first, *rest], resumed=True, approved=approved, before=before)
+    return await turn.run_calls(
+        [first, *remaining], resumed=True, approved=approved, original_args=original_args
+    )
 
 
-def config_of(standing: RunState, node: Agent, ctx: Context) -> AgentConfig:
+def config_of(run_state: RunState, node: Agent, ctx: Context) -> AgentConfig:
     """Config of the agent whose turn it is. Raises `AgentError` for one with faults."""
-    config = node.node().configure(taken_value(node, node.takes, standing), ctx)
+    config = node.node().configure(input_value(node, node.takes, run_state), ctx)
     problems = config.problems()
     if problems:
         raise AgentError(f"{label(node)}: {'; '.join(problems)}", node.takes.key)
     return config
 
 
-def _turn(standing: RunState, history: History, node: Agent, ctx: Context, around: Surroundings) -> _Turn:
-    key, config = node.takes.key, config_of(standing, node, ctx)
-    progress = standing.agent
+def _turn(
+    run_state: RunState, history: History, node: Agent, ctx: Context, services: RunServices
+) -> _Turn:
+    key, config = node.takes.key, config_of(run_state, node, ctx)
+    progress = run_state.agent
     begins: list[HistoryEntry] = []
     if progress is None:
         progress = AgentProgress(agent=key, session=f"{key}#{len(history.sessions(key)) + 1}")
-        first = UserMessage(text=standing.live[key].decode())
+        first = UserMessage(text=run_state.live[key].decode())
         begins.append(HistoryEntry(session=progress.session, agent=key, message=first))
     elif not history.messages(progress.session):
         raise SnapLoadError(f"agent '{key}' is mid-conversation: restore its history with with_history()")
-    tools = Tools(key, progress.session, config, ctx, around.gate, around.trace)
+    tools = Tools(key, progress.session, config, ctx, services.gate, services.trace)
     tools.offer()
-    return _Turn(standing, history, node, config, progress, tools, begins)
+    return _Turn(run_state, history, node, config, progress, tools, begins)
 
 
 @dataclass(slots=True)
 class _Turn:
     """A step under way; `added` is what it adds to the history, nothing of which counts if it fails."""
 
-    standing: RunState
+    run_state: RunState
     history: History
     node: Agent
     config: AgentConfig
@@ -166,34 +170,34 @@ class _Turn:
     @property
     def messages(self) -> list[Message]:
         """Conversation of this agent since it started."""
-        said = self.history.messages(self.progress.session)
-        return [*said, *(entry.message for entry in self.added)]
+        recorded = self.history.messages(self.progress.session)
+        return [*recorded, *(entry.message for entry in self.added)]
 
-    def say(self, message: Message, note: str | None = None) -> None:
-        """Add to what is said."""
+    def add_message(self, message: Message, note: str | None = None) -> None:
+        """Add a message to the conversation."""
         entry = HistoryEntry(session=self.progress.session, agent=self.key, message=message, note=note)
         self.added.append(entry)
 
-    def failed(self, text: str) -> AgentError:
+    def error(self, text: str) -> AgentError:
         return AgentError(f"agent '{self.key}': {text}", self.key)
 
-    async def asked(self, around: Surroundings) -> ClientReply:
+    async def request_reply(self, services: RunServices) -> ClientReply:
         """The model's reply. What goes wrong is an `AgentError` with its text (P-59, P-138)."""
         last = self._turns_left() == 0
         if last:
-            self.say(UserMessage(text=CONCLUDE))
+            self.add_message(UserMessage(text=CONCLUDE))
         output, session = self.node.gives.type, self.progress.session
         options = options_of(self.config, output, session, last=last)
         began, usage = time.perf_counter(), None
         try:
-            reply = await around.client(self.config, options).execute(self.messages)
+            reply = await services.client(self.config, options).execute(self.messages)
             usage = reply.usage
         except InvalidModelUrlError as error:
-            raise self.failed(f"invalid LLM URL: {error}") from error
+            raise self.error(f"invalid LLM URL: {error}") from error
         except Exception as error:
-            raise self.failed(describe(error)) from error
+            raise self.error(describe(error)) from error
         finally:
-            tell(around.trace, ModelCalled(self.key, session, usage, time.perf_counter() - began))
+            tell(services.trace, ModelCalled(self.key, session, usage, time.perf_counter() - began))
         return reply
 
     def _turns_left(self) -> int | None:
@@ -204,10 +208,10 @@ class _Turn:
         budget = self.config.turn_budget
         if budget is None:
             return None
-        left = budget - sum(isinstance(message, AssistantMessage) for message in self.messages)
-        if left < 0:
-            raise self.failed(f"no result after its turn budget of {budget} and one turn to conclude")
-        return left
+        remaining = budget - sum(isinstance(message, AssistantMessage) for message in self.messages)
+        if remaining < 0:
+            raise self.error(f"no result after its turn budget of {budget} and one turn to conclude")
+        return remaining
 
     def _over_budget(self, call: ProposedCall) -> ToolMessage | None:
         """Result of a call beyond its tool's budget, as the model reads it; else `None`."""
@@ -223,102 +227,108 @@ class _Turn:
 
     # Ends of a step
 
-    def goes_on(self) -> Came:
-        """Another step of the same agent follows."""
-        standing = replace(self.standing, agent=self.progress, pending=(), suspended=None)
-        return standing, self.history.extended(self.added)
+    def proceed(self) -> StepResult:
+        """Leave the agent at work: its next step follows."""
+        run_state = replace(self.run_state, agent=self.progress, pending=(), suspended=None)
+        return run_state, self.history.extended(self.added)
 
-    def ends(self, output: BaseModel) -> Came:
-        """The agent is done."""
+    def finish(self, output: BaseModel) -> StepResult:
+        """End the agent with its output."""
         text = dumped(output, self.node.gives, self.key, label(self.node))
-        standing = replace(self.standing, agent=None, pending=(), suspended=None)
-        given = {self.node.gives.key: text}
-        return written(standing, self.node, given), self.history.extended(self.added)
+        run_state = replace(self.run_state, agent=None, pending=(), suspended=None)
+        outputs = {self.node.gives.key: text}
+        return with_outputs(run_state, self.node, outputs), self.history.extended(self.added)
 
-    def waits(self, pending: Sequence[ProposedCall], waits: PendingSuspension) -> Came:
-        """The first of `pending` waits for an answer."""
-        standing = replace(self.standing, agent=self.progress, pending=tuple(pending), suspended=waits)
-        return standing, self.history.extended(self.added)
+    def suspend(self, pending: Sequence[ProposedCall], suspension: PendingSuspension) -> StepResult:
+        """Wait for an answer to the first of `pending`."""
+        run_state = replace(
+            self.run_state, agent=self.progress, pending=tuple(pending), suspended=suspension
+        )
+        return run_state, self.history.extended(self.added)
 
     # Replies
 
-    def said_output(self, reply: ClientReply) -> Came:
-        """A reply that is the output as JSON (P-130, P-136)."""
+    def take_output(self, reply: ClientReply) -> StepResult:
+        """Take a reply that is the output as JSON (P-130, P-136)."""
         if reply.calls:
-            raise self.failed(f"the model called '{reply.calls[0].name}', but has no tools")
+            raise self.error(f"the model called '{reply.calls[0].name}', but has no tools")
         if not reply.text.strip():
-            raise self.failed("LLM returned an empty response")
-        self.say(AssistantMessage(text=reply.text))
+            raise self.error("LLM returned an empty response")
+        self.add_message(AssistantMessage(text=reply.text))
         try:
             json.loads(reply.text)
         except ValueError as error:
-            raise self.failed(f"failed to deserialize output: {error}: {reply.text}") from error
+            raise self.error(f"failed to deserialize output: {error}: {reply.text}") from error
         try:
-            return self.ends(self._output(reply.text))
+            return self.finish(self._output(reply.text))
         except ValidationError as error:
             self._count_output(error)
-            self.say(UserMessage(text=f"The answer does not fit: {problems_of(error)}. Answer again."))
-            return self.goes_on()
+            self.add_message(
+                UserMessage(text=f"The answer does not fit: {problems_of(error)}. Answer again.")
+            )
+            return self.proceed()
 
-    async def called(self, reply: ClientReply) -> Came:
-        """A reply with calls of tools, of which the exit is one (P-131 … P-135)."""
-        calls = self._own_ids(reply.calls)
+    async def take_calls(self, reply: ClientReply) -> StepResult:
+        """Take a reply with calls of tools, of which the exit is one (P-131 … P-135)."""
+        calls = self._with_own_ids(reply.calls)
         if not calls:
-            return self._plain(reply.text)
-        self.say(AssistantMessage(text=reply.text, tool_calls=calls))
-        await self.tools.said(reply.text)
-        return await self.batch(calls)
+            return self._take_text(reply.text)
+        self.add_message(AssistantMessage(text=reply.text, tool_calls=calls))
+        await self.tools.receive_text(reply.text)
+        return await self.run_calls(calls)
 
-    async def batch(
+    async def run_calls(
         self,
         calls: Sequence[ProposedCall],
         *,
         resumed: bool = False,
         denied: bool = False,
         approved: Sequence[str] = (),
-        before: dict[str, JsonValue] | None = None,
-    ) -> Came:
+        original_args: dict[str, JsonValue] | None = None,
+    ) -> StepResult:
         """Run calls one after the other, up to the exit or to one that waits.
 
-        `approved` and `before` are about the first of them. After a denial nothing is submitted that was
-        written before the model knew of it (P-78).
+        `approved` and `original_args` are about the first of them. After a denial nothing is submitted
+        that was written before the model knew of it (P-78).
         """
         for at, call in enumerate(calls):
-            rest = calls[at:]
+            remaining = calls[at:]
             if call.name == self.config.exit_name:
                 if denied:
-                    self.say(answer(call, "cancelled", is_error=True))
+                    self.add_message(answer(call, "cancelled", is_error=True))
                     continue
                 output = self._submitted(call)
                 if output is None:
                     continue
-                self.say(answer(call, "accepted"), note=BEFORE_ANSWER if resumed else None)
-                for other in rest[1:]:
-                    self.say(answer(other, "cancelled", is_error=True))
-                return self.ends(output)
+                self.add_message(answer(call, "accepted"), note=BEFORE_ANSWER if resumed else None)
+                for other in remaining[1:]:
+                    self.add_message(answer(other, "cancelled", is_error=True))
+                return self.finish(output)
             if (spent := self._over_budget(call)) is not None:
-                self.say(spent)
+                self.add_message(spent)
                 continue
             first = at == 0
-            came = await self.tools.run(call, approved if first else (), before if first else None)
+            result = await self.tools.run(
+                call, approved if first else (), original_args if first else None
+            )
             if self.tools.ran and self.tools.ran[-1] == call.call_id:
                 self._count(call.name)
-            match came:
+            match result:
                 case ToolMessage():
-                    self.say(came)
+                    self.add_message(result)
                 case Asks(value=value, args=args):
-                    return self.waits(rest, self._waiting(call, "tool", value, args))
+                    return self.suspend(remaining, self._suspension_of(call, "tool", value, args))
                 case Question():
-                    waiting = self._waiting(call, "approval", came.shown(), call.args)
-                    more = {
-                        "asks": came.asks,
+                    waiting = self._suspension_of(call, "approval", result.shown(), call.args)
+                    details = {
+                        "asks": result.asks,
                         "approved": tuple(approved) if first else (),
-                        "written": before if first else None,
+                        "written": original_args if first else None,
                     }
-                    return self.waits(rest, waiting.model_copy(update=more))
-        return self.goes_on()
+                    return self.suspend(remaining, waiting.model_copy(update=details))
+        return self.proceed()
 
-    def _waiting(
+    def _suspension_of(
         self, call: ProposedCall, kind: str, value: JsonValue, args: dict[str, JsonValue]
     ) -> PendingSuspension:
         return PendingSuspension.model_validate(
@@ -343,22 +353,22 @@ class _Turn:
             except ValidationError as error:
                 self._count_output(error)
                 text = problems_of(error)
-        self.say(answer(call, f"The result does not fit: {text}", is_error=True))
+        self.add_message(answer(call, f"The result does not fit: {text}", is_error=True))
         return None
 
-    def _plain(self, text: str) -> Came:
+    def _take_text(self, text: str) -> StepResult:
         """Text in place of a call (P-135)."""
-        self.say(AssistantMessage(text=text))
+        self.add_message(AssistantMessage(text=text))
         try:
-            return self.ends(self._output(text))
+            return self.finish(self._output(text))
         except ValidationError:
             pass
         bad = self.progress.bad_texts + 1
         if self.config.on_text == "error" or bad > self.config.max_output_retries:
-            raise self.failed(f"No tool calls found: {text!r}")
+            raise self.error(f"No tool calls found: {text!r}")
         self.progress = self.progress.model_copy(update={"bad_texts": bad})
-        self.say(UserMessage(text=REMINDER.format(exit_name=self.config.exit_name)))
-        return self.goes_on()
+        self.add_message(UserMessage(text=REMINDER.format(exit_name=self.config.exit_name)))
+        return self.proceed()
 
     def _output(self, text: str) -> BaseModel:
         return self.node.gives.type.model_validate_json(text)
@@ -369,30 +379,32 @@ class _Turn:
         if bad > self.config.max_output_retries:
             text = problem if isinstance(problem, str) else problems_of(problem)
             cause = problem if isinstance(problem, ValidationError) else None
-            raise self.failed(f"{bad} outputs in a row did not fit: {text}") from cause
+            raise self.error(f"{bad} outputs in a row did not fit: {text}") from cause
         self.progress = self.progress.model_copy(update={"bad_outputs": bad})
 
-    def _own_ids(self, calls: Sequence[ProposedCall]) -> tuple[ProposedCall, ...]:
+    def _with_own_ids(self, calls: Sequence[ProposedCall]) -> tuple[ProposedCall, ...]:
         """The calls, each with an id that this conversation has not seen.
 
         Raises `AgentError` for two of one id in a reply: their results could not be told apart (P-140).
         """
-        given = [call.call_id for call in calls if call.call_id]
+        ids = [call.call_id for call in calls if call.call_id]
         for call in calls:
-            if call.call_id and given.count(call.call_id) > 1:
-                raise self.failed(f"two calls of '{call.name}' have the id '{call.call_id}'")
+            if call.call_id and ids.count(call.call_id) > 1:
+                raise self.error(f"two calls of '{call.name}' have the id '{call.call_id}'")
         used = {
             call.call_id
             for message in self.messages
             if isinstance(message, AssistantMessage)
             for call in message.tool_calls
         }
-        own: list[ProposedCall] = []
+        renamed: list[ProposedCall] = []
         for call in calls:
             base, number, call_id = call.call_id or "call", 1, call.call_id or "call"
             while call_id in used:
                 number += 1
                 call_id = f"{base}-{number}"
             used.add(call_id)
-            own.append(call if call_id == call.call_id else call.model_copy(update={"call_id": call_id}))
-        return tuple(own)
+            renamed.append(
+                call if call_id == call.call_id else call.model_copy(update={"call_id": call_id})
+            )
+        return tuple(renamed)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, JsonValue
 from ...agents.tool import Tool
 from ..agents.client import ClientFactory
 from ..agents.gate import as_flow_gate
-from ..agents.turn import Came, Surroundings, agent_answered, agent_step, config_of, options_of
+from ..agents.turn import RunServices, StepResult, agent_answered, agent_step, config_of, options_of
 from ..build.builder import Drafts
 from ..build.graph import FlowGraph
 from ..build.nodes import Agent, Human, Node, Suspend, label
@@ -29,7 +29,7 @@ from ..errors import (
 from ..trace import StepEnded, Trace, step, tell
 from .scheduler import Continue, Done, RunOut, Suspended, next_up, waiting
 from .snapshot import FlowSnapshot, History
-from .state import RunState, kept, restored, shown
+from .state import RunState, restore_state, suspension_of, take_snapshot
 from .steps import answered, fire
 from .values import dumped, loaded
 
@@ -96,13 +96,13 @@ class FlowRuntime(Generic[O]):
         """
         graph = _checked(flow)
         runtime = cls.__new__(cls)
-        runtime._begin(graph, restored(snapshot, graph), factory, history, gate, trace)
+        runtime._begin(graph, restore_state(snapshot, graph), factory, history, gate, trace)
         return runtime
 
     def _begin(
         self,
         graph: FlowGraph[I, O],
-        standing: RunState,
+        run_state: RunState,
         factory: ClientFactory | None,
         history: History | None,
         gate: object,
@@ -110,21 +110,21 @@ class FlowRuntime(Generic[O]):
     ) -> None:
         self.graph = graph
         self._output = graph.output
-        self._standing = standing
+        self._run_state = run_state
         self._history = history or History()
-        self._around = Surroundings(factory, None if gate is None else as_flow_gate(gate), trace)
+        self._services = RunServices(factory, None if gate is None else as_flow_gate(gate), trace)
         self._busy = False
 
     @property
     def states(self) -> tuple[str, ...]:
         """The live states, in the order in which they will have their turn."""
-        return tuple(self._standing.live)
+        return tuple(self._run_state.live)
 
     @property
     def suspended(self) -> Suspended | None:
         """Suspension that waits for an answer, if there is one."""
-        waits = self._standing.suspended
-        return None if waits is None else shown(waits, self.graph)
+        suspension = self._run_state.suspended
+        return None if suspension is None else suspension_of(suspension, self.graph)
 
     @property
     def history(self) -> History:
@@ -138,7 +138,7 @@ class FlowRuntime(Generic[O]):
 
     def with_factory(self, factory: ClientFactory) -> Self:
         """Have its agents' models made by `factory` (P-59); gives itself."""
-        self._around = replace(self._around, factory=factory)
+        self._services = replace(self._services, factory=factory)
         return self
 
     def check_models(self) -> None:
@@ -150,23 +150,23 @@ class FlowRuntime(Generic[O]):
             if isinstance(node, Agent) and node.node.config is not None:
                 config = node.node.config
                 try:
-                    self._around.client(config, options_of(config, node.gives.type))
+                    self._services.client(config, options_of(config, node.gives.type))
                 except Exception as error:
                     text = f"{label(node)}: invalid LLM URL: {error}"
                     raise AgentError(text, node.takes.key) from error
 
     def tools(self, ctx: Context) -> Sequence[Tool]:
         """The tools of the agent that has started, or none. Raises what its `configure` raises."""
-        started = self._standing.agent
+        started = self._run_state.agent
         if started is None:
             return ()
         node = self.graph.node(started.agent)
         assert isinstance(node, Agent)
-        return config_of(self._standing, node, ctx).tools
+        return config_of(self._run_state, node, ctx).tools
 
     def snapshot(self) -> FlowSnapshot:
         """State of the run between two steps; the history is not in it."""
-        return kept(self._standing, self.graph.fingerprint)
+        return take_snapshot(self._run_state, self.graph.fingerprint)
 
     async def next(self, ctx: Context) -> RunOut[O]:
         """One bounded step.
@@ -175,17 +175,17 @@ class FlowRuntime(Generic[O]):
         value would be lost, and what the node raises.
         """
         with self._step():
-            waits = self._standing.suspended
-            if waits is not None:
-                raise ResumeRequired(waits.tool_id)
+            suspension = self._run_state.suspended
+            if suspension is not None:
+                raise ResumeRequired(suspension.tool_id)
             node = self._up_next()
             if node is None:
                 return self._end()
             if isinstance(node, Agent):
-                came = agent_step(self._standing, self._history, node, ctx, self._around)
+                result = agent_step(self._run_state, self._history, node, ctx, self._services)
             else:
-                came = self._plain(fire(self._standing, node, ctx))
-            return await self._take(node, came)
+                result = self._plain(fire(self._run_state, node, ctx))
+            return await self._take(node, result)
 
     async def resume(
         self,
@@ -201,20 +201,24 @@ class FlowRuntime(Generic[O]):
         and `DeserializeError` for an answer that does not fit: it still waits then.
         """
         with self._step():
-            waits = self._standing.suspended
-            if waits is None:
+            suspension = self._run_state.suspended
+            if suspension is None:
                 raise UnexpectedResumption(tool_id)
-            if tool_id != waits.tool_id:
-                raise ResumeMismatchError(waits.tool_id, tool_id)
-            if call_id is not None and call_id != waits.call_id:
-                raise ResumeMismatchError(f"{waits.tool_id} ({waits.call_id})", f"{tool_id} ({call_id})")
-            node = self.graph.node(waits.agent)
+            if tool_id != suspension.tool_id:
+                raise ResumeMismatchError(suspension.tool_id, tool_id)
+            if call_id is not None and call_id != suspension.call_id:
+                raise ResumeMismatchError(
+                    f"{suspension.tool_id} ({suspension.call_id})", f"{tool_id} ({call_id})"
+                )
+            node = self.graph.node(suspension.agent)
             if isinstance(node, Agent):
-                came = agent_answered(self._standing, self._history, node, payload, ctx, self._around)
+                result = agent_answered(
+                    self._run_state, self._history, node, payload, ctx, self._services
+                )
             else:
                 assert isinstance(node, Suspend | Human)
-                came = self._plain(answered(self._standing, node, payload, ctx))
-            return await self._take(node, came)
+                result = self._plain(answered(self._run_state, node, payload, ctx))
+            return await self._take(node, result)
 
     async def run(
         self,
@@ -227,7 +231,7 @@ class FlowRuntime(Generic[O]):
         limits = limits or RunLimits()
         began, steps, turns = clock(), 0, 0
         while True:
-            node = None if self._standing.suspended is not None else self._up_next()
+            node = None if self._run_state.suspended is not None else self._up_next()
             if node is not None:
                 if limits.max_steps is not None and steps >= limits.max_steps:
                     raise LimitExceeded("max_steps", limits.max_steps)
@@ -243,29 +247,32 @@ class FlowRuntime(Generic[O]):
                 case ended:
                     return ended
 
-    async def _take(self, node: Node, came: Awaitable[Came]) -> Continue | Suspended:
+    async def _take(self, node: Node, result: Awaitable[StepResult]) -> Continue | Suspended:
         """A step of `node`: what it came to is true once it has come to its end."""
-        if (trace := self._around.trace) is None:
-            self._standing, self._history = await came
+        if (trace := self._services.trace) is None:
+            self._run_state, self._history = await result
             return self.suspended or Continue()
         key = " + ".join(state.key for state in node.inputs)
         with step(trace, key, node.kind) as seconds:
-            self._standing, self._history = await came
-        waits = self.suspended
-        tell(trace, StepEnded(key, self.states, None if waits is None else waits.tool_id, seconds()))
-        return waits or Continue()
+            self._run_state, self._history = await result
+        suspension = self.suspended
+        tell(
+            trace,
+            StepEnded(key, self.states, None if suspension is None else suspension.tool_id, seconds()),
+        )
+        return suspension or Continue()
 
-    async def _plain(self, standing: Awaitable[RunState]) -> Came:
+    async def _plain(self, run_state: Awaitable[RunState]) -> StepResult:
         """Result of a node without an agent: its new state, and the history unchanged."""
-        return await standing, self._history
+        return await run_state, self._history
 
     def _up_next(self) -> Node | None:
-        live = self._standing.live
+        live = self._run_state.live
         return next_up(self.graph.nodes, live, live)
 
     def _end(self) -> Done[O]:
         """The output, when nothing but it is live (P-54)."""
-        live = self._standing.live
+        live = self._run_state.live
         stuck = waiting(self.graph.nodes, live)
         if stuck:
             raise Deadlock(stuck)

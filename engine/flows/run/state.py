@@ -28,22 +28,22 @@ class RunState:
     suspended: PendingSuspension | None = None
 
 
-def kept(standing: RunState, fingerprint: str) -> FlowSnapshot:
+def take_snapshot(run_state: RunState, fingerprint: str) -> FlowSnapshot:
     """A snapshot, which shares nothing with the run."""
     return FlowSnapshot(
         graph_fingerprint=fingerprint,
-        states=tuple(LiveState(key=key, value=from_json(text)) for key, text in standing.live.items()),
+        states=tuple(LiveState(key=key, value=from_json(text)) for key, text in run_state.live.items()),
         collected=tuple(
             Collected(key=key, results=tuple(map(from_json, texts)))
-            for key, texts in standing.collected.items()
+            for key, texts in run_state.collected.items()
         ),
-        agent=standing.agent,
-        pending=standing.pending,
-        suspended=_apart(standing.suspended),
+        agent=run_state.agent,
+        pending=run_state.pending,
+        suspended=_copied_suspension(run_state.suspended),
     )
 
 
-def restored(snapshot: FlowSnapshot, graph: Graph) -> RunState:
+def restore_state(snapshot: FlowSnapshot, graph: Graph) -> RunState:
     """State of a run from its snapshot. Raises `SnapLoadError` naming what does not fit (P-97)."""
     if snapshot.version != VERSION:
         raise SnapLoadError(f"The snapshot has version {snapshot.version}, expected {VERSION}")
@@ -67,36 +67,38 @@ def restored(snapshot: FlowSnapshot, graph: Graph) -> RunState:
         for result in each.results:
             _fits(to_json(result), node.item, each.key)
         collected[each.key] = tuple(map(to_json, each.results))
-    for standing_in in (snapshot.agent, snapshot.suspended):
-        key = None if standing_in is None else standing_in.agent
+    for progress in (snapshot.agent, snapshot.suspended):
+        key = None if progress is None else progress.agent
         if key is not None and (key not in live or key not in graph.nodes):
             raise SnapLoadError(f"The snapshot stands in '{key}', which is no live node")
     _check_agent(snapshot, graph)
-    return RunState(live, collected, snapshot.agent, snapshot.pending, _apart(snapshot.suspended))
+    return RunState(
+        live, collected, snapshot.agent, snapshot.pending, _copied_suspension(snapshot.suspended)
+    )
 
 
-def _apart(waits: PendingSuspension | None) -> PendingSuspension | None:
+def _copied_suspension(suspension: PendingSuspension | None) -> PendingSuspension | None:
     """A copy that shares nothing with what it is of."""
-    if waits is None:
+    if suspension is None:
         return None
     own: dict[str, object] = {
-        "value": copied(waits.value),
-        "args": copied_object(waits.args),
-        "written": copied_object(waits.written),
+        "value": copied(suspension.value),
+        "args": copied_object(suspension.args),
+        "written": copied_object(suspension.written),
     }
-    return waits.model_copy(update=own)
+    return suspension.model_copy(update=own)
 
 
-def shown(waits: PendingSuspension, graph: Graph) -> Suspended:
+def suspension_of(suspension: PendingSuspension, graph: Graph) -> Suspended:
     """The pending suspension as callers get it: a copy."""
     return Suspended(
-        value=copied(waits.value),
-        tool_id=waits.tool_id,
-        call_id=waits.call_id,
-        kind=waits.kind,
-        args=copied_object(waits.args),
-        agent=waits.agent,
-        expects=copied_object(graph.answers[waits.agent]) if waits.kind == "input" else None,
+        value=copied(suspension.value),
+        tool_id=suspension.tool_id,
+        call_id=suspension.call_id,
+        kind=suspension.kind,
+        args=copied_object(suspension.args),
+        agent=suspension.agent,
+        expects=copied_object(graph.answers[suspension.agent]) if suspension.kind == "input" else None,
     )
 
 
@@ -120,21 +122,23 @@ def _fits(text: bytes, model: type[BaseModel], key: str) -> None:
 
 def _check_agent(snapshot: FlowSnapshot, graph: Graph) -> None:
     """Check that the node can wait for what the suspension says, and that a waiting call is there."""
-    started, waits = snapshot.agent, snapshot.suspended
+    started, suspension = snapshot.agent, snapshot.suspended
     if started is not None and not isinstance(graph.nodes[started.agent], Agent):
         raise SnapLoadError(f"The snapshot has agent '{started.agent}', which is no agent")
-    if waits is None:
+    if suspension is None:
         if snapshot.pending:
             raise SnapLoadError("The snapshot has calls that wait, but for nothing")
         return
-    match graph.nodes[waits.agent], waits.kind:
+    match graph.nodes[suspension.agent], suspension.kind:
         case (Suspend(), "input") | (Human(), "choice"):
             return
         case Agent(), "tool" | "approval":
             first = snapshot.pending[0].call_id if snapshot.pending else None
-            if started is None or started.agent != waits.agent or first != waits.call_id:
+            if started is None or started.agent != suspension.agent or first != suspension.call_id:
                 raise SnapLoadError(
-                    f"The snapshot waits at '{waits.tool_id}', but no such call is pending"
+                    f"The snapshot waits at '{suspension.tool_id}', but no such call is pending"
                 )
         case _:
-            raise SnapLoadError(f"The snapshot waits at '{waits.tool_id}', where nothing can wait so")
+            raise SnapLoadError(
+                f"The snapshot waits at '{suspension.tool_id}', where nothing can wait so"
+            )

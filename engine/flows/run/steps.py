@@ -40,93 +40,93 @@ Written: TypeAlias = dict[str, bytes]
 _QUESTION = State(node_id(HumanInput), HumanInput)
 
 
-async def fire(standing: RunState, node: Plain, ctx: Context) -> RunState:
+async def fire(run_state: RunState, node: Plain, ctx: Context) -> RunState:
     """Run `node`; returns the run's state after it. Raises what its function raises.
 
     A state that is certain to be overwritten raises before the function runs.
     """
     if len(node.outcomes) == 1:
-        check_free(node, standing, [state.key for state in node.outcomes[0]])
-    values = [taken_value(node, state, standing) for state in node.inputs]
+        check_free(node, run_state, [state.key for state in node.outcomes[0]])
+    values = [input_value(node, state, run_state) for state in node.inputs]
     match node:
         case Suspend(takes=takes):
-            waits = PendingSuspension(
-                value=from_json(standing.live[takes.key]),
+            suspension = PendingSuspension(
+                value=from_json(run_state.live[takes.key]),
                 tool_id=takes.key,
                 kind="input",
                 agent=takes.key,
             )
-            return replace(standing, suspended=waits)
+            return replace(run_state, suspended=suspension)
         case Human(takes=takes):
-            asked = await _called(node, node.question, values, ctx)
-            text = dumped(asked, _QUESTION, takes.key, label(node))
-            waits = PendingSuspension(
+            question = await _call_handler(node, node.question, values, ctx)
+            text = dumped(question, _QUESTION, takes.key, label(node))
+            suspension = PendingSuspension(
                 value=from_json(text), tool_id=takes.key, kind="choice", agent=takes.key
             )
-            return replace(standing, suspended=waits)
+            return replace(run_state, suspended=suspension)
         case Each():
-            return await _one_item(standing, node, values[0], ctx)
+            return await _map_item(run_state, node, values[0], ctx)
         case Items(field=field):
-            return _next_item(standing, node, getattr(values[0], field), [])
+            return _next_item(run_state, node, getattr(values[0], field), [])
         case Collect():
-            result, left = values
-            assert isinstance(left, RemainingItems)
-            return _next_item(standing, node, left.items, [*left.results, result])
+            result, remaining = values
+            assert isinstance(remaining, RemainingItems)
+            return _next_item(run_state, node, remaining.items, [*remaining.results, result])
         case _:
-            returned = await _called(node, node.handler, values, ctx)
-            return written(standing, node, _given(node, returned))
+            returned = await _call_handler(node, node.handler, values, ctx)
+            return with_outputs(run_state, node, _outputs_of(node, returned))
 
 
 async def answered(
-    standing: RunState, node: Suspend | Human, payload: JsonValue | BaseModel, ctx: Context
+    run_state: RunState, node: Suspend | Human, payload: JsonValue | BaseModel, ctx: Context
 ) -> RunState:
     """State of the run after an answer. Raises `DeserializeError` for one that does not fit."""
-    key, here = node.takes.key, label(node)
+    key, node_label = node.takes.key, label(node)
     try:
         answer = own_json(payload)
     except ValueError as error:
-        raise DeserializeError(f"{here}: the answer is no JSON: {error}", key) from error
+        raise DeserializeError(f"{node_label}: the answer is no JSON: {error}", key) from error
     if isinstance(node, Suspend):
         try:
             value = node.gives.type.model_validate_json(to_json(answer))
         except ValidationError as error:
-            problem = f"{here}: the answer is no {node.gives.type.__name__}: {problems_of(error)}"
+            problem = f"{node_label}: the answer is no {node.gives.type.__name__}: {problems_of(error)}"
             raise DeserializeError(problem, key) from error
-        made: object = value
+        returned: object = value
     else:
-        assert standing.suspended is not None
-        question = HumanInput.model_validate(standing.suspended.value)
-        values = [taken_value(node, node.takes, standing), answer_of(question, answer, here)]
-        made = await _called(node, node.answered, values, ctx)
-    text = dumped(made, node.gives, key, here)
-    return written(replace(standing, suspended=None), node, {node.gives.key: text})
+        assert run_state.suspended is not None
+        question = HumanInput.model_validate(run_state.suspended.value)
+        values = [input_value(node, node.takes, run_state), answer_of(question, answer, node_label)]
+        returned = await _call_handler(node, node.answered, values, ctx)
+    text = dumped(returned, node.gives, key, node_label)
+    return with_outputs(replace(run_state, suspended=None), node, {node.gives.key: text})
 
 
-def written(standing: RunState, node: Node, given: Mapping[str, bytes]) -> RunState:
+def with_outputs(run_state: RunState, node: Node, outputs: Mapping[str, bytes]) -> RunState:
     """State of the run once `node` gave these states. Raises `StateConflict` (P-58)."""
-    check_free(node, standing, given)
-    taken = {state.key for state in node.inputs}
-    collected = {key: done for key, done in standing.collected.items() if key not in taken}
-    return replace(standing, live=after(standing.live, node, given), collected=collected)
+    check_free(node, run_state, outputs)
+    consumed = {state.key for state in node.inputs}
+    collected = {key: results for key, results in run_state.collected.items() if key not in consumed}
+    return replace(run_state, live=after(run_state.live, node, outputs), collected=collected)
 
 
-def check_free(node: Node, standing: RunState, keys: Iterable[str]) -> None:
+def check_free(node: Node, run_state: RunState, keys: Iterable[str]) -> None:
     """Raises `StateConflict` where `node` would overwrite one of `keys`."""
-    lost = conflict(node, keys, standing.live)
-    if lost is not None:
-        raise StateConflict(lost, label(node))
+    conflicting = conflict(node, keys, run_state.live)
+    if conflicting is not None:
+        raise StateConflict(conflicting, label(node))
 
 
-def taken_value(node: Node, state: State, standing: RunState) -> BaseModel:
+def input_value(node: Node, state: State, run_state: RunState) -> BaseModel:
     """The value of a live state that `node` takes. Raises `DeserializeError` (P-18)."""
     where = {
         "either": f"transition from '{state.key}'",
         "join": f"join input '{state.key}'",
     }.get(node.kind, f"{node.kind} from '{state.key}'")
-    return loaded(standing.live[state.key], state.type, state.key, where)
+    return loaded(run_state.live[state.key], state.type, state.key, where)
 
 
-async def _called(node: Plain, handler: Handler, values: list[BaseModel], ctx: Context) -> object:
+async def _call_handler(node: Plain, handler: Handler, values: list[BaseModel], ctx: Context) -> object:
     """Call a node's function. What it raises passes through, with a note that names the node (P-17)."""
     try:
         return await handler.awaited(values, ctx)
@@ -139,60 +139,65 @@ async def _called(node: Plain, handler: Handler, values: list[BaseModel], ctx: C
         raise
 
 
-def _given(node: Work | Either | Fork | Join, returned: object) -> Written:
+def _outputs_of(node: Work | Either | Fork | Join, returned: object) -> Written:
     """Values that a node's function returned, by state."""
-    here, key = label(node), node.inputs[0].key
+    node_label, key = label(node), node.inputs[0].key
     match node:
         case Either(branches=branches):
             branch = next((b for b in branches if type(returned) is b.type), None)
             if branch is None:
                 expected = " or ".join(b.type.__name__ for b in branches)
                 found = type(returned).__name__
-                raise DeserializeError(f"{here}: gave {found}, expected {expected}", key)
-            return {branch.key: dumped(returned, branch, key, here)}
+                raise DeserializeError(f"{node_label}: gave {found}, expected {expected}", key)
+            return {branch.key: dumped(returned, branch, key, node_label)}
         case Fork(children=children):
             values = cast("tuple[object, ...]", returned) if isinstance(returned, tuple) else ()
             if len(values) != len(children):
                 expected = ", ".join(child.type.__name__ for child in children)
-                raise DeserializeError(f"{here}: gave {returned!r}, expected ({expected})", key)
+                raise DeserializeError(f"{node_label}: gave {returned!r}, expected ({expected})", key)
             pairs = zip(children, values, strict=True)
-            return {child.key: dumped(value, child, key, here) for child, value in pairs}
+            return {child.key: dumped(value, child, key, node_label) for child, value in pairs}
         case _:
-            return {node.gives.key: dumped(returned, node.gives, key, here)}
+            return {node.gives.key: dumped(returned, node.gives, key, node_label)}
 
 
-async def _one_item(standing: RunState, node: Each, value: BaseModel, ctx: Context) -> RunState:
+async def _map_item(run_state: RunState, node: Each, value: BaseModel, ctx: Context) -> RunState:
     """The next item of a list; once there is none left, the list of results is written."""
-    key, here = node.takes.key, label(node)
+    key, node_label = node.takes.key, label(node)
     items: list[BaseModel] = getattr(value, node.field)
-    done = standing.collected.get(key, ())
-    if len(done) < len(items):
-        returned = await _called(node, node.handler, [items[len(done)]], ctx)
-        done = (*done, dumped(returned, State(node_id(node.item), node.item), key, here))
-    if len(done) < len(items):
-        return replace(standing, collected={**standing.collected, key: done})
-    results = [loaded(text, node.item, key, here) for text in done]
-    return written(standing, node, _filled(node, results))
+    result_texts = run_state.collected.get(key, ())
+    if len(result_texts) < len(items):
+        returned = await _call_handler(node, node.handler, [items[len(result_texts)]], ctx)
+        result_texts = (
+            *result_texts,
+            dumped(returned, State(node_id(node.item), node.item), key, node_label),
+        )
+    if len(result_texts) < len(items):
+        return replace(run_state, collected={**run_state.collected, key: result_texts})
+    results = [loaded(text, node.item, key, node_label) for text in result_texts]
+    return with_outputs(run_state, node, _filled(node, results))
 
 
 def _next_item(
-    standing: RunState, node: Items | Collect, items: list[BaseModel], results: list[BaseModel]
+    run_state: RunState, node: Items | Collect, items: list[BaseModel], results: list[BaseModel]
 ) -> RunState:
     """The next item together with what is left; once there is none, the list of results."""
     if not items:
-        return written(standing, node, _filled(node, results))
+        return with_outputs(run_state, node, _filled(node, results))
     first, *rest = items
-    key, here = node.inputs[0].key, label(node)
-    left = node.left.type.model_construct(items=rest, results=results)
-    given = {node.item.key: dumped(first, node.item, key, here)}
-    return written(standing, node, {**given, node.left.key: dumped(left, node.left, key, here)})
+    key, node_label = node.inputs[0].key, label(node)
+    remaining = node.left.type.model_construct(items=rest, results=results)
+    item_text = {node.item.key: dumped(first, node.item, key, node_label)}
+    return with_outputs(
+        run_state, node, {**item_text, node.left.key: dumped(remaining, node.left, key, node_label)}
+    )
 
 
 def _filled(node: Each | Items | Collect, results: list[BaseModel]) -> Written:
     """The list of results, in the model that it belongs to."""
     filled: object = results if _is_root(node.gives) else {node.into: results}
-    made = node.gives.type.model_validate(filled, by_name=True, by_alias=False)
-    return {node.gives.key: dumped(made, node.gives, node.inputs[0].key, label(node))}
+    value = node.gives.type.model_validate(filled, by_name=True, by_alias=False)
+    return {node.gives.key: dumped(value, node.gives, node.inputs[0].key, label(node))}
 
 
 def _is_root(state: State) -> bool:

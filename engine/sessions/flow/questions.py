@@ -30,27 +30,29 @@ _NET = define_skill_net(
 )
 
 
-def question_of(asks: Suspended, call_id: str) -> ApprovalRequest:
+def step_request(suspended: Suspended, call_id: str) -> ApprovalRequest:
     """The request for a step that waits; no net of the gate asks."""
-    value = asks.value
+    value = suspended.value
     shown: dict[str, JsonValue] = value if isinstance(value, dict) else {"value": value}
-    call = ToolCall(call_id, asks.tool_id, shown)
-    return ApprovalRequest(call, "", _NET, _NET.transitions[0], asks.tool_id, (asks.tool_id,), {})
+    call = ToolCall(call_id, suspended.tool_id, shown)
+    return ApprovalRequest(
+        call, "", _NET, _NET.transitions[0], suspended.tool_id, (suspended.tool_id,), {}
+    )
 
 
-def wanted_of(asks: Suspended, graph: Graph) -> RequestedInput:
+def requested_input(suspended: Suspended, graph: Graph) -> RequestedInput:
     """Input that an operator fills in to answer a suspended step."""
-    value = asks.value if isinstance(asks.value, dict) else {}
+    value = suspended.value if isinstance(suspended.value, dict) else {}
     prompt = value.get("prompt") or value.get("reason")
-    message = prompt if isinstance(prompt, str) else f"{asks.tool_id} waits for an answer."
-    schema, unfit = _fills_in(asks, graph)
-    return RequestedInput(f"Answer: {asks.tool_id}", message, schema, unfit)
+    message = prompt if isinstance(prompt, str) else f"{suspended.tool_id} waits for an answer."
+    schema, unfit = _input_schema(suspended, graph)
+    return RequestedInput(f"Answer: {suspended.tool_id}", message, schema, unfit)
 
 
-def _fills_in(asks: Suspended, graph: Graph) -> tuple[dict[str, JsonValue], Unfit]:
-    match asks.kind:
+def _input_schema(suspended: Suspended, graph: Graph) -> tuple[dict[str, JsonValue], Unfit]:
+    match suspended.kind:
         case "input":
-            model = graph.node(asks.agent).outcomes[0][0].type
+            model = graph.node(suspended.agent).outcomes[0][0].type
 
             def unfit(answer: dict[str, JsonValue]) -> str | None:
                 try:
@@ -59,16 +61,16 @@ def _fills_in(asks: Suspended, graph: Graph) -> tuple[dict[str, JsonValue], Unfi
                     return problems_of(error)
                 return None
 
-            return asks.expects or model.model_json_schema(), unfit
+            return suspended.expects or model.model_json_schema(), unfit
         case "choice":
-            question = HumanInput.model_validate(asks.value)
+            question = HumanInput.model_validate(suspended.value)
             text: dict[str, JsonValue] = {"type": "string"}
             if question.choices:
                 text["examples" if question.allow_other else "enum"] = list(question.choices)
 
             def unchosen(answer: dict[str, JsonValue]) -> str | None:
                 try:
-                    answer_of(question, answer.get("answer"), asks.tool_id)
+                    answer_of(question, answer.get("answer"), suspended.tool_id)
                 except DeserializeError as error:
                     return str(error)
                 return None
@@ -80,24 +82,24 @@ def _fills_in(asks: Suspended, graph: Graph) -> tuple[dict[str, JsonValue], Unfi
             }
             return schema, unchosen
         case _:
-            said: dict[str, JsonValue] = {"type": "string", "default": ""}
-            return {"type": "object", "properties": {"answer": said}}, lambda _: None
+            answer_text: dict[str, JsonValue] = {"type": "string", "default": ""}
+            return {"type": "object", "properties": {"answer": answer_text}}, lambda _: None
 
 
-def payload_of(
-    asks: Suspended, answer: Mapping[str, JsonValue], by: str, denied: str | None
+def resume_payload(
+    suspended: Suspended, answer: Mapping[str, JsonValue], by: str, denied: str | None
 ) -> JsonValue:
     """Payload with which the flow resumes; of denials only a tool's, which its model reads."""
     if denied is not None:
         return {"approved": False, "reason": denied}
-    match asks.kind:
+    match suspended.kind:
         case "input":
             return dict(answer)
         case "choice":
             return answer.get("answer")
         case _:
-            said = answer.get("answer")
-            return {"approved": True, "by": by, **({"answer": said} if said else {})}
+            text = answer.get("answer")
+            return {"approved": True, "by": by, **({"answer": text} if text else {})}
 
 
 # Tools that need approval get it, whatever the rules say.
@@ -111,7 +113,7 @@ KEY = "approve-when-a-tool-asks"
 ASKING = "a tool that wants approval"
 
 
-class Wishes:
+class FlowApprovals:
     """Approvals that tools of a flow's agents need. `nets` are the rules' and those for such tools.
 
     Raises `NetError` where a rule has the name of the net for tools without one of their own.
@@ -137,7 +139,7 @@ class Wishes:
         """The nets that are active at first: those `chosen` of the rules, and all that come of wishes."""
         return None if chosen is None else (*chosen, *hinted(self._rules, self.nets))
 
-    def offered(self, tools: Sequence[Tool]) -> None:
+    def set_tools(self, tools: Sequence[Tool]) -> None:
         """These are the tools of the agent that has the word."""
         self._offered = {tool.name: tool for tool in tools}
 

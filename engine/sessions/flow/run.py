@@ -47,7 +47,7 @@ from ...history.model.events import (
 )
 from ...history.model.records import CallRecord, FlowStepped
 from .gate import RunGate
-from .questions import Wishes, payload_of, question_of, wanted_of
+from .questions import FlowApprovals, requested_input, resume_payload, step_request
 from .record import ASKED, Answer, RunRecord, stepped
 from .session import FlowSession
 
@@ -57,11 +57,11 @@ class StepDeniedError(FlowError):
 
 
 @dataclass(frozen=True, slots=True)
-class Hosting:
+class RunOptions:
     """Context, limits and models that a host gives a run."""
 
     ctx: Context
-    wishes: Wishes
+    approvals: FlowApprovals
     limits: RunLimits
     factory: ClientFactory | None = None
     trace: Trace | None = None
@@ -78,29 +78,29 @@ class FlowRun:
         host: FlowSession,
         flow: type[Flow[Any, Any]],
         begins: BaseModel | RunRecord,
-        hosting: Hosting,
+        options: RunOptions,
     ) -> None:
         self._host = host
-        self._ctx, self._limits, self._trace = hosting.ctx, hosting.limits, hosting.trace
+        self._ctx, self._limits, self._trace = options.ctx, options.limits, options.trace
         # What model calls used that the record does not have yet.
         self._used: list[Usage] = []
         self._step = 0
         self.waits: str | None = None
         if isinstance(begins, RunRecord):
-            self._gate = RunGate(host, f"{begins.hosts + 1}:", hosting.wishes)
+            self._gate = RunGate(host, f"{begins.hosts + 1}:", options.approvals)
             self._runtime = FlowRuntime[Any].from_snapshot(
                 flow,
                 begins.snapshot,
                 history=begins.history,
-                factory=hosting.factory,
+                factory=options.factory,
                 gate=self._gate,
                 trace=self._traced,
             )
             self._step, self.waits = begins.step, begins.waits
         else:
-            self._gate = RunGate(host, "", hosting.wishes)
+            self._gate = RunGate(host, "", options.approvals)
             self._runtime = FlowRuntime(
-                flow, begins, factory=hosting.factory, gate=self._gate, trace=self._traced
+                flow, begins, factory=options.factory, gate=self._gate, trace=self._traced
             )
         self._snapshot = self._runtime.snapshot()
         self._said = len(self._runtime.history.entries)
@@ -147,7 +147,7 @@ class FlowRun:
             # Nobody stopped the run: something in the step was cancelled, and with it the step.
             return [SessionStatus(status="failed", error="the step was cancelled from within")]
         except (Exception, SystemExit) as error:
-            return [SessionStatus(status="failed", error=_told(error))]
+            return [SessionStatus(status="failed", error=_error_text(error))]
         return [
             MessageAdded(role="assistant", text=output.model_dump_json(indent=2)),
             SessionStatus(status="done"),
@@ -158,12 +158,12 @@ class FlowRun:
         while True:
             if self._stopped:
                 raise asyncio.CancelledError
-            asks = runtime.suspended
+            suspended = runtime.suspended
             self._gate.begin(self._turn())
-            if asks is not None:
-                answer = await self._answer(asks)
-                await runtime.resume(self._ctx, asks.tool_id, answer, call_id=asks.call_id)
-                await self._record(asks.agent)
+            if suspended is not None:
+                answer = await self._answer(suspended)
+                await runtime.resume(self._ctx, suspended.tool_id, answer, call_id=suspended.call_id)
+                await self._record(suspended.agent)
                 continue
             node = next_up(runtime.graph.nodes, runtime.states, runtime.states)
             self._check_limits(node)
@@ -225,78 +225,80 @@ class FlowRun:
 
     # What the flow waits for
 
-    def _id_of(self, asks: Suspended, step: int) -> str:
+    def _id_of(self, suspended: Suspended, step: int) -> str:
         """The id of the call that a person has to answer; none that a model chose can be like it."""
-        if asks.call_id is None:
-            return f"{asks.tool_id}#{step}"
-        call_id = self._gate.id_of(asks.call_id)
-        return call_id if asks.kind == "approval" else f"{ASKED}{call_id}"
+        if suspended.call_id is None:
+            return f"{suspended.tool_id}#{step}"
+        call_id = self._gate.id_of(suspended.call_id)
+        return call_id if suspended.kind == "approval" else f"{ASKED}{call_id}"
 
-    async def _answer(self, asks: Suspended) -> JsonValue | BaseModel:
+    async def _answer(self, suspended: Suspended) -> JsonValue | BaseModel:
         """Wait for a person, in the queue with everybody else's requests."""
         waits = self.waits
         assert waits is not None
-        if asks.call_id is not None:
-            self._gate.take_up(asks.call_id, waits.removeprefix(ASKED))
-        if asks.kind != "approval":
-            return await self._filled_in(asks, waits)
+        if suspended.call_id is not None:
+            self._gate.set_record_id(suspended.call_id, waits.removeprefix(ASKED))
+        if suspended.kind != "approval":
+            return await self._request_input(suspended, waits)
         # An earlier host had been told of them.
-        self._gate.offered(self._runtime.tools(self._ctx))
-        tool = asks.tool_id.rpartition("::")[2]
-        decided = await self._host.calls.submit(waits, tool, asks.args or {})
+        self._gate.receive_tools(self._runtime.tools(self._ctx))
+        tool = suspended.tool_id.rpartition("::")[2]
+        decided = await self._host.calls.submit(waits, tool, suspended.args or {})
         return Approve() if decided.outcome == "allow" else Deny(reason=decided.reason or "")
 
-    async def _filled_in(self, asks: Suspended, waits: str) -> JsonValue:
+    async def _request_input(self, suspended: Suspended, waits: str) -> JsonValue:
         """A person's answer. One that the record has is not asked for again."""
         answers, decided, numbers = self._host.answers, self._host.calls.index.decided, count(2)
         known = waits
         while known in decided and known not in answers:
             known = f"{waits}@{next(numbers)}"  # that one was denied, and the run stood
-        answer = answers.get(known) or await self._asked(asks, known)
-        denied = None if answer.denied is None else _denial(asks, answer)
-        payload = payload_of(asks, answer.filled_in, answer.by, denied)
+        answer = answers.get(known) or await self._await_answer(suspended, known)
+        denied = None if answer.denied is None else _denial(suspended, answer)
+        payload = resume_payload(suspended, answer.filled_in, answer.by, denied)
         if known not in decided:
-            shown = question_of(asks, known).call.input
-            body = _decided(asks, known, shown, approved_by=(answer.by,), denied=denied)
+            shown = step_request(suspended, known).call.input
+            body = _decision_record(suspended, known, shown, approved_by=(answer.by,), denied=denied)
             output = to_json(payload).decode()
-            result = CallResult(call_id=known, tool=asks.tool_id, output=output, is_error=False)
+            result = CallResult(call_id=known, tool=suspended.tool_id, output=output, is_error=False)
             await self._host.record(body, *(() if denied else (result,)))
-        if denied is not None and asks.kind != "tool":
+        if denied is not None and suspended.kind != "tool":
             raise StepDeniedError(denied)
         return payload
 
-    async def _asked(self, asks: Suspended, call_id: str) -> Answer:
+    async def _await_answer(self, suspended: Suspended, call_id: str) -> Answer:
         """Wait for the answer of an operator, or for the deadline, which counts as a denial."""
-        question = question_of(asks, call_id)
-        stands = self._host.state.calls.get(call_id)
-        if stands is None or stands.status not in UNDECIDED:
+        question = step_request(suspended, call_id)
+        recorded = self._host.state.calls.get(call_id)
+        if recorded is None or recorded.status not in UNDECIDED:
             shown = dict(question.call.input)
-            call = CallRecord.model_validate({"call_id": call_id, "tool": asks.tool_id, "input": shown})
+            call = CallRecord.model_validate(
+                {"call_id": call_id, "tool": suspended.tool_id, "input": shown}
+            )
             await self._host.record(MessageAdded(role="assistant", calls=(call,)))
-        wanted = wanted_of(asks, self._runtime.graph)
+        requested = requested_input(suspended, self._runtime.graph)
         while True:
-            answer = await self._host.questions.ask(question, preview=None, via=None, wanted=wanted)
+            answer = await self._host.questions.ask(question, preview=None, via=None, wanted=requested)
             if answer.approved:
                 return self._host.answers[call_id]
             if not answer.again:
                 return Answer({}, answer.by or "", denied=answer.reason or "")
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """Error of a step as text, with the node where it happened."""
-    known = isinstance(error, FlowError)
-    text = str(error) if known else f"{type(error).__name__}: {error}"
+    is_flow_error = isinstance(error, FlowError)
+    text = str(error) if is_flow_error else f"{type(error).__name__}: {error}"
     return " ".join((text, *(f"({note})" for note in getattr(error, "__notes__", ()))))
 
 
-def _denial(asks: Suspended, answer: Answer) -> str:
+def _denial(suspended: Suspended, answer: Answer) -> str:
     by = f" by {answer.by}" if answer.by else ""
     why = f": {answer.denied}" if answer.denied else ""
-    return f"{asks.tool_id} was denied{by}{why}"
+    return f"{suspended.tool_id} was denied{by}{why}"
 
 
-def _decided(
-    asks: Suspended,
+def _decision_record(
+    suspended: Suspended,
     call_id: str,
     shown: Mapping[str, object],
     *,
@@ -306,9 +308,9 @@ def _decided(
     return CallDecided.model_validate(
         {
             "call_id": call_id,
-            "tool": asks.tool_id,
+            "tool": suspended.tool_id,
             "input": dict(shown),
-            "names": (asks.tool_id,),
+            "names": (suspended.tool_id,),
             "outcome": "block" if denied else "allow",
             "mode": "enforce",
             "reason": denied,

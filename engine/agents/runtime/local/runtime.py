@@ -7,21 +7,19 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from pathlib import Path
 from typing import BinaryIO, Literal
 
 from ....core.condition import Shell, shell_named
 from ...errors import AgentRuntimeError
-from ...turn.abort import AbortSignal
-from ..base import ExecResult
+from ..base import CheckedCommand, ExecResult, RuntimeBase
 from ..output import FLOOD_LIMIT, OUTPUT_LIMIT, OutputLimits
 from .environment import environment_without_secrets
 from .process import Launch, run, shell_program
-from .termination import check_call
 
 
-class LocalRuntime:
+class LocalRuntime(RuntimeBase):
     """Runs commands with `bash -c`, or `sh -c` where bash is missing, without standard input.
 
     See A-101 and A-109. Rules read the commands for that shell (G-51), which is `shell`.
@@ -56,27 +54,15 @@ class LocalRuntime:
     def shell(self) -> Shell | None:
         return shell_named(self._shell)
 
-    @property
-    def cwd(self) -> Path:
-        return self._cwd
-
-    async def exec(
-        self,
-        command: str,
-        *,
-        cwd: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - part of what a command means, not of waiting
-        abort: AbortSignal | None = None,
-        on_data: Callable[[bytes], None] | None = None,
-    ) -> ExecResult:
-        """See `Runtime.exec`. Raises `ValueError` for a negative or undefined timeout."""
-        check_call(command, timeout, abort)
-        directory = self._cwd if cwd is None else self._cwd / cwd
+    async def _run(self, command: CheckedCommand) -> ExecResult:
+        directory = self._cwd if command.cwd is None else self._cwd / command.cwd
         if not directory.is_dir():
             raise AgentRuntimeError(f"Working directory does not exist: {directory}")
         environment = environment_without_secrets(os.environ, self._secrets) | self._env
-        launch = Launch([self._shell, "-c", command], directory, environment, has_supervisor=True)
-        return await run(launch, self._limits, timeout=timeout, abort=abort, on_data=on_data)
+        launch = Launch([self._shell, "-c", command.text], directory, environment, has_supervisor=True)
+        return await run(
+            launch, self._limits, timeout=command.timeout, abort=command.abort, on_data=command.on_data
+        )
 
     async def read_file(self, path: str) -> str:
         """See `Runtime.read_file`; bytes that are no UTF-8 become U+FFFD.

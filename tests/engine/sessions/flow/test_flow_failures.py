@@ -199,7 +199,7 @@ class TestAnswers:
         hub = hubs()
         session = await begin(hub, Short, C(consult={"about": "?"}))
         request = await asked(hub)
-        hub._live.hosted(session).run._filled_in = None  # the host dies before it hears of it
+        hub._live.hosted(session).run._request_input = None  # the host dies before it hears of it
         await hub.decide(request.id, approved=False, by="ada", reason="not now")
         await killed(hub, session)
         hub = hubs()

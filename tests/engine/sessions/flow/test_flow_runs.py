@@ -292,7 +292,7 @@ class TestDeath:
         session = await begin(hub, Release, SUBMIT)
         request = await asked(hub)
         hosted = hub._live.hosted(session)
-        hosted.run._filled_in = None  # the host dies before it does anything with the answer
+        hosted.run._request_input = None  # the host dies before it does anything with the answer
         await hub.decide(request.id, approved=True, by="ada", input={"by": "ada"})
         await killed(hub, session)
         hub = hubs()
