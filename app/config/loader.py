@@ -257,7 +257,7 @@ class _Sources:
 def with_named_file(args: argparse.Namespace, environ: Mapping[str, str]) -> Mapping[str, str]:
     """The environment with the file of `--config` as the one to read, if the option is on the line.
 
-    A file names no other: one that came with the directory could name a file to be in_directory.
+    A file names no other: one that came with the directory could name a file to be trusted.
     """
     on_line = getattr(args, "config", None) if "config" in getattr(args, "typed", ()) else None
     return environ if on_line is None else {**environ, CONFIG: str(on_line)}

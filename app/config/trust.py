@@ -48,13 +48,6 @@ JUDGING_COMMANDS = frozenset({"acp", "flow", "resume", "run", "serve", "web"})
 """The commands that judge calls by rules, and run what passes."""
 _LIMITS = frozenset({"max_cost", "max_steps", "max_time", "max_turns"})
 
-TABLES: Mapping[str, frozenset[str]] = {
-    "approvals": frozenset({"deny_reasons", "expire"}),
-    "gateway": frozenset({"rules"}),
-    "hook": frozenset({"rules", "wait"}),
-}
-"""The keys of tables that hold no options. Of `keys` it is what only looks: see `keymap_check`."""
-
 
 def effective_value(
     command: str, option: str, value: object, users: object, directory: Path
