@@ -101,19 +101,19 @@ class HookClient:
         """Send a request; return its result."""
         self._number += 1
         try:
-            asked = json.dumps(
+            text = json.dumps(
                 {"jsonrpc": "2.0", "method": method, "id": self._number, "params": params},
                 allow_nan=False,
                 separators=(",", ":"),
             )
         except ValueError as error:
             raise HookError(f"what is asked cannot be said as JSON: {error}") from error
-        if self._number > 1 and len(asked) > self.frame:
+        if self._number > 1 and len(text) > self.frame:
             raise HookError(
-                f"the call is {len(asked)} bytes long and the server at {self.url} takes {self.frame}; "
+                f"the call is {len(text)} bytes long and the server at {self.url} takes {self.frame}; "
                 "do it in smaller parts"
             )
-        self._socket.send(asked, until)
+        self._socket.send(text, until)
         while True:
             message = _object(self._socket.receive(until), self.url)
             if "method" in message:
@@ -124,9 +124,9 @@ class HookClient:
     def _result(self, message: JsonObject) -> JsonObject:
         error = message.get("error")
         if isinstance(error, dict):
-            told = cast("JsonObject", error)
-            code, said = told.get("code"), told.get("message")
-            raise RefusedError(code if isinstance(code, int) else 0, str(said))
+            fields = cast("JsonObject", error)
+            code, text = fields.get("code"), fields.get("message")
+            raise RefusedError(code if isinstance(code, int) else 0, str(text))
         result = message.get("result")
         if not isinstance(result, dict) or message.get("id") is None:
             raise HookError(f"{self.url} sent an answer that makes no sense")
@@ -146,7 +146,7 @@ class HookClient:
         return Opened(judged=bool(found.get("active")), shadow=found.get("mode") != "enforce")
 
     def _begin(self, opening: Opening, resume: JsonObject, until: float) -> JsonObject:
-        asked = {
+        params = {
             "session": opening.session,
             "agent": opening.agent,
             "model": opening.model[:200],
@@ -155,7 +155,7 @@ class HookClient:
             "shell": opening.shell,
         }
         try:
-            return self.ask("session.open", asked, until)
+            return self.ask("session.open", params, until)
         except RefusedError as error:
             # Two hooks of one agent may come at the same time: then the other has opened it.
             with suppress(RefusedError):
@@ -192,15 +192,15 @@ class HookClient:
     # Calls
 
     def judge(
-        self, opening: Opening, call: str, tool: str, given: JsonObject, until: float
+        self, opening: Opening, call: str, tool: str, call_input: JsonObject, until: float
     ) -> HookVerdict:
         """Request a decision on a call; `waiting` at `until` at the latest."""
-        asked = {"session": opening.session, "call": call, "tool": tool, "input": given}
+        params = {"session": opening.session, "call": call, "tool": tool, "input": call_input}
 
         def put() -> HookVerdict:
             wait = max(0.0, until - time.monotonic())
-            answer = self.ask("tool.call", asked | {"wait": wait}, time.monotonic() + wait + GRACE)
-            return _judged(answer, self.url)
+            answer = self.ask("tool.call", params | {"wait": wait}, time.monotonic() + wait + GRACE)
+            return _read_verdict(answer, self.url)
 
         return self._in_session(opening, put, until + GRACE)
 
@@ -215,8 +215,8 @@ class HookClient:
 
     def not_run(self, session: str, call: str, reason: str, until: float) -> None:
         """Report that an allowed call did not run."""
-        said = {"session": session, "call": call, "output": f"Not run: {reason}", "is_error": True}
-        self.ask("tool.result", said, until)
+        params = {"session": session, "call": call, "output": f"Not run: {reason}", "is_error": True}
+        self.ask("tool.result", params, until)
 
     def settle(self, opening: Opening, call: str, output: str, until: float, *, is_error: bool) -> None:
         """Report the result of a call, shortened to the server's limit."""
@@ -224,12 +224,12 @@ class HookClient:
         room = self.frame - 4096
         if len(json.dumps(output)) > room:
             # JSON makes at most twelve bytes of a character.
-            kept = max(0, room // 12)
-            output = f"{output[:kept]}\n… {len(output) - kept} more characters were left out"
-        said = {"session": opening.session, "call": call, "output": output, "is_error": is_error}
+            size = max(0, room // 12)
+            output = f"{output[:size]}\n… {len(output) - size} more characters were left out"
+        params = {"session": opening.session, "call": call, "output": output, "is_error": is_error}
 
         def put() -> JsonObject:
-            return self.ask("tool.result", said, until)
+            return self.ask("tool.result", params, until)
 
         try:
             put()
@@ -264,14 +264,14 @@ def token_of(path: Path) -> str:
         raise NotLetInError(f"{path}: cannot be read: {error}") from error
 
 
-def _judged(answer: JsonObject, url: str) -> HookVerdict:
+def _read_verdict(answer: JsonObject, url: str) -> HookVerdict:
     """Check an answer; it is accepted only if it is exactly as the protocol says."""
-    outcome, given, mode = answer.get("outcome"), answer.get("input"), answer.get("mode")
+    outcome, call_input, mode = answer.get("outcome"), answer.get("input"), answer.get("mode")
     edited, reason = answer.get("edited", False), answer.get("reason")
     approved = answer.get("approved", False)
     if (
         outcome not in ("allow", "block", "waiting")
-        or not isinstance(given, dict)
+        or not isinstance(call_input, dict)
         or not isinstance(edited, bool)
         or not isinstance(approved, bool)
         or not isinstance(reason, str | None)
@@ -280,7 +280,7 @@ def _judged(answer: JsonObject, url: str) -> HookVerdict:
         raise HookError(f"{url} sent an answer that makes no sense")
     return HookVerdict(
         outcome,
-        cast("JsonObject", given),
+        cast("JsonObject", call_input),
         edited,
         reason or "",
         mode == "shadow",

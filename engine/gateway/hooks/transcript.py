@@ -18,12 +18,12 @@ LONGEST = 8 * 1024 * 1024
 
 def exit_code(path: Path, call: str) -> int | None:
     """The exit code of the command that was run for `call`; `None` where the transcript has none."""
-    wanted = json.dumps(call).encode()
+    quoted_call = json.dumps(call).encode()
     return next(
         (
             code
             for line in reversed(_end(path).splitlines())
-            if wanted in line and (code := _code(line, call)) is not None
+            if quoted_call in line and (code := _code(line, call)) is not None
         ),
         None,
     )
@@ -78,8 +78,8 @@ def failed(response: object) -> bool:
     """
     if not isinstance(response, dict):
         return False
-    said = cast("dict[str, object]", response)
-    return any(said.get(key) is True for key in _FAILED) or _is_text(said, "returnCodeInterpretation")
+    fields = cast("dict[str, object]", response)
+    return any(fields.get(key) is True for key in _FAILED) or _is_text(fields, "returnCodeInterpretation")
 
 
 def goes_on(response: object) -> bool:
@@ -89,14 +89,14 @@ def goes_on(response: object) -> bool:
     """
     if not isinstance(response, dict):
         return False
-    said = cast("dict[str, object]", response)
+    fields = cast("dict[str, object]", response)
     return (
-        said.get("status") in _LAUNCHED
-        or _is_text(said, "backgroundTaskId")
-        or (_is_text(said, "taskId") and "timeoutMs" in said)
+        fields.get("status") in _LAUNCHED
+        or _is_text(fields, "backgroundTaskId")
+        or (_is_text(fields, "taskId") and "timeoutMs" in fields)
     )
 
 
-def _is_text(said: dict[str, object], key: str) -> bool:
-    found = said.get(key)
+def _is_text(fields: dict[str, object], key: str) -> bool:
+    found = fields.get(key)
     return isinstance(found, str) and bool(found)

@@ -10,6 +10,8 @@ import hashlib
 import os
 import socket
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from ..protocol.address import trusting
@@ -54,7 +56,7 @@ class HookSocket:
         self.url = url
         self._buffer = b""
         self._until = until
-        self._socket, host = _connected(url, self._left())
+        self._socket, host = _connect(url, self._time_left())
         try:
             self._upgrade(host, token)
         except BaseException:
@@ -117,27 +119,28 @@ class HookSocket:
                 raise HookError(f"{self.url} is no Interlock server")
             self._read()
         head, _, self._buffer = self._buffer.partition(b"\r\n\r\n")
-        first, *rest = head.decode("latin-1").split("\r\n")
+        first, *header_lines = head.decode("latin-1").split("\r\n")
         headers = {
-            name.strip().lower(): value.strip() for name, _, value in (h.partition(":") for h in rest)
+            name.strip().lower(): value.strip()
+            for name, _, value in (h.partition(":") for h in header_lines)
         }
         status = first.split(" ")[1:2]
         if status != ["101"]:
-            self._refused(first, headers)
-        wanted = base64.b64encode(hashlib.sha1((key + _MAGIC).encode()).digest()).decode()
+            self._raise_refusal(first, headers)
+        accept = base64.b64encode(hashlib.sha1((key + _MAGIC).encode()).digest()).decode()
         if (
-            headers.get("sec-websocket-accept") != wanted
+            headers.get("sec-websocket-accept") != accept
             or headers.get("sec-websocket-protocol") != _SUBPROTOCOL
         ):
             raise HookError(f"{self.url} is no Interlock server")
 
-    def _refused(self, first: str, headers: dict[str, str]) -> None:
+    def _raise_refusal(self, first: str, headers: dict[str, str]) -> None:
         length = headers.get("content-length", "")
         size = min(int(length), 1000) if length.isascii() and length.isdecimal() else 0
         while len(self._buffer) < size:
             self._read()
-        said = self._buffer[:size].decode("utf-8", "replace").strip() or first
-        raise NotLetInError(f"{self.url} lets this agent not in: {said}")
+        reason = self._buffer[:size].decode("utf-8", "replace").strip() or first
+        raise NotLetInError(f"{self.url} lets this agent not in: {reason}")
 
     # Frames
 
@@ -150,8 +153,8 @@ class HookSocket:
         else:
             head = bytes((0x80 | kind, 0x80 | 127)) + size.to_bytes(8, "big")
         mask = os.urandom(4)
-        over = (mask * (size // 4 + 1))[:size]
-        masked = (int.from_bytes(data, "big") ^ int.from_bytes(over, "big")).to_bytes(size, "big")
+        long_mask = (mask * (size // 4 + 1))[:size]
+        masked = (int.from_bytes(data, "big") ^ int.from_bytes(long_mask, "big")).to_bytes(size, "big")
         self._write(head + mask + masked)
 
     def _frame(self) -> tuple[int, bool, bytes]:
@@ -175,33 +178,32 @@ class HookSocket:
 
     # Bytes
 
-    def _left(self) -> float:
-        return _left(self._until)
+    def _time_left(self) -> float:
+        return _time_left(self._until)
 
     def _write(self, data: bytes) -> None:
-        self._socket.settimeout(self._left())
-        try:
+        self._socket.settimeout(self._time_left())
+        with _loss_errors(self.url):
             self._socket.sendall(data)
-        except TimeoutError as error:
-            raise LateError(f"{self.url} does not answer") from error
-        except OSError as error:
-            raise GoneError(
-                f"the connection to {self.url} was lost ({error.strerror or error})"
-            ) from error
 
     def _read(self) -> None:
-        self._socket.settimeout(self._left())
-        try:
+        self._socket.settimeout(self._time_left())
+        with _loss_errors(self.url):
             data = self._socket.recv(1 << 18)
-        except TimeoutError as error:
-            raise LateError(f"{self.url} does not answer") from error
-        except OSError as error:
-            raise GoneError(
-                f"the connection to {self.url} was lost ({error.strerror or error})"
-            ) from error
         if not data:
             raise GoneError(f"the connection to {self.url} was lost")
         self._buffer += data
+
+
+@contextmanager
+def _loss_errors(url: str) -> Generator[None, None, None]:
+    """Raise errors of a connection as `HookError`."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise LateError(f"{url} does not answer") from error
+    except OSError as error:
+        raise GoneError(f"the connection to {url} was lost ({error.strerror or error})") from error
 
 
 def prove(url: str, token: str, until: float) -> None:
@@ -211,37 +213,34 @@ def prove(url: str, token: str, until: float) -> None:
     """
     if not url.startswith("ws:"):
         return
-    asked, host = _connected(url, _left(until))
+    probe, host = _connect(url, _time_left(until))
     question, answer = Question(token, host), b""
     try:
-        asked.settimeout(_left(until))
-        asked.sendall(question.text)
-        while len(answer) < PROOF and (part := asked.recv(PROOF)):
-            answer += part
-            asked.settimeout(_left(until))
+        with _loss_errors(url):
+            probe.settimeout(_time_left(until))
+            probe.sendall(question.text)
+            while len(answer) < PROOF and (part := probe.recv(PROOF)):
+                answer += part
+                probe.settimeout(_time_left(until))
         question.check(answer)
-    except TimeoutError as error:
-        raise LateError(f"{url} does not answer") from error
-    except OSError as error:
-        raise GoneError(f"the connection to {url} was lost ({error.strerror or error})") from error
     except ProofError as error:
         kind = GoneError if error.later else NotLetInError
         raise kind(f"{url}: {error}") from error
     finally:
-        asked.close()
+        probe.close()
 
 
-def _left(until: float) -> float:
-    left = until - time.monotonic()
-    if left <= 0:
+def _time_left(until: float) -> float:
+    seconds = until - time.monotonic()
+    if seconds <= 0:
         raise LateError("there was no time left")
-    return left
+    return seconds
 
 
-def _connected(url: str, timeout: float) -> tuple[socket.socket, str]:
+def _connect(url: str, timeout: float) -> tuple[socket.socket, str]:
     """A connected socket, and the server's host name. Raises `HookError`."""
     try:
-        return _dialled(url, timeout)
+        return _dial(url, timeout)
     except TimeoutError as error:
         raise LateError(f"{url} does not answer") from error
     except ValueError as error:
@@ -252,7 +251,7 @@ def _connected(url: str, timeout: float) -> tuple[socket.socket, str]:
         ) from error
 
 
-def _dialled(url: str, timeout: float) -> tuple[socket.socket, str]:
+def _dial(url: str, timeout: float) -> tuple[socket.socket, str]:
     """A connected socket, and the server's host name."""
     if url.startswith("unix:"):
         owner = os.stat(url[5:]).st_uid
@@ -260,29 +259,29 @@ def _dialled(url: str, timeout: float) -> tuple[socket.socket, str]:
             raise ValueError(
                 f"{url}: the socket belongs to another user, who would get to know the token"
             )
-        made = socket.socket(socket.AF_UNIX)
+        connection = socket.socket(socket.AF_UNIX)
         try:
-            made.settimeout(timeout)
-            made.connect(url[5:])
+            connection.settimeout(timeout)
+            connection.connect(url[5:])
         except BaseException:
-            made.close()
+            connection.close()
             raise
-        return made, "localhost"
+        return connection, "localhost"
     parts = urlsplit(url)
     host = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "wss" else 80)
-    made = socket.create_connection((host, port), timeout)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection = socket.create_connection((host, port), timeout)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if parts.scheme == "wss":
         import ssl
 
         try:
             trusted = trusting(None) or ssl.create_default_context()
-            made = trusted.wrap_socket(made, server_hostname=host)
+            connection = trusted.wrap_socket(connection, server_hostname=host)
         except BaseException:
-            made.close()
+            connection.close()
             raise
-    return made, parts.netloc
+    return connection, parts.netloc
 
 
 def _text(data: bytes) -> str:
