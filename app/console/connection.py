@@ -3,19 +3,48 @@
 from __future__ import annotations
 
 from textual.app import App
+from textual.content import Content
 from textual.timer import Timer
+from textual.widget import Widget
 
-from ..widgets.base.connection_line import ConnectionLine
+from ..format.text import shown
+from ..terminal.charset import ours
 
 CHECKS_PER_SECOND = 5
+CONSEQUENCES = (
+    ". What is shown is what was known last; nothing can be decided.",
+    ". Nothing can be decided.",
+    "",
+)
+
+
+class ConnectionLine(Widget):
+    """Lies over the first line of a screen until the connection is back: nothing moves under a key."""
+
+    DEFAULT_CSS = """
+    ConnectionLine {
+        layer: _loading; dock: top; height: 1; padding: 0 1;
+        background: $error; color: $text; text-style: bold;
+    }
+    """
+
+    def __init__(self, server: str, trouble: str) -> None:
+        super().__init__()
+        self._text = f"{ours('✗')} {shown(server)}: {shown(trouble)}"
+
+    def render(self) -> Content:
+        width = self.content_size.width
+        lines = [Content(self._text + consequence) for consequence in CONSEQUENCES]
+        fitting = next((line for line in lines if line.cell_length <= width), lines[-1])
+        return fitting.truncate(width, ellipsis=True)
 
 
 class ConnectionDisplay:
     """Keeps that line on the screens of `app`, those included that are opened meanwhile."""
 
-    def __init__(self, app: App[None], place: str) -> None:
+    def __init__(self, app: App[None], server: str) -> None:
         self._app = app
-        self._place = place
+        self._server = server
         self._trouble: str | None = None
         self._lines: list[ConnectionLine] = []
         self._timer: Timer | None = None
@@ -40,6 +69,6 @@ class ConnectionDisplay:
         """Every screen that has no line gets one."""
         for screen in self._app.screen_stack if self._trouble is not None else ():
             if screen.is_mounted and not screen.query(ConnectionLine):
-                line = ConnectionLine(self._place, self._trouble or "")
+                line = ConnectionLine(self._server, self._trouble or "")
                 self._lines.append(line)
                 await screen.mount(line)

@@ -1,58 +1,66 @@
-"""Keys that every screen of the console has."""
+"""Bindings of keys: how they are made, and those that every screen of the console has."""
 
 from __future__ import annotations
 
 from textual.binding import Binding
 
+
+def key_binding(
+    key: str,
+    action: str,
+    name: str,
+    identifier: str,
+    tooltip: str,
+    *,
+    show: bool = True,
+    key_display: str | None = None,
+    priority: bool = False,
+) -> Binding:
+    """A binding with what each one here has: its name in footer and help, its id and its tooltip."""
+    return Binding(key, action, name, show, key_display, priority, tooltip, identifier)
+
+
 # Before the part with the focus sees them: a key that follows at once then goes where the focus is going,
 # not into the field before it.
 FOCUS_KEYS = (
-    Binding(
+    key_binding(
         "tab",
         "app.focus_next",
         "next part",
+        "focus.next",
+        "Go to the next part",
         show=False,
         priority=True,
-        id="focus.next",
-        tooltip="Go to the next part",
     ),
-    Binding(
+    key_binding(
         "shift+tab",
         "app.focus_previous",
         "previous part",
+        "focus.previous",
+        "Go to the part before",
         show=False,
         priority=True,
-        id="focus.previous",
-        tooltip="Go to the part before",
     ),
 )
-COPY_KEY = Binding(
+COPY_KEY = key_binding(
     "ctrl+c,super+c",
     "screen.copy_text",
     "copy",
+    "screen.copy",
+    "Copy the text selected with the mouse",
     show=False,
-    id="screen.copy",
-    tooltip="Copy the text selected with the mouse",
 )
-FOLD_KEY = Binding("space", "fold", "show all", id="approval.fold", tooltip="Show or fold the long lines")
-HELP_KEY = Binding(
-    "question_mark,f1", "app.show_help", "help", id="app.help", tooltip="The keys that work here"
-)
-COMMANDS_KEY = Binding(
+FOLD_KEY = key_binding("space", "fold", "show all", "approval.fold", "Show or fold the long lines")
+HELP_KEY = key_binding("question_mark,f1", "app.show_help", "help", "app.help", "The keys that work here")
+COMMANDS_KEY = key_binding(
     "ctrl+p",
     "app.command_palette",
     "commands",
+    "app.commands",
+    "Every action by name",
     show=False,
     priority=True,
-    id="app.commands",
-    tooltip="Every action by name",
 )
-LEAVE_KEY = Binding(
-    "ctrl+q",
-    "app.quit",
-    "quit",
-    show=False,
-    priority=True,
-    id="app.quit-anywhere",
-    tooltip="Leave the console",
+LEAVE_KEY = key_binding(
+    "ctrl+q", "app.quit", "quit", "app.quit-anywhere", "Leave the console", show=False, priority=True
 )

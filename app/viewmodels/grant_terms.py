@@ -10,7 +10,7 @@ from ...engine.gate.types import MOST_USES, GrantScope, GrantTerms
 from ...engine.history.model.state import ApprovalState
 from ..format.text import name_shown, shown
 from ..terminal.charset import ours
-from .effects import effects_of
+from .request import effects_of
 
 Bound = Literal["session", "uses", "time"]
 

@@ -22,15 +22,15 @@ SHARE = 20
 
 
 @dataclass
-class ReadAgain(Message):
-    """The session as it is recorded by now; `asked` for with a key, or else because it went on."""
+class SessionRead(Message):
+    """The session as it is recorded by now; read for a key (`by_key`), or because it grew."""
 
     ready: Playable
-    asked: bool
+    by_key: bool
 
 
 @dataclass
-class NotRead(Message):
+class ReadFailed(Message):
     """It could not be read again."""
 
     error: str
@@ -49,32 +49,32 @@ class ReplayFeed:
         self._due: Timer | None = None
         self._pause = PAUSE
 
-    def heard(self, events: Sequence[object], known: int) -> bool:
+    def has_new(self, events: Sequence[object], known: int) -> bool:
         """Tell whether one of `events` is of this session and newer than the `known` first ones."""
         return any(
             isinstance(e, JournalEvent) and e.session == self._session and e.seq > known for e in events
         )
 
-    def soon(self) -> None:
+    def read_soon(self) -> None:
         """Read after a pause; what happens meanwhile is found too."""
         if self._due is None:
-            self._due = self._screen.set_timer(self._pause, lambda: self.now(asked=False))
+            self._due = self._screen.set_timer(self._pause, lambda: self.read_now(by_key=False))
 
-    def now(self, *, asked: bool) -> None:
+    def read_now(self, *, by_key: bool) -> None:
         """Read at once."""
         if self._due is not None:
             self._due.stop()
             self._due = None
         self._screen.run_worker(
-            self._read(asked), group="replay-again", exclusive=True, exit_on_error=False
+            self._read(by_key), group="replay-again", exclusive=True, exit_on_error=False
         )
 
-    async def _read(self, asked: bool) -> None:
+    async def _read(self, by_key: bool) -> None:
         begun = time.monotonic()
         try:
             ready = await open_recorded(self._source, self._session, self._at())
         except Exception as error:
-            self._screen.post_message(NotRead(str(error) or type(error).__name__))
+            self._screen.post_message(ReadFailed(str(error) or type(error).__name__))
             return
         self._pause = max(PAUSE, SHARE * (time.monotonic() - begun))
-        self._screen.post_message(ReadAgain(ready, asked))
+        self._screen.post_message(SessionRead(ready, by_key))

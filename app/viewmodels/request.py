@@ -36,6 +36,11 @@ class OperatorDecision:
     stop: bool = False
 
 
+def effects_of(request: ApprovalState) -> tuple[str, ...]:
+    """The call's effects other than its tool's name, the most specific first; if none, that name."""
+    return tuple(name for name in request.names if name != request.called) or (request.called,)
+
+
 # Drafts of forms for requests that are not decided yet.
 
 

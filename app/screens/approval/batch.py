@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import ActiveBinding, Binding, BindingType
+from textual.binding import ActiveBinding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
@@ -24,6 +24,7 @@ from ....engine.history.model.state import ApprovalState, SessionState
 from ....engine.hub.hub import Outcome
 from ...format.text import count, shown
 from ...sources.messages import HubMoved
+from ...terminal.bindings import key_binding
 from ...terminal.keymap import hints
 from ...viewmodels.batch import Row, summary, too_much
 from ...viewmodels.request import OperatorDecision
@@ -49,27 +50,22 @@ class BatchScreen(GuardedKeys[None]):
 
     CSS_PATH = "batch.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
+        key_binding(
             "A",
             "approve_all",
             "approve all once",
-            id="approval.approve-all",
-            tooltip="Let every call of the table run once",
+            "approval.approve-all",
+            "Let every call of the table run once",
         ),
-        Binding(
+        key_binding(
             "D",
             "deny_all",
             "deny all",
-            id="approval.deny-all",
-            tooltip="Refuse every call of the table, with one reason if you like",
+            "approval.deny-all",
+            "Refuse every call of the table, with one reason if you like",
         ),
-        Binding(
-            "escape",
-            "close",
-            "decide later",
-            show=False,
-            id="batch.close",
-            tooltip="Close; they stay in the queue",
+        key_binding(
+            "escape", "close", "decide later", "batch.close", "Close; they stay in the queue", show=False
         ),
     ]
 

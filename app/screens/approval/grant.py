@@ -11,7 +11,7 @@ from typing import ClassVar, cast
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.events import Resize
@@ -20,6 +20,7 @@ from textual.widgets import Input, Static
 from ....engine.gate.types import GrantScope, GrantTerms
 from ....engine.history.model.state import ApprovalState
 from ...format.text import clip, name_shown
+from ...terminal.bindings import key_binding
 from ...terminal.keymap import key_of
 from ...viewmodels.grant_terms import (
     Bound,
@@ -74,29 +75,22 @@ class GrantScreen(AboutRequest[GrantChosen]):
     """
     DECIDES = ("give", "approval.give", "approve and grant")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
+        key_binding(
             "ctrl+g",
             "give",
             "approve and grant",
-            id="approval.give",
-            tooltip="Let this call run, and those that the sentence names",
+            "approval.give",
+            "Let this call run, and those that the sentence names",
         ),
-        Binding(
+        key_binding(
             "pagedown",
             "page(1)",
             "more",
+            "grant.down",
+            "Show more of the panel, where it is higher than the terminal",
             show=False,
-            id="grant.down",
-            tooltip="Show more of the panel, where it is higher than the terminal",
         ),
-        Binding(
-            "pageup",
-            "page(-1)",
-            "back",
-            show=False,
-            id="grant.up",
-            tooltip="Go back up in the panel",
-        ),
+        key_binding("pageup", "page(-1)", "back", "grant.up", "Go back up in the panel", show=False),
     ]
 
     def __init__(self, request: ApprovalState, monotonic: Callable[[], float], quiet: float) -> None:

@@ -4,68 +4,40 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from textual.binding import ActiveBinding, Binding
+from textual.binding import ActiveBinding
 
 from ....engine.history.model.state import ApprovalState
-from ...terminal.bindings import FOLD_KEY
+from ...terminal.bindings import FOLD_KEY, key_binding
 
 APPROVAL_KEYS = (
-    Binding("a", "approve", "approve once", id="approval.approve", tooltip="Let this one call run"),
-    Binding(
-        "e",
-        "edit",
-        "edit",
-        id="approval.edit",
-        tooltip="Edit the input; you review the changes before you approve",
+    key_binding("a", "approve", "approve once", "approval.approve", "Let this one call run"),
+    key_binding(
+        "e", "edit", "edit", "approval.edit", "Edit the input; you review the changes before you approve"
     ),
-    Binding(
-        "g",
-        "grant",
-        "grant",
-        id="approval.grant",
-        tooltip="Approve, and choose which later calls need no approval",
+    key_binding(
+        "g", "grant", "grant", "approval.grant", "Approve, and choose which later calls need no approval"
     ),
-    Binding(
-        "d", "deny", "deny", id="approval.deny", tooltip="Refuse the call, with a reason if you like"
-    ),
-    Binding(
-        "s",
-        "stop",
-        "deny and stop",
-        id="approval.stop",
-        tooltip="Deny the call and stop the agent",
-    ),
-    Binding(
-        "plus",
-        "extend",
-        "more time",
-        key_display="+",
-        id="approval.extend",
-        tooltip="Extend by 15 min",
-    ),
-    Binding(
+    key_binding("d", "deny", "deny", "approval.deny", "Refuse the call, with a reason if you like"),
+    key_binding("s", "stop", "deny and stop", "approval.stop", "Deny the call and stop the agent"),
+    key_binding("plus", "extend", "more time", "approval.extend", "Extend by 15 min", key_display="+"),
+    key_binding(
         "x",
         "explain",
         "explain",
-        id="approval.explain",
-        tooltip="What every rule says of this call, and what leads to it",
+        "approval.explain",
+        "What every rule says of this call, and what leads to it",
     ),
     FOLD_KEY,
-    Binding(
+    key_binding(
         "n",
         "next",
         "next request",
-        id="approval.next",
-        tooltip="Open another request, once nothing is left to decide about this one",
+        "approval.next",
+        "Open another request, once nothing is left to decide about this one",
     ),
-    Binding(
-        "escape",
-        "close",
-        "decide later",
-        # It stands on the frame, as every panel's does, where it also says what else it would do.
-        show=False,
-        id="approval.close",
-        tooltip="Close; it stays in the queue",
+    # The frame names it, as every panel's does, with the other things that it would do.
+    key_binding(
+        "escape", "close", "decide later", "approval.close", "Close; it stays in the queue", show=False
     ),
 )
 

@@ -17,7 +17,7 @@ from textual.message import Message
 from ....engine.history.model.state import CallState, TranscriptEntry
 from ....engine.recording.explanation import ExplanationView
 from ...format.calls import edited_words
-from ...format.explanation import ABOVE, Moment
+from ...format.explanation import ABOVE, Line, Moment, Tone, explained
 from ...format.text import duration, shown, shown_lines, wrap
 from ...terminal.charset import ours
 from ...terminal.keymap import hints
@@ -26,12 +26,20 @@ from ...viewmodels.input_draft import changes
 from ...widgets.approval.call_input import input_rows
 from ...widgets.approval.change_rows import change_rows
 from ...widgets.base.blocks import Block, BlockList, StyledRows
-from ...widgets.lists.explanation import explanation_blocks
 from .panel import Panel
 
 PIECE = 200
 """Lines of a long text per block: only those on screen are ever made into strips."""
 
+
+LABEL = 8
+STYLES: dict[Tone, str] = {
+    "plain": "",
+    "good": "$text-success",
+    "ask": "$text-warning",
+    "bad": "$text-error",
+    "quiet": "$foreground 60%",
+}
 
 Explain: TypeAlias = Callable[[], Awaitable[ExplanationView]]
 
@@ -106,6 +114,27 @@ class Detail(Panel[None]):
             blocks.append(section(ABOVE[moment], first=not blocks))
             blocks += self._said.get(moment, asking)
         self.query_one(BlockList).show(blocks)
+
+
+def explanation_blocks(view: ExplanationView, moment: Moment = "now") -> list[Block]:
+    """One block a line, folded to the width it is shown at, in the words of that moment."""
+    return [_explanation_line(index, line) for index, line in enumerate(explained(view, moment))]
+
+
+def _explanation_line(index: int, line: Line) -> Block:
+    text = shown(line.text)
+    indent = len(text) - len(text.lstrip())
+
+    def lines(width: int) -> list[Content]:
+        return [
+            Content.assemble(
+                (f"{'' if i else line.label:<{LABEL}}", "$foreground 60%"),
+                (" " * (indent if i else 0) + row, STYLES[line.tone]),
+            )
+            for i, row in enumerate(wrap(text, width - LABEL - indent))
+        ]
+
+    return Block(f"explained {index}", line, lines)
 
 
 def text_blocks(key: str, text: str, *, bar: str = "", style: str = "") -> list[Block]:

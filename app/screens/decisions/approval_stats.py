@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
@@ -29,7 +29,7 @@ from ...format.approval_stats import (
     total_line,
 )
 from ...format.text import shown, wrap
-from ...terminal.bindings import COPY_KEY, FOCUS_KEYS
+from ...terminal.bindings import COPY_KEY, FOCUS_KEYS, key_binding
 from ...widgets.base.bars import MUTED, KeyBar
 from ...widgets.base.blocks import Block, BlockList
 from ..common.deferred_paint import SettledScreen
@@ -49,9 +49,9 @@ class FatigueScreen(SettledScreen[None], inherit_bindings=False):
     CSS_PATH = "approval_stats.tcss"
     VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (18, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("t", "period", "period", id="fatigue.period", tooltip="Count another length of time"),
-        Binding("f5", "reload", "reload", id="fatigue.reload", tooltip="Count again"),
-        Binding("escape", "leave", "back", id="fatigue.back", tooltip="Back to the decisions"),
+        key_binding("t", "period", "period", "fatigue.period", "Count another length of time"),
+        key_binding("f5", "reload", "reload", "fatigue.reload", "Count again"),
+        key_binding("escape", "leave", "back", "fatigue.back", "Back to the decisions"),
         *FOCUS_KEYS,
         COPY_KEY,
     ]

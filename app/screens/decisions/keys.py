@@ -2,58 +2,40 @@
 
 from __future__ import annotations
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
-from ...terminal.bindings import COPY_KEY, FOCUS_KEYS
+from ...terminal.bindings import COPY_KEY, FOCUS_KEYS, key_binding
 
 DECISION_KEYS: tuple[BindingType, ...] = (
-    Binding(
+    key_binding(
         "slash",
         "filter",
         "filter",
-        key_display="/",
-        id="decisions.filter",
-        tooltip="Filter: words (of an input its first 200 characters), input: (all of it), tool:, "
+        "decisions.filter",
+        "Filter: words (of an input its first 200 characters), input: (all of it), tool:, "
         "rule:, verdict:, session:, agent:, result:, since:, until:; by:NAME who decided or changed it, "
         "kind: call, toggle, mode, limit, grant, rules, extension, or change for all but calls",
+        key_display="/",
     ),
-    Binding(
-        "g", "group", "group", id="decisions.group", tooltip="Count by rule, then by tool, then list"
+    key_binding("g", "group", "group", "decisions.group", "Count by rule, then by tool, then list"),
+    key_binding(
+        "r", "replay", "replay", "decisions.replay", "Go to this decision in the replay of its session"
     ),
-    Binding(
-        "r",
-        "replay",
-        "replay",
-        id="decisions.replay",
-        tooltip="Go to this decision in the replay of its session",
+    key_binding(
+        "s", "shadow", "shadow", "decisions.shadow", "What enforce would have stopped, session by session"
     ),
-    Binding(
-        "s",
-        "shadow",
-        "shadow",
-        id="decisions.shadow",
-        tooltip="What enforce would have stopped, session by session",
-    ),
-    Binding(
+    key_binding(
         "e",
         "enforce",
         "enforce",
-        id="decisions.enforce",
-        tooltip="Switch this decision's session from shadow to enforce",
+        "decisions.enforce",
+        "Switch this decision's session from shadow to enforce",
     ),
-    Binding(
-        "f",
-        "fatigue",
-        "approvals",
-        id="decisions.fatigue",
-        tooltip="Approval statistics and suggestions",
-    ),
-    Binding("h", "app.history", "history", id="decisions.history", tooltip="The recorded sessions"),
-    Binding(
-        "R", "app.rules", "rule files", id="decisions.rules", tooltip="Rules files, and what they mean"
-    ),
-    Binding("f5", "reload", "reload", id="decisions.reload", tooltip="Read the decisions again"),
-    Binding("escape", "leave", "back", id="decisions.back", tooltip="Clear the filter, or go back"),
+    key_binding("f", "fatigue", "approvals", "decisions.fatigue", "Approval statistics and suggestions"),
+    key_binding("h", "app.history", "history", "decisions.history", "The recorded sessions"),
+    key_binding("R", "app.rules", "rule files", "decisions.rules", "Rules files, and what they mean"),
+    key_binding("f5", "reload", "reload", "decisions.reload", "Read the decisions again"),
+    key_binding("escape", "leave", "back", "decisions.back", "Clear the filter, or go back"),
     *FOCUS_KEYS,
     COPY_KEY,
 )

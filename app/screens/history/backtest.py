@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
@@ -23,7 +23,7 @@ from ....engine.core.clock import Clock, utc_now
 from ....engine.hub.api import DecisionApi
 from ...format.text import shown, shown_lines, wrap_all
 from ...sources.messages import ReplayChosen
-from ...terminal.bindings import COPY_KEY, FOCUS_KEYS
+from ...terminal.bindings import COPY_KEY, FOCUS_KEYS, key_binding
 from ...terminal.keymap import key_of
 from ...viewmodels.backtest_job import Scope, backtest, rules_files
 from ...widgets.base.bars import KeyBar
@@ -49,17 +49,15 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
 
     CSS_PATH = "backtest.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "f5", "run", "judge", id="backtest.run", tooltip="Judge the recorded calls by these rules"
-        ),
-        Binding("r", "rules", "rules", id="backtest.rules", tooltip="Name other rules files"),
-        Binding("s", "scope", "sessions", id="backtest.scope", tooltip="Choose other sessions to judge"),
-        Binding(
+        key_binding("f5", "run", "judge", "backtest.run", "Judge the recorded calls by these rules"),
+        key_binding("r", "rules", "rules", "backtest.rules", "Name other rules files"),
+        key_binding("s", "scope", "sessions", "backtest.scope", "Choose other sessions to judge"),
+        key_binding(
             "escape",
             "leave",
             "back",
-            id="backtest.leave",
-            tooltip="Stop judging and keep what is there; then go back",
+            "backtest.leave",
+            "Stop judging and keep what is there; then go back",
         ),
         *FOCUS_KEYS,
         COPY_KEY,

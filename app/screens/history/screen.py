@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
@@ -22,7 +22,7 @@ from ...format.sessions import Column, columns, heading, origin, row
 from ...format.text import age, seconds_between
 from ...format.times import day_and_time
 from ...sources.messages import ContinueChosen, HubMoved
-from ...terminal.bindings import COPY_KEY, FOCUS_KEYS
+from ...terminal.bindings import COPY_KEY, FOCUS_KEYS, key_binding
 from ...terminal.charset import visible, visible_words
 from ...terminal.keymap import key_of
 from ...terminal.symbols import session_look
@@ -50,45 +50,26 @@ class HistoryScreen(RecordedScreen, inherit_bindings=False):
     CSS_PATH = "screen.tcss"
     VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (14, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "slash",
-            "filter",
-            "filter",
-            key_display="/",
-            id="history.filter",
-            tooltip="Filter the sessions",
+        key_binding(
+            "slash", "filter", "filter", "history.filter", "Filter the sessions", key_display="/"
         ),
-        Binding(
-            "c",
-            "continue",
-            "continue",
-            id="history.continue",
-            tooltip="Resume this session",
+        key_binding("c", "continue", "continue", "history.continue", "Resume this session"),
+        key_binding(
+            "v", "app.decisions", "decisions", "history.decisions", "All decisions of all sessions"
         ),
-        Binding(
-            "v",
-            "app.decisions",
-            "decisions",
-            id="history.decisions",
-            tooltip="All decisions of all sessions",
+        key_binding(
+            "R", "app.rules", "rule files", "history.rules", "The rules of this session, and others"
         ),
-        Binding(
-            "R",
-            "app.rules",
-            "rule files",
-            id="history.rules",
-            tooltip="The rules of this session, and others",
-        ),
-        Binding(
+        key_binding(
             "b",
             "backtest",
             "backtest rules…",
+            "history.backtest",
+            "Judge recorded calls under other rules",
             show=False,
-            id="history.backtest",
-            tooltip="Judge recorded calls under other rules",
         ),
-        Binding("f5", "reload", "reload", id="history.reload", tooltip="Read the sessions again"),
-        Binding("escape", "leave", "back", id="history.back", tooltip="Clear the filter, or go back"),
+        key_binding("f5", "reload", "reload", "history.reload", "Read the sessions again"),
+        key_binding("escape", "leave", "back", "history.back", "Clear the filter, or go back"),
         *FOCUS_KEYS,
         COPY_KEY,
     ]

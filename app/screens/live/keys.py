@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
-from ...terminal.bindings import COPY_KEY
+from ...terminal.bindings import COPY_KEY, key_binding
 
 PANES = (
     ("sessions", "Sessions"),
@@ -15,104 +15,69 @@ PANES = (
 )
 
 LIVE_KEYS: tuple[BindingType, ...] = (
-    Binding(
-        "a",
-        "decide('approve')",
-        "approve",
-        id="live.approve",
-        tooltip="Open the selected request to approve it",
+    key_binding(
+        "a", "decide('approve')", "approve", "live.approve", "Open the selected request to approve it"
     ),
-    Binding(
-        "d", "decide('deny')", "deny", id="live.deny", tooltip="Open the selected request to deny it"
+    key_binding("d", "decide('deny')", "deny", "live.deny", "Open the selected request to deny it"),
+    key_binding(
+        "space", "mark", "mark", "live.mark", "Mark the request, to decide it together with others"
     ),
-    Binding(
-        "space",
-        "mark",
-        "mark",
-        id="live.mark",
-        tooltip="Mark the request, to decide it together with others",
-    ),
-    Binding(
+    key_binding(
         "B",
         "together",
         "decide together",
-        id="live.together",
-        tooltip="Show the marked requests as a table of what differs, and decide them together",
+        "live.together",
+        "Show the marked requests as a table of what differs, and decide them together",
     ),
-    Binding("plus", "extend", "15 min more", id="live.extend", tooltip="Extend by 15 min"),
-    Binding(
-        "x",
-        "revoke",
-        "revoke the grant",
-        id="live.revoke",
-        tooltip="End the grant; its calls need approval again",
+    key_binding("plus", "extend", "15 min more", "live.extend", "Extend by 15 min"),
+    key_binding(
+        "x", "revoke", "revoke the grant", "live.revoke", "End the grant; its calls need approval again"
     ),
-    Binding(
-        "i",
-        "interrupt",
-        "interrupt",
-        id="live.interrupt",
-        tooltip="Interrupt the agent with a message",
-    ),
-    Binding("s", "app.start_session", "start", id="live.start", tooltip="Start another session"),
-    Binding(
-        "n",
-        "switch_nets",
-        "rules",
-        id="live.nets",
-        tooltip="Switch rules of this session on or off",
-    ),
-    Binding("m", "mode", "mode", id="live.mode", tooltip="Enforce or shadow: block, or only record"),
-    Binding(
+    key_binding("i", "interrupt", "interrupt", "live.interrupt", "Interrupt the agent with a message"),
+    key_binding("s", "app.start_session", "start", "live.start", "Start another session"),
+    key_binding("n", "switch_nets", "rules", "live.nets", "Switch rules of this session on or off"),
+    key_binding("m", "mode", "mode", "live.mode", "Enforce or shadow: block, or only record"),
+    key_binding(
         "dollar_sign",
         "raise_limit",
         "raise the limit",
-        id="live.limit",
-        tooltip="Let this session cost more than it may now",
+        "live.limit",
+        "Let this session cost more than it may now",
     ),
-    Binding(
-        "v", "app.decisions", "decisions", id="live.decisions", tooltip="All decisions of all sessions"
-    ),
-    Binding("h", "app.history", "history", id="live.history", tooltip="The recorded sessions"),
-    Binding(
-        "R", "app.rules", "rule files", id="live.rules", tooltip="The rules of this session, and others"
-    ),
-    Binding("r", "replay", "replay", id="live.replay", tooltip="Step through this session's events"),
-    Binding("ctrl+x", "stop", "stop", id="live.stop", tooltip="Stop the agent"),
-    Binding(
+    key_binding("v", "app.decisions", "decisions", "live.decisions", "All decisions of all sessions"),
+    key_binding("h", "app.history", "history", "live.history", "The recorded sessions"),
+    key_binding("R", "app.rules", "rule files", "live.rules", "The rules of this session, and others"),
+    key_binding("r", "replay", "replay", "live.replay", "Step through this session's events"),
+    key_binding("ctrl+x", "stop", "stop", "live.stop", "Stop the agent"),
+    key_binding(
         "ctrl+k",
         "compact",
         "compact the conversation",
+        "live.compact",
+        "Have the model sum up what was said; it then reads the summary instead",
         show=False,
-        id="live.compact",
-        tooltip="Have the model sum up what was said; it then reads the summary instead",
     ),
-    Binding(
+    key_binding(
         "b",
         "app.backtest",
         "backtest rules…",
+        "live.backtest",
+        "Judge recorded calls under other rules",
         show=False,
-        id="live.backtest",
-        tooltip="Judge recorded calls under other rules",
     ),
-    Binding("tab", "turn(1)", "next pane", show=False, id="live.next", tooltip="Go to the next pane"),
-    Binding(
-        "shift+tab",
-        "turn(-1)",
-        "previous pane",
-        show=False,
-        id="live.previous",
-        tooltip="Go to the pane before",
+    key_binding("tab", "turn(1)", "next pane", "live.next", "Go to the next pane", show=False),
+    key_binding(
+        "shift+tab", "turn(-1)", "previous pane", "live.previous", "Go to the pane before", show=False
     ),
     COPY_KEY,
     *(
-        Binding(
+        key_binding(
             str(number),
             f"pane('{pane}')",
             f"go to {title.lower()}",
+            f"live.pane-{pane}",
+            f"Bring {title.lower()} forward",
             show=False,
-            id=f"live.pane-{pane}",
-            tooltip=f"Bring {title.lower()} forward",
         )
         for number, (pane, title) in enumerate(PANES, 1)
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.binding import Binding, BindingType
 
-from ...terminal.bindings import COPY_KEY, FOCUS_KEYS
+from ...terminal.bindings import COPY_KEY, FOCUS_KEYS, key_binding
 
 PANES = (
     ("transcript", "Transcript"),
@@ -34,15 +34,8 @@ def _key(
     key_display: str | None = None,
 ) -> Binding:
     """A binding of this screen. It has priority: the panes' own lists know `g`, `home` and `end` too."""
-    return Binding(
-        key,
-        action,
-        name,
-        show=show,
-        key_display=key_display,
-        priority=True,
-        tooltip=tooltip,
-        id=f"replay.{own}",
+    return key_binding(
+        key, action, name, f"replay.{own}", tooltip, show=show, key_display=key_display, priority=True
     )
 
 
@@ -88,7 +81,7 @@ REPLAY_KEYS: tuple[BindingType, ...] = (
         )
         for number, (pane, title) in enumerate(PANES, 1)
     ),
-    Binding("escape", "leave", "close", id="replay.leave", tooltip="Leave the replay"),
+    key_binding("escape", "leave", "close", "replay.leave", "Leave the replay"),
     *FOCUS_KEYS,
     COPY_KEY,
 )

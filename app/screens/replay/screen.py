@@ -25,10 +25,11 @@ from ....engine.history.model.events import JournalEvent
 from ....engine.history.model.state import SessionState
 from ....engine.hub.api import DecisionApi, HistoryApi
 from ...format.calls import call_timeline
-from ...format.text import name_shown, shown
-from ...sources.messages import ContinueChosen
+from ...format.text import count, name_shown, shown
+from ...sources.messages import ContinueChosen, HubMoved
 from ...terminal.gc import bulk_load
 from ...viewmodels.playback import Playable, playable, shortened
+from ...viewmodels.replay_feed import ReadFailed, ReplayFeed, SessionRead
 from ...viewmodels.what_if import WhatIf
 from ...widgets.base.bars import KeyBar, PaneTabs
 from ...widgets.base.blocks import BlockList
@@ -41,7 +42,7 @@ from ...widgets.replay.scrubber import Scrubber
 from ...widgets.replay.transcript import MomentTranscript
 from ..common.detail import entry_detail
 from ..common.net_picture import picture_of
-from ..common.recorded import GrowingScreen
+from ..common.recorded import RecordedScreen
 from .event_detail import event_detail
 from .goto import GoToScreen, ends_of
 from .keys import PANES, REPLAY_KEYS, TITLES
@@ -49,7 +50,7 @@ from .keys import PANES, REPLAY_KEYS, TITLES
 WIDE = 100
 
 
-class ReplayScreen(GrowingScreen, inherit_bindings=False):
+class ReplayScreen(RecordedScreen, inherit_bindings=False):
     """The events of one recorded session, from the first to the last; `zone` is the operator's.
 
     With `goes_on` a new session can begin at any event of it, with its `journal` other sessions can be
@@ -84,8 +85,10 @@ class ReplayScreen(GrowingScreen, inherit_bindings=False):
         at: int | None = None,
     ) -> None:
         ready = recorded if isinstance(recorded, Playable) else playable(recorded)
-        session = ready.events[0].session if ready.events else None
-        super().__init__(session, sessions, zone=zone, goes_on=goes_on, journal=journal)
+        super().__init__(zone=zone, goes_on=goes_on, journal=journal)
+        self._feed = None
+        if sessions is not None and ready.events:
+            self._feed = ReplayFeed(sessions, ready.events[0].session, self, lambda: self.position)
         self._first = at or 1
         self._take(ready)
 
@@ -151,10 +154,10 @@ class ReplayScreen(GrowingScreen, inherit_bindings=False):
     @on(Shortened)
     def shorten(self, message: Shortened) -> None:
         """Only the events that can follow are shown; what is wrong with the rest is said."""
-        here = self.position
+        position = self.position
         self._renew(message.ready)
         self.set_reactive(ReplayScreen.position, 0)
-        self.position = here
+        self.position = position
 
     def _renew(self, ready: Playable) -> None:
         """Have other events, and say what is wrong with them."""
@@ -164,15 +167,43 @@ class ReplayScreen(GrowingScreen, inherit_bindings=False):
         trouble.display = self._trouble is not None
         self.query_one(Scrubber).renew(len(self._recorded), self._marks, self._ends())
 
+    # Reading again
+
     @property
-    def known(self) -> int:
+    def event_count(self) -> int:
+        """Number of the session's events that have been read."""
         return len(self._recorded)
 
-    @property
-    def here(self) -> int:
-        return self.position
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The session can be read again only where it was read from."""
+        return self._feed is not None if action == "reload" else super().check_action(action, parameters)
 
-    def grow(self, ready: Playable) -> None:
+    @on(HubMoved)
+    def follow(self, moved: HubMoved) -> None:
+        """Read the session again when something happened in it."""
+        if self._feed is not None and self._feed.has_new(moved.events, self.event_count):
+            self._feed.read_soon()
+
+    def action_reload(self) -> None:
+        """Read what was recorded since."""
+        if self._feed is not None:
+            self._feed.read_now(by_key=True)
+
+    @on(SessionRead)
+    def add_events(self, message: SessionRead) -> None:
+        """Take in the events that are new."""
+        more = len(message.ready.events) - self.event_count
+        if more > 0:
+            self._extend(message.ready)
+        if message.by_key:
+            self.notify(f"{count(more, 'event')} more" if more > 0 else "Nothing was recorded since")
+
+    @on(ReadFailed)
+    def report_failed_read(self, message: ReadFailed) -> None:
+        """Keep the events that have been read, and notify the operator why no more could be."""
+        self.notify(shown(message.error), title="Cannot read it again", severity="error", markup=False)
+
+    def _extend(self, ready: Playable) -> None:
         """Take in new events; the position, and what is shown of it, stay as they are."""
         if ready.replay is not None and self._trouble is None:
             self.workers.cancel_group(self, "replay")  # pyright: ignore[reportUnknownMemberType] - any workers

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
@@ -19,6 +19,7 @@ from ....engine.history.model.state import SessionState
 from ....rules import RuleSet
 from ...config.rules_compiler import rules_of_files
 from ...format.text import pad, place, shown, shown_lines, width_of
+from ...terminal.bindings import key_binding
 from ...terminal.charset import ours
 from ...terminal.keymap import hints
 from ...viewmodels.backtest_job import rules_files
@@ -44,13 +45,13 @@ class WhatIfDialog(Panel[WhatIf]):
     WhatIfDialog #said { height: auto; max-height: 8; overflow-y: auto; margin-top: 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "switch", "switch", id="what-if.switch", tooltip="Switch this rule on or off"),
-        Binding(
+        key_binding("space", "switch", "switch", "what-if.switch", "Switch this rule on or off"),
+        key_binding(
             "ctrl+s,f5",
             "judge",
             "judge",
-            id="what-if.judge",
-            tooltip="Judge the recorded calls after this event by these rules",
+            "what-if.judge",
+            "Judge the recorded calls after this event by these rules",
         ),
     ]
 

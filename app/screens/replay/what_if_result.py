@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
@@ -26,7 +26,7 @@ from ....engine.history.model.state import SessionState
 from ....engine.hub.api import DecisionApi
 from ...config.rules_compiler import LANGUAGE, redaction
 from ...format.text import count, in_rows, shown, wrap_all
-from ...terminal.bindings import COPY_KEY, FOCUS_KEYS
+from ...terminal.bindings import COPY_KEY, FOCUS_KEYS, key_binding
 from ...terminal.keymap import key_of
 from ...viewmodels.what_if import WhatIf
 from ...widgets.base.bars import KeyBar
@@ -51,19 +51,12 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
     CSS_PATH = "what_if_result.tcss"
     VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (16, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("d", "only", "differences", id="judged.only", tooltip="Show only what differs, or all"),
-        Binding("n", "next(1)", "next difference", id="judged.next", tooltip="Go to the next difference"),
-        Binding(
-            "N,p",
-            "next(-1)",
-            "previous difference",
-            show=False,
-            id="judged.last",
-            tooltip="The one before",
+        key_binding("d", "only", "differences", "judged.only", "Show only what differs, or all"),
+        key_binding("n", "next(1)", "next difference", "judged.next", "Go to the next difference"),
+        key_binding(
+            "N,p", "next(-1)", "previous difference", "judged.last", "The one before", show=False
         ),
-        Binding(
-            "escape", "leave", "back", id="judged.leave", tooltip="Stop judging; then back to the replay"
-        ),
+        key_binding("escape", "leave", "back", "judged.leave", "Stop judging; then back to the replay"),
         *FOCUS_KEYS,
         COPY_KEY,
     ]

@@ -2,72 +2,50 @@
 
 from __future__ import annotations
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
-from ...terminal.bindings import COPY_KEY, FOCUS_KEYS
+from ...terminal.bindings import COPY_KEY, FOCUS_KEYS, key_binding
 
 RULES_KEYS: tuple[BindingType, ...] = (
-    Binding(
+    key_binding(
         "p",
         "picture",
         "picture",
-        id="rules.picture",
-        tooltip="The net of this rule as places and transitions, as a session begins with it",
+        "rules.picture",
+        "The net of this rule as places and transitions, as a session begins with it",
     ),
-    Binding(
-        "b",
-        "backtest",
-        "backtest",
-        id="rules.backtest",
-        tooltip="Judge recorded calls under these rules",
-    ),
-    Binding(
+    key_binding("b", "backtest", "backtest", "rules.backtest", "Judge recorded calls under these rules"),
+    key_binding(
         "n",
         "finding(1)",
         "next finding",
-        id="rules.next-finding",
-        tooltip="Go to the next line with an error or a warning",
+        "rules.next-finding",
+        "Go to the next line with an error or a warning",
     ),
-    Binding(
+    key_binding(
         "N",
         "finding(-1)",
         "finding before",
+        "rules.previous-finding",
+        "Go to the line with an error or a warning before this one",
         show=False,
-        id="rules.previous-finding",
-        tooltip="Go to the line with an error or a warning before this one",
     ),
-    Binding(
+    key_binding(
         "e",
         "edit",
         "edit",
-        id="rules.edit",
-        tooltip="Open this file in your editor ($VISUAL or $EDITOR); agents keep running",
+        "rules.edit",
+        "Open this file in your editor ($VISUAL or $EDITOR); agents keep running",
     ),
-    Binding("o", "name_files", "other files", id="rules.open", tooltip="Name other rules files"),
-    Binding(
-        "f5",
-        "reload",
-        "reload",
-        id="rules.reload",
-        tooltip="Read the files again, and find out which there are",
+    key_binding("o", "name_files", "other files", "rules.open", "Name other rules files"),
+    key_binding(
+        "f5", "reload", "reload", "rules.reload", "Read the files again, and find out which there are"
     ),
-    Binding(
-        "v",
-        "app.decisions",
-        "decisions",
-        show=False,
-        id="rules.decisions",
-        tooltip="All decisions of all sessions",
+    key_binding(
+        "v", "app.decisions", "decisions", "rules.decisions", "All decisions of all sessions", show=False
     ),
-    Binding(
-        "h",
-        "app.history",
-        "history",
-        show=False,
-        id="rules.history",
-        tooltip="The recorded sessions",
-    ),
-    Binding("escape", "leave", "back", id="rules.back", tooltip="Close the line for names, or go back"),
+    key_binding("h", "app.history", "history", "rules.history", "The recorded sessions", show=False),
+    key_binding("escape", "leave", "back", "rules.back", "Close the line for names, or go back"),
     *FOCUS_KEYS,
     COPY_KEY,
 )

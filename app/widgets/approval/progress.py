@@ -16,8 +16,7 @@ from ....engine.history.model.state import ApprovalState, NetState, SessionState
 from ....engine.net.net import NetError
 from ....engine.net.timed import aged, next_due
 from ...format.text import ago, count, in_rows, name_shown, seconds_between, shown, wrap_all
-from ..nets.list import enabled
-from .approvers import given_names
+from ..nets.list import approver_names, enabled
 
 MUTED = "$foreground 60%"
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -75,7 +74,7 @@ def people_lines(
     missing = request.people - len(request.given)
     so_far = f"{len(request.given)} of {request.people}"
     if request.given:
-        rest = f"{', '.join(given_names(request, now))} — {missing} more needed"
+        rest = f"{', '.join(approver_names(request, now))} — {missing} more needed"
     else:
         number = NUMBERS[missing] if missing < len(NUMBERS) else missing
         rest = f"{number} people must approve"

@@ -13,8 +13,7 @@ from ...format.highlighting import NO_SPANS, code_spans, highlighted, json_spans
 from ...format.text import age, glance_parts, name_shown, seconds_between, shown, spread
 from ...terminal.symbols import RISK
 from ..base.blocks import Block
-from ..nets.list import dots_of
-from .approvers import given_names
+from ..nets.list import approver_names, dots_of
 from .change_rows import counts_text
 from .proposed_edits import edit_counts
 
@@ -69,7 +68,7 @@ def waiting_block(approval: ApprovalState, name: str, now: datetime, marked: Col
         *risk_and_time(approval, now),
         *([] if changed is None else [counts_text(changed)]),
         *_edited(approval),
-        *(Content.styled(each, MUTED) for each in given_names(approval, now)),
+        *(Content.styled(each, MUTED) for each in approver_names(approval, now)),
     ]
 
     def lines(width: int) -> list[Content]:

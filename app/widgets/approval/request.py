@@ -30,8 +30,8 @@ from ...format.text import (
 )
 from ...terminal.symbols import RISK
 from ...viewmodels.answer_schema import AnswerField, fields_of
-from ...viewmodels.effects import commands_of, effects_of, marked_first
 from ...viewmodels.input_draft import changes
+from ...viewmodels.request import effects_of
 from ..base.blocks import StyledRows
 from ..nets.list import places_line, prospects
 from .call_input import cap_for, folded, folded_size, lay_out
@@ -266,11 +266,12 @@ def _commands(request: ApprovalState, width: int) -> list[Content]:
 
     Those that a rule names or that are not known come first and whole, the others on few lines.
     """
-    found = commands_of(request)
-    if not found:
+    commands = request.runs
+    if not commands:
         return []
     room = width - len(RUNS) - len(BAR)
-    whole, others = found[: marked_first(request)], found[marked_first(request) :]
+    marked = len(request.marked if len(commands) == request.commands else commands)
+    whole, others = (commands[:marked], commands[marked:]) if request.commands else ((), commands)
     lines = [
         Content.styled(row, "bold $text-warning")
         for each in whole

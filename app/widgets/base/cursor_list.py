@@ -6,11 +6,13 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.style import Style
+
+from ...terminal.bindings import key_binding
 
 GUTTER = 2
 
@@ -35,19 +37,13 @@ class CursorList(ScrollView, can_focus=True, inherit_bindings=False):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "cursor(-1)", "Up", show=False, id="list.up", tooltip="Move to the entry above"),
-        Binding(
-            "down,j", "cursor(1)", "Down", show=False, id="list.down", tooltip="Move to the entry below"
-        ),
-        Binding("pageup", "page(-1)", "Page up", show=False, id="list.page-up", tooltip="A page back"),
-        Binding("pagedown", "page(1)", "Page down", show=False, id="list.page-down", tooltip="A page on"),
-        Binding(
-            "home,g", "edge(0)", "First", show=False, id="list.first", tooltip="Go to the first entry"
-        ),
-        Binding("end,G", "edge(-1)", "Last", show=False, id="list.last", tooltip="Go to the last entry"),
-        Binding(
-            "enter", "open", "open", id="list.open", tooltip="Show the entry under the cursor in full"
-        ),
+        key_binding("up,k", "cursor(-1)", "Up", "list.up", "Move to the entry above", show=False),
+        key_binding("down,j", "cursor(1)", "Down", "list.down", "Move to the entry below", show=False),
+        key_binding("pageup", "page(-1)", "Page up", "list.page-up", "A page back", show=False),
+        key_binding("pagedown", "page(1)", "Page down", "list.page-down", "A page on", show=False),
+        key_binding("home,g", "edge(0)", "First", "list.first", "Go to the first entry", show=False),
+        key_binding("end,G", "edge(-1)", "Last", "list.last", "Go to the last entry", show=False),
+        key_binding("enter", "open", "open", "list.open", "Show the entry under the cursor in full"),
     ]
 
     def action_cursor(self, step: int) -> None:

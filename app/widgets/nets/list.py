@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import zip_longest
 
 from textual.content import Content
 
 from ....engine.core.durations import format_duration
 from ....engine.history.model.records import NetRecord, TransitionRecord
 from ....engine.history.model.state import ApprovalState, NetState, SessionState
-from ...format.text import clip, name_shown, pad, shown, width_of
+from ...format.text import ago, clip, name_shown, pad, seconds_between, shown, width_of
 from ...format.times import aged_net, next_back
-from ..approval.approvers import given_names
 from ..base.blocks import Block, BlockList
 from .grants import grant_blocks
 
@@ -181,8 +181,17 @@ def words(net: NetState, now: datetime | None = None, asking: Sequence[ApprovalS
 
 def approvals_given(approval: ApprovalState, now: datetime | None = None) -> Content:
     """`●○ ada 2 min ago ✓`: who has approved, as tokens and by name, with `now` also when."""
-    names = ", ".join(map(shown, approval.given) if now is None else given_names(approval, now))
+    names = ", ".join(map(shown, approval.given) if now is None else approver_names(approval, now))
     return Content.assemble(dots_of(approval), (f" {names}" if names else "", "$foreground 60%"))
+
+
+def approver_names(request: ApprovalState, now: datetime) -> list[str]:
+    """`ada 2 min ago ✓` for each of them, in their order; a time that was not recorded is left out."""
+    times = request.given_at[: len(request.given)]
+    return [
+        f"{shown(name)} ✓" if at is None else f"{shown(name)} {ago(seconds_between(at, now))} ✓"
+        for name, at in zip_longest(request.given, times)
+    ]
 
 
 def dots_of(approval: ApprovalState) -> Content:

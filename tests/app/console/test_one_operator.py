@@ -79,7 +79,7 @@ PATHS: dict[str, tuple[str, ...]] = {
 }
 """Keys from the live screen to the others; where keys lead that are not here, the walk goes, too."""
 BASES = {
-    *("AboutRequest", "GrowingScreen", "Panel", "QueueScreen", "RecordedScreen", "SettledScreen"),
+    *("AboutRequest", "Panel", "QueueScreen", "RecordedScreen", "SettledScreen"),
     "GuardedKeys",
 }
 WALKED = {

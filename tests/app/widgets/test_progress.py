@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.app.viewmodels.effects import commands_of, effects_of
+from interlock.app.viewmodels.request import effects_of
 from interlock.app.widgets.approval.progress import Viewer, progress_lines
 from interlock.app.widgets.approval.request import request_text
 from interlock.engine.history.model.records import TransitionRecord
@@ -134,7 +134,7 @@ class TestHead:
 
     def test_a_single_command_is_not_said_twice(self) -> None:
         """Its text is the input's own."""
-        assert commands_of(deploy_request(input={"command": "git push"}, names=("push", "bash"))) == ()
+        assert deploy_request(input={"command": "git push"}, names=("push", "bash")).runs == ()
 
     def test_without_other_names_the_tool_is_the_effect(self) -> None:
         """A tool that is a name of its own."""

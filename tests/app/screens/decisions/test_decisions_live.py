@@ -178,18 +178,18 @@ class TestReplayOfASessionThatGoesOn:
             await on.when(lambda: isinstance(on.app.screen, ReplayScreen))
             replay = on.app.screen
             assert isinstance(replay, ReplayScreen)
-            at, before = replay.position, replay.known
+            at, before = replay.position, replay.event_count
             await on.until(f"event {at} of {before}", "S 1 would block")
             transcript = replay.query_one(MomentTranscript)
             transcript.action_edge(0)
             await on.work("day")
             await on.work("night")
-            await on.when(lambda: replay.known > before)
-            painted = await on.until(f"event {at} of {replay.known}", "S 1 would block")
+            await on.when(lambda: replay.event_count > before)
+            painted = await on.until(f"event {at} of {replay.event_count}", "S 1 would block")
             assert "lint" not in painted
             assert transcript.current == transcript.blocks[0].key
             await on.press("end")
-            await on.until(f"event {replay.known} of {replay.known}", "✓ lint")
+            await on.until(f"event {replay.event_count} of {replay.event_count}", "✓ lint")
             await on.press("f5")
             await on.until("Nothing was recorded since")
 

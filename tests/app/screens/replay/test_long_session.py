@@ -160,9 +160,9 @@ class TestGrowing:
             await pilot.press("f5")
             for _ in range(300):
                 await pilot.pause(0.01)
-                if screen.known == TOTAL + 1:
+                if screen.event_count == TOTAL + 1:
                     break
-            assert (screen.position, screen.known) == (510, TOTAL + 1)
+            assert (screen.position, screen.event_count) == (510, TOTAL + 1)
             await pilot.press("end")
             await pilot.pause()
             assert "one thing more" in transcript(screen)[-1]
