@@ -87,8 +87,10 @@ class RecordedApp(TerminalApp):
     def _history(self) -> HistoryScreen:
         from ..screens.history.screen import HistoryScreen
 
-        goes_on = self._host is not None
-        return HistoryScreen(self._source, zone=self._zone, goes_on=goes_on, journal=self._journal)
+        can_continue = self._host is not None
+        return HistoryScreen(
+            self._source, zone=self._zone, can_continue=can_continue, journal=self._journal
+        )
 
     @on(ReplayChosen)
     def replay_chosen(self, event: ReplayChosen) -> None:
@@ -104,11 +106,11 @@ class RecordedApp(TerminalApp):
         except Exception as error:
             self.notify(shown(str(error)), title="Cannot replay", severity="error", markup=False)
             return
-        goes_on = self._host is not None
+        can_continue = self._host is not None
         replay = ReplayScreen(
             ready,
             zone=self._zone,
-            goes_on=goes_on,
+            can_continue=can_continue,
             journal=self._journal,
             sessions=self._source,
             at=chosen.at,

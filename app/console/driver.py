@@ -102,7 +102,7 @@ class HangupDriver(LinuxDriver):
         super().resume_application_mode()
 
     @contextmanager
-    def restored_afterwards(self) -> Generator[int]:
+    def preserved_settings(self) -> Generator[int]:
         """Give the terminal's descriptor; afterwards restore its settings and drop what was typed.
 
         For the time of its suspension, in which another program may change them.

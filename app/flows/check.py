@@ -35,7 +35,7 @@ def check_flow(name: str, *, out: TextIO) -> int:
         print(f"people are asked at: {visible(', '.join(people))}", file=out)
     for finding in graph.findings:
         print(file=out)
-        for line in _told(finding):
+        for line in _finding_lines(finding):
             print(line, file=out)
     if not graph.complete:
         print("\nIt can stand in too many ways to look at all of them; there may be more.", file=out)
@@ -44,7 +44,7 @@ def check_flow(name: str, *, out: TextIO) -> int:
     return FAULTY if graph.findings else 0
 
 
-def _told(finding: Finding) -> Iterator[str]:
+def _finding_lines(finding: Finding) -> Iterator[str]:
     states = ", ".join(f"'{state}'" for state in finding.states)
     if finding.kind == "overwrite":
         yield visible(f"overwrite: {finding.node} would overwrite state {states}, whose value is lost")

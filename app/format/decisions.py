@@ -368,14 +368,14 @@ EMPTY = (
 )
 
 
-def nothing_found(wanted: DecisionFilter, back: str) -> str:
+def nothing_found(decision_filter: DecisionFilter, back: str) -> str:
     """Say why the list is empty, and what to do; `back` is the key that clears the filter."""
-    if wanted == EVERYTHING:
+    if decision_filter == EVERYTHING:
         return EMPTY
     hint = f"No decision matches. Press {back} to see all of them."
-    if wanted.words:
+    if decision_filter.words:
         hint += "\nWords look at the first 200 characters of an input; input:WORD looks at all of it."
-    for key, values in wanted.named.items():
+    for key, values in decision_filter.named.items():
         for value in values:
             if "," in value:
                 several = " ".join(f"{key}:{quoted(each.strip())}" for each in value.split(",") if each)

@@ -66,7 +66,7 @@ def tool_lines(tool: ToolFinding, arrow: str = "→") -> Iterator[str]:
         yield from [f"when {when}: {way}" for when, way in others.items()][:CONDITIONS_SHOWN]
         if len(others) > CONDITIONS_SHOWN:
             yield f"and under {count(len(others) - CONDITIONS_SHOWN, 'more condition')}"
-        yield _how_often(tool.most)
+        yield _limit_words(tool.most)
 
 
 def _way(way: Answer, arrow: str) -> str:
@@ -80,7 +80,7 @@ def _way(way: Answer, arrow: str) -> str:
             return "unknown"
 
 
-def _how_often(most: Most) -> str:
+def _limit_words(most: Most) -> str:
     """So often a session, and at which pace."""
     paces = " and ".join(f"at most {pace}" for pace in most.paces)
     if most.unlimited:

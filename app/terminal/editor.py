@@ -35,7 +35,7 @@ class EditorError(RuntimeError):
 class SuspendableTerminal(Protocol):
     """A driver whose terminal another program can have while it is suspended."""
 
-    def restored_afterwards(self) -> AbstractContextManager[int]:
+    def preserved_settings(self) -> AbstractContextManager[int]:
         """Leave the terminal, whose descriptor this gives, as it is now."""
         ...
 
@@ -72,7 +72,7 @@ async def edit(
     """Have the file at `path` edited while the console is `suspended`. Raises `EditorError`."""
     words = command(path)
     problem: EditorError | None = None
-    with suspended(), terminal.restored_afterwards() as descriptor:
+    with suspended(), terminal.preserved_settings() as descriptor:
         try:
             await run_in_front(words, descriptor)
         except EditorError as error:

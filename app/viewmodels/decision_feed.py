@@ -75,7 +75,7 @@ class DecisionFeed:
     """Asks `source` for `screen`, in workers of it."""
 
     def __init__(self, source: DecisionApi, screen: Screen[None]) -> None:
-        self.wanted: DecisionFilter = EVERYTHING
+        self.decision_filter: DecisionFilter = EVERYTHING
         self.search = 0
         self._source = source
         self._screen = screen
@@ -84,10 +84,10 @@ class DecisionFeed:
         self._count_due: Timer | None = None
         self._count_pause = COUNTS_PAUSE
 
-    def start(self, wanted: DecisionFilter) -> None:
-        """Begin another search; what was asked before is forgotten."""
+    def start(self, decision_filter: DecisionFilter) -> None:
+        """Begin another search; the search before is forgotten."""
         self.search += 1
-        self.wanted = wanted
+        self.decision_filter = decision_filter
         self._waiting.clear()
         self._run(self._find(self.search), "find")
 
@@ -119,10 +119,10 @@ class DecisionFeed:
 
     def _run(self, work: Coroutine[object, object, None], name: str) -> None:
         self._screen.run_worker(
-            self._told(work), group=f"decisions-{name}", exclusive=True, exit_on_error=False
+            self._report_error(work), group=f"decisions-{name}", exclusive=True, exit_on_error=False
         )
 
-    async def _told(self, work: Coroutine[object, object, None]) -> None:
+    async def _report_error(self, work: Coroutine[object, object, None]) -> None:
         """Show an error of reading: the console itself continues."""
         try:
             await work
@@ -133,7 +133,7 @@ class DecisionFeed:
         """The first look is short, so that something is on screen at once."""
         top, seconds = None, 0.0
         while True:
-            scan = await self._source.scan_decisions(self.wanted, top=top, seconds=seconds)
+            scan = await self._source.scan_decisions(self.decision_filter, top=top, seconds=seconds)
             self._screen.post_message(Found(search, scan))
             if scan.next is None:
                 return
@@ -144,19 +144,19 @@ class DecisionFeed:
         parts: list[DecisionPage] = []
         top = None
         while True:
-            scan = await self._source.scan_decisions(self.wanted, top=top, bottom=border)
+            scan = await self._source.scan_decisions(self.decision_filter, top=top, bottom=border)
             parts += scan.parts
             if scan.next is None:
                 break
             top = scan.next
-        read = [await self._source.read_decisions(self.wanted, part) for part in parts[:2]]
+        read = [await self._source.read_decisions(self.decision_filter, part) for part in parts[:2]]
         self._screen.post_message(Newer(search, parts, read))
 
     async def _read(self) -> None:
         try:
             while self._waiting:
                 part, search = self._waiting.pop(), self.search
-                found = await self._source.read_decisions(self.wanted, part)
+                found = await self._source.read_decisions(self.decision_filter, part)
                 self._screen.post_message(Loaded(search, part, found))
         finally:
             self._reading = False
@@ -164,7 +164,8 @@ class DecisionFeed:
     async def _count(self, search: int, by: GroupBy | None) -> None:
         begun = time.monotonic()
         counts, shadow = await asyncio.gather(
-            self._source.count_decisions(self.wanted, by=by), self._source.shadow_summary(self.wanted)
+            self._source.count_decisions(self.decision_filter, by=by),
+            self._source.shadow_summary(self.decision_filter),
         )
         self._count_pause = max(COUNTS_PAUSE, 20 * (time.monotonic() - begun))
         self._screen.post_message(Counted(search, counts, shadow))

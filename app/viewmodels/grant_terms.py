@@ -19,7 +19,7 @@ class TermsError(ValueError):
     """Typed text that bounds no grant; the message says what would."""
 
 
-def not_at_all(request: ApprovalState) -> str | None:
+def no_grant_reason(request: ApprovalState) -> str | None:
     """Reason why no grant can be given with this request; `None` if one can."""
     if request.may_grant:
         return None
@@ -28,14 +28,14 @@ def not_at_all(request: ApprovalState) -> str | None:
     return "No grants: the rule allows none"
 
 
-def not_by_names(request: ApprovalState) -> str | None:
+def exact_only_reason(request: ApprovalState) -> str | None:
     """Reason why only its exact input can be granted; `None` if all calls with its effects can be."""
     if request.exact_only is None:
         return None
     return f"only exactly this input can be granted: {shown(request.exact_only)}"
 
 
-def by_names(request: ApprovalState) -> str:
+def granted_calls(request: ApprovalState) -> str:
     """The calls that a grant by names is for, as they are chosen."""
     effects = [name for name in effects_of(request) if name != request.called]
     called = name_shown(request.called)

@@ -37,7 +37,7 @@ from ...widgets.base.cursor_list import GUTTER
 from ...widgets.inputs.safe_input import TypedLine
 from ..common.guarded_keys import GuardedKeys
 from ..common.operator_context import OperatorContext
-from .keys import to_read_on
+from .keys import page_keys
 
 PIECE = 100
 FRAME = 2 + 2 + GUTTER + 1
@@ -234,7 +234,7 @@ class BatchScreen(GuardedKeys[None]):
     def active_bindings(self) -> dict[str, ActiveBinding]:
         """Bindings as shown: until all was seen, the approving key shows the next page."""
         found = super().active_bindings
-        return found if self._body.guard.complete else to_read_on(found, "approval.approve-all")
+        return found if self._body.guard.complete else page_keys(found, "approval.approve-all")
 
     def action_approve_all(self) -> None:
         """Show what was not on screen yet; then approve every request that is open and may be approved

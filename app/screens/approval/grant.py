@@ -25,16 +25,16 @@ from ...terminal.keymap import key_of
 from ...viewmodels.grant_terms import (
     Bound,
     TermsError,
-    by_names,
+    exact_only_reason,
+    granted_calls,
     limits,
-    not_by_names,
     of_subagent,
     sentence,
     terms,
 )
 from ...widgets.inputs.choice import Choice
 from ...widgets.inputs.safe_input import TypedLine
-from .panel import AboutRequest
+from .panel import RequestPanel
 
 MUTED = "$foreground 60%"
 BOUNDS = (("session", "this session"), ("uses", "a number of calls"), ("time", "a period"))
@@ -55,7 +55,7 @@ class GrantChosen:
     reason: str
 
 
-class GrantScreen(AboutRequest[GrantChosen]):
+class GrantScreen(RequestPanel[GrantChosen]):
     """Dismissed with terms and reason when the deliberate key was pressed, else with nothing."""
 
     DEFAULT_CSS = """
@@ -97,7 +97,7 @@ class GrantScreen(AboutRequest[GrantChosen]):
         super().__init__(request, monotonic, quiet)
         self._said = ""
         exact = [("input", "exactly this input")]
-        wide = [] if not_by_names(request) else [("names", clip(by_names(request), 50))]
+        wide = [] if exact_only_reason(request) else [("names", clip(granted_calls(request), 50))]
         self._scope = Choice([*wide, *exact], id="scope", folds=True)
         self._bound = Choice(BOUNDS, id="bound", folds=True)
         self._whom = Choice(WHOM, id="whom", folds=True)
@@ -132,9 +132,9 @@ class GrantScreen(AboutRequest[GrantChosen]):
     def on_mount(self) -> None:
         self.query_one("#revoked", Static).update(Content.styled(REVOKED, MUTED))
         self.query_one("#said").display = False
-        why = not_by_names(self.request)
+        why = exact_only_reason(self.request)
         narrowed = self.query_one("#narrowed", Static)
-        wide = f"{'':<10}not {by_names(self.request)}: {why}"
+        wide = f"{'':<10}not {granted_calls(self.request)}: {why}"
         narrowed.update(Content.styled(wide if why else "", MUTED))
         narrowed.display = why is not None
         self.query_one("#amount").display = False

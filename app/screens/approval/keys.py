@@ -42,13 +42,13 @@ APPROVAL_KEYS = (
 )
 
 
-def once_over(found: dict[str, ActiveBinding]) -> dict[str, ActiveBinding]:
+def close_keys(found: dict[str, ActiveBinding]) -> dict[str, ActiveBinding]:
     """The keys of a dialog with nothing to decide any more: what leaves it leaves nothing for later."""
     tooltip = "Close; nothing is left to decide"
     return _renamed(found, "approval.close", "close", tooltip)
 
 
-def to_answer(found: dict[str, ActiveBinding], request: ApprovalState) -> dict[str, ActiveBinding]:
+def answer_keys(found: dict[str, ActiveBinding], request: ApprovalState) -> dict[str, ActiveBinding]:
     """The keys of a dialog about a request, which may want an answer."""
     if request.wants is None:
         return found
@@ -56,7 +56,7 @@ def to_answer(found: dict[str, ActiveBinding], request: ApprovalState) -> dict[s
     return _renamed(found, "approval.approve", "answer", tooltip)
 
 
-def to_read_on(
+def page_keys(
     found: dict[str, ActiveBinding], binding: str = "approval.approve"
 ) -> dict[str, ActiveBinding]:
     """The keys of a dialog that was not on screen as a whole yet."""
@@ -64,7 +64,7 @@ def to_read_on(
     return _renamed(found, binding, "next page", tooltip)
 
 
-def to_reveal(found: dict[str, ActiveBinding]) -> dict[str, ActiveBinding]:
+def reveal_keys(found: dict[str, ActiveBinding]) -> dict[str, ActiveBinding]:
     """The keys of a dialog in which masked text may be more than a secret."""
     tooltip = "Show the masked text that may be more than a secret; that you saw it is recorded"
     return _renamed(found, "approval.approve", "show masked", tooltip)

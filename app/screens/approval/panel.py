@@ -14,7 +14,7 @@ from ...terminal.keymap import hints
 from ..common.guarded_keys import Answer, GuardedKeys
 
 
-class AboutRequest(GuardedKeys[Answer]):
+class RequestPanel(GuardedKeys[Answer]):
     """`DECIDES` is the action that does, its binding and the words for it; `BACK` what escape does.
 
     It shows a frame, and in it a line `#said` for what there is to say.

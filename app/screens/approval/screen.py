@@ -26,7 +26,7 @@ from ...format.times import with_more
 from ...sources.capabilities import can_be_edited
 from ...sources.messages import HubMoved
 from ...terminal.keymap import clickable, hints
-from ...viewmodels.grant_terms import not_at_all
+from ...viewmodels.grant_terms import no_grant_reason
 from ...viewmodels.request import FormDrafts, OperatorDecision, news_of
 from ...widgets.approval.frame import RequestFrame, RequestList, ShownRequest
 from ...widgets.approval.title import request_title
@@ -34,7 +34,7 @@ from ...widgets.inputs.reason_line import ReasonLine
 from ..common.detail import Detail
 from ..common.guarded_keys import FollowsRequest, GuardedKeys
 from ..common.operator_context import OperatorContext
-from .keys import APPROVAL_KEYS, once_over, to_answer, to_read_on, to_reveal
+from .keys import APPROVAL_KEYS, answer_keys, close_keys, page_keys, reveal_keys
 
 DECIDING = frozenset({"approve", "edit", "grant", "deny", "stop", "extend"})
 
@@ -277,10 +277,10 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         """Bindings as shown, `escape` included."""
         found = super().active_bindings
         if self._over:
-            return once_over(found)
+            return close_keys(found)
         if self._frame.guard.concealed:
-            return to_reveal(found)
-        return to_answer(found, self.request) if self._frame.guard.complete else to_read_on(found)
+            return reveal_keys(found)
+        return answer_keys(found, self.request) if self._frame.guard.complete else page_keys(found)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Decision keys go away once there is nothing to decide."""
@@ -374,7 +374,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         if self._frame.reason.is_open or not self._all_seen() or not self.awake():
             return
         request = self.request
-        why = not_at_all(request)
+        why = no_grant_reason(request)
         if why is not None:
             self.say(why, bad=False)
             return

@@ -47,7 +47,7 @@ Explain: TypeAlias = Callable[[], Awaitable[ExplanationView]]
 class Detail(Panel[None]):
     """Panel of blocks to read and scroll; below them, once it is there, the explanation by the nets.
 
-    `explain` gives that of the current markings, `then` that at the moment of a call's decision.
+    `explain` gives that of the current markings, `explain_then` that at the moment of a call's decision.
     """
 
     HINTS: ClassVar[tuple[tuple[str, str], ...]] = (("panel.close", "close"),)
@@ -66,16 +66,16 @@ class Detail(Panel[None]):
         blocks: Sequence[Block],
         *,
         explain: Explain | None = None,
-        then: Explain | None = None,
+        explain_then: Explain | None = None,
     ) -> None:
         super().__init__()
         self._title = title
         self._blocks = blocks
-        asked: Mapping[Moment, Explain | None] = {"then": then, "now": explain}
-        self._asked: dict[Moment, Explain] = {
-            moment: ask for moment, ask in asked.items() if ask is not None
+        explainers: Mapping[Moment, Explain | None] = {"then": explain_then, "now": explain}
+        self._explainers: dict[Moment, Explain] = {
+            moment: ask for moment, ask in explainers.items() if ask is not None
         }
-        self._said: dict[Moment, Sequence[Block]] = {}
+        self._explanations: dict[Moment, Sequence[Block]] = {}
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
@@ -86,7 +86,7 @@ class Detail(Panel[None]):
     def on_mount(self) -> None:
         self.query_one(BlockList).focus()
         self._show()
-        for moment, ask in self._asked.items():
+        for moment, ask in self._explainers.items():
             self.run_worker(self._ask(moment, ask), exit_on_error=False)
 
     async def _ask(self, moment: Moment, explain: Explain) -> None:
@@ -104,15 +104,15 @@ class Detail(Panel[None]):
                 found = explanation_blocks(view, message.moment)
             case problem:
                 found = [fact("", f"cannot be explained: {problem}", "$text-error")]
-        self._said[message.moment] = found
+        self._explanations[message.moment] = found
         self._show()
 
     def _show(self) -> None:
         blocks = [*self._blocks]
-        for moment in self._asked:
+        for moment in self._explainers:
             asking = [fact("", "evaluating…", "$foreground 60%")]
             blocks.append(section(ABOVE[moment], first=not blocks))
-            blocks += self._said.get(moment, asking)
+            blocks += self._explanations.get(moment, asking)
         self.query_one(BlockList).show(blocks)
 
 

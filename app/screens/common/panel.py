@@ -11,7 +11,7 @@ from textual.visual import Visual
 
 from ...terminal.ascii_filter import UnfilteredWidget
 from ...terminal.bindings import COPY_KEY, FOCUS_KEYS, HELP_KEY, LEAVE_KEY
-from ...widgets.base.backdrop import Behind
+from ...widgets.base.backdrop import Backdrop
 from .deferred_paint import SettledScreen
 
 Answer = TypeVar("Answer")
@@ -49,16 +49,16 @@ class Panel(UnfilteredWidget, SettledScreen[Answer], ModalScreen[Answer], inheri
     }
     """
 
-    _behind: Behind | None = None
+    _backdrop: Backdrop | None = None
 
     # Textual paints what any widget may render, also of a screen.
     def render(self) -> Visual:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The screen below, dimmed."""
         stack = self.app.screen_stack
         below = stack[stack.index(self) - 1] if self in stack[1:] else stack[0]
-        if self._behind is None or not self._behind.is_of(below, self.styles.background):
-            self._behind = Behind(below, self.styles.background)
-        return self._behind
+        if self._backdrop is None or not self._backdrop.covers(below, self.styles.background):
+            self._backdrop = Backdrop(below, self.styles.background)
+        return self._backdrop
 
     def action_close(self) -> None:
         """Close the panel; only the screen on top may."""

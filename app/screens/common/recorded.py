@@ -10,16 +10,16 @@ from ...sources.messages import BacktestChosen
 from .deferred_paint import SettledScreen
 
 
-class RecordedScreen(SettledScreen[None], inherit_bindings=False):
+class RecordedSessionScreen(SettledScreen[None], inherit_bindings=False):
     """A screen with one session chosen, or none. `zone` is the operator's; `None` is the machine's.
 
-    With `goes_on` it can be continued, as something hosts it; with a `journal` judged by other rules.
+    With `can_continue` there is a host for its continuation, with a `journal` other rules can judge it.
     """
 
-    def __init__(self, *, zone: tzinfo | None, goes_on: bool, journal: DecisionApi | None) -> None:
+    def __init__(self, *, zone: tzinfo | None, can_continue: bool, journal: DecisionApi | None) -> None:
         super().__init__()
         self._zone = zone
-        self._goes_on = goes_on
+        self._can_continue = can_continue
         self._journal = journal
 
     @property
@@ -31,7 +31,7 @@ class RecordedScreen(SettledScreen[None], inherit_bindings=False):
         """Offer only actions that this console can carry out."""
         match action:
             case "continue":
-                return self._goes_on
+                return self._can_continue
             case "backtest":
                 return self._journal is not None
             case _:

@@ -63,17 +63,17 @@ class DecisionDetail(Detail):
         *,
         zone: tzinfo | None = None,
         explain: Explain | None = None,
-        then: Explain | None = None,
-        asked: dict[str, JsonValue] | None = None,
+        explain_then: Explain | None = None,
+        original: dict[str, JsonValue] | None = None,
     ) -> None:
         if decision.kind == "call":
             title, blocks = (
                 f"Decision: {name_shown(decision.tool)}",
-                decision_blocks(decision, event, zone, asked),
+                decision_blocks(decision, event, zone, original),
             )
         else:
             title, blocks = f"Change: {decision.kind}", change_blocks(decision, event, zone)
-        super().__init__(title, blocks, explain=explain, then=then)
+        super().__init__(title, blocks, explain=explain, explain_then=explain_then)
         self._decision = decision
 
     def action_replay(self) -> None:
@@ -101,34 +101,38 @@ async def show_decision(
     try:
         event = await source.decision_event(decision.session, decision.seq)
         live = [] if hub is None or not of_call else [state.id for state in await hub.sessions()]
-        asked: dict[str, JsonValue] | None = None
+        original: dict[str, JsonValue] | None = None
         if sessions is not None and isinstance(event.body, CallDecided) and event.body.edited:
-            asked = asked_input(await sessions.recorded(decision.session), decision.seq)
+            original = asked_input(await sessions.recorded(decision.session), decision.seq)
     except Exception as error:
         app.notify(shown(f"Cannot open the decision: {error}"), severity="error", markup=False)
         return
     if hub is not None and decision.session in live:
         explain = partial(hub.explain, decision.session, decision.call_id)
-    then = None if sessions is None or not of_call else partial(_said_then, sessions, decision)
-    panel = DecisionDetail(decision, event, zone=zone, explain=explain, then=then, asked=asked)
+    explain_then = (
+        None if sessions is None or not of_call else partial(_explain_at_decision, sessions, decision)
+    )
+    panel = DecisionDetail(
+        decision, event, zone=zone, explain=explain, explain_then=explain_then, original=original
+    )
     app.call_later(app.push_screen, panel)
 
 
-async def _said_then(sessions: HistoryApi, decision: Decision) -> ExplanationView:
+async def _explain_at_decision(sessions: HistoryApi, decision: Decision) -> ExplanationView:
     """Explanation, net by net, of the call at the moment of its decision."""
-    from ..replay.event_detail import said_of
+    from ..replay.event_detail import explain_decision
 
     recorded = await sessions.recorded(decision.session)
-    return await asyncio.to_thread(said_of, recorded, decision.seq)
+    return await asyncio.to_thread(explain_decision, recorded, decision.seq)
 
 
 def decision_blocks(
     decision: Decision,
     event: JournalEvent,
     zone: tzinfo | None,
-    asked: dict[str, JsonValue] | None = None,
+    original: dict[str, JsonValue] | None = None,
 ) -> list[Block]:
-    """The words of the record about a decision; `asked` is the agent's own input of an edited call."""
+    """The words of the record about a decision; `original` is the agent's own input of an edited call."""
     body = event.body
     look = VERDICT[decision.verdict]
     facts: list[tuple[str, str, str]] = [
@@ -158,7 +162,7 @@ def decision_blocks(
         if decision.off:
             facts.append(("was off", decision.off, "$text-warning"))
         if body.edited:
-            facts.append(("edited", edited_words(body.edited_by, asked, body.input), "$text-warning"))
+            facts.append(("edited", edited_words(body.edited_by, original, body.input), "$text-warning"))
     if decision.by:
         facts.append(("decided by", decision.by, ""))
     ended = RESULT[decision.result] if decision.result else None
@@ -179,7 +183,7 @@ def decision_blocks(
         given, shells = body.input, body.shell_fields
         rows = partial(input_rows, given, shell_fields=shells)
         blocks.append(Block("input", as_json(given), rows))
-        blocks += difference_blocks(asked, given)
+        blocks += difference_blocks(original, given)
     return blocks
 
 

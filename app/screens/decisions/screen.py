@@ -128,11 +128,11 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
 
     # What the journal says
 
-    def _start(self, wanted: DecisionFilter) -> None:
+    def _start(self, decision_filter: DecisionFilter) -> None:
         """Begin another search."""
         self._looked, self._searching, self._failure = 0, True, ""
         self._table.clear()
-        self._feed.start(wanted)
+        self._feed.start(decision_filter)
         self._feed.count(self._by)
         self._show()
 
@@ -158,7 +158,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
             self._due = self.set_timer(NEWER_PAUSE, self._look_again)
         elif self._failure:
             # What was cut short has left out nobody knows what.
-            self._start(self._feed.wanted)
+            self._start(self._feed.decision_filter)
         else:
             self._feed.look_again(self._table.border)
             self._feed.count_soon(self._by)
@@ -218,7 +218,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
     def _title(self) -> None:
         table, looked = self._table, self._looked if self._searching else None
         row = table.row if self._by is None else None
-        some = self._feed.wanted != EVERYTHING
+        some = self._feed.decision_filter != EVERYTHING
         title = title_line(table.total, row, table.newer, some=some, looked=looked)
         self.query_one("#title", Static).update(title, layout=False)
 
@@ -228,7 +228,9 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
         if problem := self._mistake or self._failure:
             text = Content.styled(f"✗ {shown(problem)}", "$text-error")
         elif not self._searching and not self._table.total:
-            text = Content(nothing_found(self._feed.wanted, key_of(DecisionsScreen, "decisions.back")))
+            text = Content(
+                nothing_found(self._feed.decision_filter, key_of(DecisionsScreen, "decisions.back"))
+            )
         note.update(text)
         note.display = bool(text)
 
@@ -291,14 +293,14 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
     def _apply(self) -> bool:
         """Search for what the filter says; what cannot be understood is said and changes nothing."""
         try:
-            wanted = self._line_typed.wanted(self._clock(), self._zone)
+            typed = self._line_typed.typed_filter(self._clock(), self._zone)
         except FilterError as error:
             self._mistake = str(error)
             self._note()
             return False
         self._mistake = ""
-        if wanted != self._feed.wanted:
-            self._start(wanted)
+        if typed != self._feed.decision_filter:
+            self._start(typed)
         else:
             self._note()
         return True
@@ -339,7 +341,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
         """Read everything again; relative times in the filter count from now."""
         self._counts = None
         if self._apply():
-            self._start(self._feed.wanted)
+            self._start(self._feed.decision_filter)
 
     @on(DecisionTable.Opened)
     def open_decision(self, message: DecisionTable.Opened) -> None:

@@ -98,7 +98,7 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
         self._totals = Totals()
         self._progress: tuple[int, int] | None = None
         self._error = ""
-        self._asked: tuple[str, Scope] | None = None
+        self._judged_selection: tuple[str, Scope] | None = None
 
     def compose(self) -> ComposeResult:
         this = [] if self._session is None else [("this", "this session")]
@@ -148,7 +148,7 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
     # What the operator does
 
     @property
-    def _wanted(self) -> tuple[str, Scope]:
+    def _selection(self) -> tuple[str, Scope]:
         """Input of the next backtest: the rules as they are typed, and the sessions."""
         return self.query_one("#rules", Input).value.strip(), self.scope
 
@@ -184,7 +184,7 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
         except ValueError as error:
             self._fail(str(error))
             return
-        self._asked = self._wanted
+        self._judged_selection = self._selection
         self.query_one(BlockList).scroll_to(y=0, animate=False)
         judging = self._judge(self._run, files, self.scope)
         self._work = self.run_worker(judging, group="backtest", exit_on_error=False)
@@ -282,9 +282,10 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
                 f"  {done:,} of {total:,} calls",
                 (f"  {leave} cancels", MUTED),
             )
-        if self._asked is not None and self._asked != self._wanted:
+        if self._judged_selection is not None and self._judged_selection != self._selection:
             again = key_of(BacktestScreen, "backtest.run")
-            before = f"◌ found under {shown(self._asked[0])} over {self._over(self._asked[1])}"
+            rules, scope = self._judged_selection
+            before = f"◌ found under {shown(rules)} over {self._over(scope)}"
             return Content.assemble((before, "$text-warning"), (f"  {again} judge again", MUTED))
         if self._totals.cancelled:
             return Content.styled(f"◐ cancelled after {done:,} of {total:,} calls", "$text-warning")

@@ -30,7 +30,7 @@ from ...viewmodels.playback import Playable, open_recorded
 from ...widgets.base.bars import KeyBar
 from ...widgets.base.blocks import Block, BlockList
 from ...widgets.base.cursor_list import GUTTER
-from ..common.recorded import RecordedScreen
+from ..common.recorded import RecordedSessionScreen
 from ..replay.screen import ReplayScreen
 
 SECONDS_BETWEEN_READS = 1.0
@@ -44,8 +44,8 @@ def matches(session: SessionSummary, words: str) -> bool:
     return all(word in text for word in words.casefold().split())
 
 
-class HistoryScreen(RecordedScreen, inherit_bindings=False):
-    """Recorded sessions of `source`; see `RecordedScreen` for the rest."""
+class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
+    """Recorded sessions of `source`; see `RecordedSessionScreen` for the rest."""
 
     CSS_PATH = "screen.tcss"
     VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (14, "-high")]
@@ -97,10 +97,10 @@ class HistoryScreen(RecordedScreen, inherit_bindings=False):
         source: HistoryApi,
         *,
         zone: tzinfo | None = None,
-        goes_on: bool = False,
+        can_continue: bool = False,
         journal: DecisionApi | None = None,
     ) -> None:
-        super().__init__(zone=zone, goes_on=goes_on, journal=journal)
+        super().__init__(zone=zone, can_continue=can_continue, journal=journal)
         self._source = source
         self._all: list[SessionSummary] | None = None
         self._shown: list[SessionSummary] = []
@@ -158,7 +158,9 @@ class HistoryScreen(RecordedScreen, inherit_bindings=False):
     def replay_session(self, message: Opened) -> None:
         if self.is_current:
             self.app.push_screen(
-                ReplayScreen(message.ready, zone=self._zone, goes_on=self._goes_on, journal=self._journal)
+                ReplayScreen(
+                    message.ready, zone=self._zone, can_continue=self._can_continue, journal=self._journal
+                )
             )
 
     @on(HubMoved)

@@ -144,7 +144,8 @@ class ProposedChange(Confirm):
             f"{change.by} proposes: {change.words}. Do you confirm it?",
             [
                 f"Reason: {change.reason}",
-                *_so_far(change),
+                f"Confirmed by {_confirmations(change)}; {change.missing} missing. "
+                f"Until {clock(change.expires)}",
                 f"{key_of(ProposedChange, 'proposed.drop')} takes the proposal back.",
             ],
         )
@@ -167,11 +168,7 @@ def waiting_lines(waiting: Iterable[ApprovalState]) -> list[str]:
     return [f"These requests keep waiting and are asked again: {listed}"]
 
 
-def _so_far(change: ChangeState) -> list[str]:
-    return [f"Confirmed by {_given(change)}; {change.missing} missing. Until {clock(change.expires)}"]
-
-
-def _given(change: ChangeState) -> str:
+def _confirmations(change: ChangeState) -> str:
     return f"{len(change.given)} of {change.people} ({', '.join(change.given) or 'nobody yet'})"
 
 
@@ -179,7 +176,7 @@ def change_line(change: ChangeState) -> str:
     """A proposal in one line: until when, who wants what, who has confirmed, and why."""
     return (
         f"until {clock(change.expires)} {change.by} proposes: {change.words}; confirmed by "
-        f"{_given(change)}: {change.reason}"
+        f"{_confirmations(change)}: {change.reason}"
     )
 
 

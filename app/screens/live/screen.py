@@ -363,7 +363,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
 
     def action_pane(self, pane: str) -> None:
         """Bring a pane forward and focus it, instead of a line being typed."""
-        self._say.leave()
+        self._say.close_with_draft()
         self._bring(pane)
 
     def action_turn(self, step: int) -> None:
@@ -392,7 +392,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         """The pane that got the focus, by mouse too, is the one to come back to; it ends a line."""
         focused = self.focused
         if isinstance(focused, BlockList) and focused.id is not None:
-            self._say.leave()
+            self._say.close_with_draft()
             self._returns_to = focused.id
             self.query_one(PaneTabs).current = focused.id
 

@@ -38,7 +38,7 @@ def event_detail(event: JournalEvent, changes: Sequence[str], zone: tzinfo | Non
 # A recorded decision in full, with what the nets said of the call when it was made.
 
 
-class RecordedDecision(DecisionDetail):
+class ReplayedDecision(DecisionDetail):
     """Shown over the replay of its session, so there is no way to it from here."""
 
     HINTS: ClassVar[tuple[tuple[str, str], ...]] = (("panel.close", "close"),)
@@ -48,7 +48,7 @@ class RecordedDecision(DecisionDetail):
         return action != "replay"
 
 
-def recorded_decision(replay: Replay, zone: tzinfo | None = None) -> RecordedDecision | None:
+def replayed_decision(replay: Replay, zone: tzinfo | None = None) -> ReplayedDecision | None:
     """The panel for the decision on the call that the replay's event is about, if there is one."""
     found = decision_at(replay.events, replay.position) if replay.position else None
     if found is None:
@@ -61,11 +61,11 @@ def recorded_decision(replay: Replay, zone: tzinfo | None = None) -> RecordedDec
     async def explain() -> ExplanationView:
         return await asyncio.to_thread(explained_then, before, body, event.at, condition_of)
 
-    asked = asked_input(replay.events, decision.seq) if body.edited else None
-    return RecordedDecision(decision, event, zone=zone, then=explain, asked=asked)
+    original = asked_input(replay.events, decision.seq) if body.edited else None
+    return ReplayedDecision(decision, event, zone=zone, explain_then=explain, original=original)
 
 
-def said_of(recorded: Sequence[JournalEvent], number: int) -> ExplanationView:
+def explain_decision(recorded: Sequence[JournalEvent], number: int) -> ExplanationView:
     """Explanation, net by net, of the call that event `number` decides.
 
     Raises `FoldError` and `JournalError` for a session that cannot be folded up to there.

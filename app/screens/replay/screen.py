@@ -37,12 +37,12 @@ from ...widgets.lists.sessions import PendingList, WaitingList
 from ...widgets.nets.flow_lines import FLOW, askers, flow_title
 from ...widgets.replay.event_details import EventDetails
 from ...widgets.replay.nets import MomentNets, MomentPicture, changed_nets
-from ...widgets.replay.position_line import what_line, where_line
+from ...widgets.replay.position_line import event_line, heading_line
 from ...widgets.replay.scrubber import Scrubber
 from ...widgets.replay.transcript import MomentTranscript
 from ..common.detail import entry_detail
 from ..common.net_picture import picture_of
-from ..common.recorded import RecordedScreen
+from ..common.recorded import RecordedSessionScreen
 from .event_detail import event_detail
 from .goto import GoToScreen, ends_of
 from .keys import PANES, REPLAY_KEYS, TITLES
@@ -50,11 +50,11 @@ from .keys import PANES, REPLAY_KEYS, TITLES
 WIDE = 100
 
 
-class ReplayScreen(RecordedScreen, inherit_bindings=False):
+class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
     """The events of one recorded session, from the first to the last; `zone` is the operator's.
 
-    With `goes_on` a new session can begin at any event of it, with its `journal` other sessions can be
-    judged too, from `sessions` it is read again when it grows; `at` is the number of the event that is
+    With `can_continue` a new session can begin at any event of it, with its `journal` other sessions can
+    be judged too, from `sessions` it is read again when it grows; `at` is the number of the event that is
     shown first. Events that cannot follow from those before them are reported and not shown.
     """
 
@@ -79,13 +79,13 @@ class ReplayScreen(RecordedScreen, inherit_bindings=False):
         recorded: Playable | Sequence[JournalEvent],
         *,
         zone: tzinfo | None = None,
-        goes_on: bool = False,
+        can_continue: bool = False,
         journal: DecisionApi | None = None,
         sessions: HistoryApi | None = None,
         at: int | None = None,
     ) -> None:
         ready = recorded if isinstance(recorded, Playable) else playable(recorded)
-        super().__init__(zone=zone, goes_on=goes_on, journal=journal)
+        super().__init__(zone=zone, can_continue=can_continue, journal=journal)
         self._feed = None
         if sessions is not None and ready.events:
             self._feed = ReplayFeed(sessions, ready.events[0].session, self, lambda: self.position)
@@ -261,8 +261,8 @@ class ReplayScreen(RecordedScreen, inherit_bindings=False):
 
     def _show_heading(self, replay: Replay) -> None:
         event, width = self._recorded[self.position - 1], self.size.width - 2
-        where = where_line(replay, event, width, self._zone)
-        what = what_line(replay, event, self._marks.get(self.position))
+        where = heading_line(replay, event, width, self._zone)
+        what = event_line(replay, event, self._marks.get(self.position))
         self.query_one("#where", Static).update(where, layout=False)
         self.query_one("#what", Static).update(what, layout=False)
 
@@ -346,10 +346,10 @@ class ReplayScreen(RecordedScreen, inherit_bindings=False):
 
     def action_open_decision(self) -> None:
         """The decision on the call that the event is about, with all its reasons; else the event."""
-        from .event_detail import recorded_decision
+        from .event_detail import replayed_decision
 
         if self._replay is not None:
-            panel = recorded_decision(self._replay, self._zone)
+            panel = replayed_decision(self._replay, self._zone)
             self.app.push_screen(panel) if panel is not None else self.open_event()
 
     @on(BlockList.Opened, "#details")
@@ -371,11 +371,11 @@ class ReplayScreen(RecordedScreen, inherit_bindings=False):
         state = self.state
         if state is None:
             return
-        panel = picture_of(state, message.key, None, self._up_to_here)
+        panel = picture_of(state, message.key, None, self._shown_events)
         if panel is not None:
             self.app.push_screen(panel)
 
-    async def _up_to_here(self) -> Sequence[JournalEvent]:
+    async def _shown_events(self) -> Sequence[JournalEvent]:
         """The events up to the one that is shown."""
         return self._recorded[: self.position]
 

@@ -117,11 +117,11 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
         self.query_one(RuleList if self._files else RulesFileList).focus()
         self.set_interval(SECONDS_BETWEEN_LOOKS, self.look)
         # Textual leaves open what an app returns.
-        self.app.app_resume_signal.subscribe(self, self._come_back)  # pyright: ignore[reportUnknownMemberType]
+        self.app.app_resume_signal.subscribe(self, self._reload_after_suspend)  # pyright: ignore[reportUnknownMemberType]
         self._show()
         self.action_reload()
 
-    def _come_back(self, _: object) -> None:
+    def _reload_after_suspend(self, _: object) -> None:
         self.action_reload()
 
     def on_screen_resume(self) -> None:

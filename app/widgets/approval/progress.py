@@ -78,14 +78,14 @@ def people_lines(
     else:
         number = NUMBERS[missing] if missing < len(NUMBERS) else missing
         rest = f"{number} people must approve"
-    yield f"{so_far}: {rest}{_not_you(request, session, viewer)}"
+    yield f"{so_far}: {rest}{_exclusion_of(request, session, viewer)}"
     if request.extension is not None:
         until = request.extension.until
         time = "for ever" if until is None else format_duration(max(0.0, seconds_between(now, until)))
         yield f"{shown(request.extension.by)} wants it to wait {time}: a second person must lengthen it"
 
 
-def _not_you(request: ApprovalState, session: SessionState | None, viewer: Viewer | None) -> str:
+def _exclusion_of(request: ApprovalState, session: SessionState | None, viewer: Viewer | None) -> str:
     if viewer is None:
         return ""
     if is_among(viewer.operator, request.given):
@@ -96,13 +96,13 @@ def _not_you(request: ApprovalState, session: SessionState | None, viewer: Viewe
 
 def _done(request: ApprovalState, session: SessionState) -> tuple[dict[str, datetime], int]:
     """Times at which the call's prerequisites last succeeded, in order, and how many other calls did."""
-    wanted = _prerequisites(request, session)
+    prerequisites = _prerequisites(request, session)
     latest: dict[str, datetime] = {}
     others = 0
     for call in session.calls.values():
         if call.status != "done":
             continue
-        met = [name for name in call.names or (call.tool,) if name in wanted]
+        met = [name for name in call.names or (call.tool,) if name in prerequisites]
         for name in met:
             latest.pop(name, None)
             latest[name] = call.at
@@ -113,19 +113,19 @@ def _done(request: ApprovalState, session: SessionState) -> tuple[dict[str, date
 def _prerequisites(request: ApprovalState, session: SessionState) -> set[str]:
     """Names that active nets require to have succeeded before the call, and those before these."""
     nets = [net.net for net in session.nets.values() if net.active]
-    wanted: set[str] = set()
+    prerequisites: set[str] = set()
     fresh = {request.tool, *request.names}
     while fresh:
-        fresh = {name for net in nets for name in _before(net, fresh)} - wanted
-        wanted |= fresh
-    return wanted
+        fresh = {name for net in nets for name in _before(net, fresh)} - prerequisites
+        prerequisites |= fresh
+    return prerequisites
 
 
 def _before(net: NetRecord, names: set[str]) -> Iterator[str]:
     """The names whose success puts the tokens that a call by `names` takes."""
-    taken = {p for t in net.transitions if names & set(t.tools) for p in t.inputs}
+    inputs = {p for t in net.transitions if names & set(t.tools) for p in t.inputs}
     for t in net.transitions:
-        if t.deferred and taken & set(t.outputs) and not taken & set(t.inputs) & set(t.outputs):
+        if t.deferred and inputs & set(t.outputs) and not inputs & set(t.inputs) & set(t.outputs):
             yield from (tool for tool in t.tools if tool not in names)
 
 
@@ -134,10 +134,10 @@ def _budgets(request: ApprovalState, session: SessionState, now: datetime) -> It
     for key in session.active:
         net = session.nets.get(key)
         if net is not None:
-            yield from _left(net, names, now.timestamp())
+            yield from _net_budgets(net, names, now.timestamp())
 
 
-def _left(net: NetState, names: set[str], now: float) -> Iterator[str]:
+def _net_budgets(net: NetState, names: set[str], now: float) -> Iterator[str]:
     """`deploy: 1 of 3 left, next back in 12 min`, for each budget that a call by `names` spends."""
     record = net.net
     spending = [(t, p) for t in record.transitions if names & set(t.tools) for p in _spent(record, t)]

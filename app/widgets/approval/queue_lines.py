@@ -60,7 +60,7 @@ def waiting_block(approval: ApprovalState, name: str, now: datetime, marked: Col
     waited = age(seconds_between(approval.since, now))
     who = f"{name_shown(approval.via)} of {name}" if approval.via else name
     mark = approval.id in marked
-    asks = _asked_call(approval)
+    asks = _call_text(approval)
     if approval.wants is not None:
         asks = Content.styled(f"answer: {_question(approval)}", MUTED)
     changed = edit_counts(approval)
@@ -92,7 +92,7 @@ def _edited(approval: ApprovalState) -> list[Content]:
     return [Content.styled(f"edited by {by}", "bold $text-warning")]
 
 
-def _asked_call(approval: ApprovalState) -> Content:
+def _call_text(approval: ApprovalState) -> Content:
     """The head of a call's input on one line, its commands with their parts in their styles."""
     parts: list[Content | tuple[str, str]] = []
     for name, label, text in glance_parts(approval.input, 120, approval.shell_fields):

@@ -234,7 +234,7 @@ def _what(request: ApprovalState, label: str, width: int) -> list[Content]:
             ("asked by ", MUTED), (clip(name_shown(request.called), width - 11), "bold")
         )
         return [
-            Content.assemble(" " * INDENT, row) for row in (*asked_lines(request, width - INDENT), by)
+            Content.assemble(" " * INDENT, row) for row in (*question_lines(request, width - INDENT), by)
         ]
     called = [
         Content.styled(row, "bold") for row in wrap_all([name_shown(request.called)], width - INDENT)
@@ -248,7 +248,7 @@ def _what(request: ApprovalState, label: str, width: int) -> list[Content]:
     return [Content.assemble(" " * INDENT, row) for row in rows]
 
 
-def asked_lines(request: ApprovalState, width: int) -> list[Content]:
+def question_lines(request: ApprovalState, width: int) -> list[Content]:
     """The question that a request asks, each line behind a bar, so that none imitates the dialog."""
     rows = wrap_all(shown_lines(request.message.strip("\n")), width - len(BAR))
     return [Content.assemble((BAR, MUTED), (row, "bold")) for row in rows]

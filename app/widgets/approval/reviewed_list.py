@@ -57,9 +57,9 @@ class ReviewedList(BlockList):
     def _tell(self) -> None:
         if not self._telling:
             self._telling = True
-            self.call_later(self._told)
+            self.call_later(self._post_shown)
 
-    def _told(self) -> None:
+    def _post_shown(self) -> None:
         self._telling = False
         self.post_message(self.Shown())
 

@@ -21,7 +21,7 @@ LOOKS = 4096
 """How many tinted styles are kept."""
 
 
-class Behind(Visual):
+class Backdrop(Visual):
     """Copy of what `screen` shows, under a translucent `tint`; nothing on it can be clicked."""
 
     def __init__(self, screen: Screen[object], tint: Color) -> None:
@@ -32,7 +32,7 @@ class Behind(Visual):
         self._painted: list[Strip] = []
         self._width = 0
 
-    def is_of(self, screen: Screen[object], tint: Color) -> bool:
+    def covers(self, screen: Screen[object], tint: Color) -> bool:
         """Tell whether this is `screen` under `tint`."""
         return self._screen is screen and self._tint == tint
 

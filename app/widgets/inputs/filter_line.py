@@ -111,7 +111,7 @@ class FilterLine(Horizontal):
         self._line.value = ""
         self.display = False
 
-    def wanted(self, now: datetime, zone: tzinfo | None) -> DecisionFilter:
+    def typed_filter(self, now: datetime, zone: tzinfo | None) -> DecisionFilter:
         """The filter as typed, to be searched for at once. Raises `FilterError`."""
         self._hold()
         return parse_filter(self._line.value, now=now, zone=zone)

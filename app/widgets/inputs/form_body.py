@@ -34,9 +34,9 @@ class FormBody(VerticalScroll, can_focus=False):
 
     def refit(self) -> None:
         """Take the room that there is."""
-        beside = [each for each in _siblings(self) if each.display]
-        taken = sum(each.outer_size.height + each.styles.margin.height for each in beside)
-        room = max(LEAST, int(self.app.size.height * SHARE) - FRAME - taken)
+        siblings = [each for each in _siblings(self) if each.display]
+        used = sum(each.outer_size.height + each.styles.margin.height for each in siblings)
+        room = max(LEAST, int(self.app.size.height * SHARE) - FRAME - used)
         if self.styles.max_height is None or self.styles.max_height.value != room:
             self.styles.max_height = room
             self.call_after_refresh(self._show_focused)

@@ -60,7 +60,7 @@ class ReasonLine(Vertical):
         self._list = Static("", id="presets")
         self._stops = Static("", id="stops")
         self.stop = False
-        self._told = ""
+        self._stop_note = ""
         self.display = False
 
     def compose(self) -> ComposeResult:
@@ -85,8 +85,8 @@ class ReasonLine(Vertical):
         self._label.update(
             Content.styled("Deny and stop, reason " if stop else "Reason ", "bold $text-warning")
         )
-        self._told = f"Enter denies it and stops {shown(who)}; its other requests are withdrawn."
-        self._stops.update(Content.styled(self._told if stop else "", "bold $text-warning"))
+        self._stop_note = f"Enter denies it and stops {shown(who)}; its other requests are withdrawn."
+        self._stops.update(Content.styled(self._stop_note if stop else "", "bold $text-warning"))
         self._stops.display = stop
         self.display = True
         self._show_presets()
@@ -103,7 +103,7 @@ class ReasonLine(Vertical):
         """Lines that it takes."""
         if not self.display:
             return 0
-        stops = len(wrap_all([self._told], max(1, width - 4))) if self.stop else 0
+        stops = len(wrap_all([self._stop_note], max(1, width - 4))) if self.stop else 0
         return 1 + stops + len(self._rows(width))
 
     def on_resize(self) -> None:

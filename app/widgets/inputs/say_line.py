@@ -100,7 +100,7 @@ class SayLine(Horizontal):
         if self.screen.focused is not self.input:
             self._close()
 
-    def leave(self) -> None:
+    def close_with_draft(self) -> None:
         """Close the line; what was typed is there when it is opened for that session again."""
         if self._session is not None:
             self._drafts[self._session] = self.input.value

@@ -260,7 +260,7 @@ def call_block(key: str, call: CallState, flow: LiveStream, now: datetime, label
     heard = flow.heard.get(call.call_id)
     quiet = age(seconds_between(heard, now)) if last and heard is not None else ""
     notes = (call.uninspectable, call.judged_as, call.waits_for)
-    decided = (call.outcome, call.reason, call.names, notes, let_pass(call))
+    decided = (call.outcome, call.reason, call.names, notes, approval_words(call))
     return Block(
         key,
         (call.status, decided, label, waited, last, quiet),
@@ -312,7 +312,7 @@ def _reasons(call: CallState, width: int) -> list[Content]:
     And of each call, why it may do more than its names tell, and by which name of the rules it was judged
     beside its own.
     """
-    lines = _not_as_named(call, width)
+    lines = _naming_notes(call, width)
     if call.status == "blocked":
         return [*_reason(call, width, "", ""), *lines]
     if call.outcome in ("block", "ask") and call.reason:
@@ -321,7 +321,7 @@ def _reasons(call: CallState, width: int) -> list[Content]:
     return lines
 
 
-def _not_as_named(call: CallState, width: int) -> list[Content]:
+def _naming_notes(call: CallState, width: int) -> list[Content]:
     notes: list[str] = []
     if call.uninspectable is not None and call.uninspectable not in (call.reason or ""):
         notes.append(f"unclear: {shown(call.uninspectable)}")
@@ -332,7 +332,7 @@ def _not_as_named(call: CallState, width: int) -> list[Content]:
     ]
 
 
-def let_pass(call: CallState) -> str:
+def approval_words(call: CallState) -> str:
     """`approved by maria`, `edited by maria`, `edited by ada, approved by ben`, `allowed by grant-1`.
 
     Empty where no approval was needed.
@@ -350,7 +350,7 @@ def let_pass(call: CallState) -> str:
 def _standing(call: CallState, waited: str) -> Content:
     look = call_look(call)
     parts: list[str] = []
-    parts += [let_pass(call)] if let_pass(call) else []
+    parts += [approval_words(call)] if approval_words(call) else []
     if call.status in ("waiting", "running"):
         parts.append(f"{look.word} {waited}".strip())
     elif call.status in ("done", "failed") and call.seconds is not None:

@@ -13,7 +13,7 @@ from ....engine.history.model.state import FlowState, SessionState
 from ...flows.lanes import LaneRow, Lanes, lanes_of, passed
 from ...format.text import clip, legend, pad, shown, width_of
 from ..base.blocks import Block
-from .flow_lines import MUTED, asked_in, flow_words, running_in, worked
+from .flow_lines import MUTED, awaited_request, flow_words, running_in, worked
 
 PEOPLE = {"suspend": "an operator answers", "human": "an operator chooses"}
 """What the nodes do that wait for somebody, by their kind."""
@@ -124,10 +124,10 @@ class _Graph:
             next_one = any(taker in runs and self._last_of(taker, state) for taker in takers)
             return ("ended here", FAILED) if next_one else ("", MUTED)
         if state in self.waiting:
-            asked = asked_in(self.session)
-            if asked is None:
+            request = awaited_request(self.session)
+            if request is None:
                 return "waits", WAITS
-            called = "an answer" if asked.wants is not None else f"approval of {_names([asked.tool])}"
+            called = "an answer" if request.wants is not None else f"approval of {_names([request.tool])}"
             return f"waits for {called}", WAITS
         if not any(taker in runs and self._last_of(taker, state) for taker in takers):
             return "", MUTED

@@ -41,7 +41,7 @@ def where(flow: FlowState) -> str:
     return f"step {flow.step} · {'done with' if flow.done else 'at'} {live}"
 
 
-def asked_in(state: SessionState) -> ApprovalState | None:
+def awaited_request(state: SessionState) -> ApprovalState | None:
     """The request that the flow's next step waits for."""
     flow = state.flow
     if flow is None or flow.waits is None or flow.done:
@@ -78,11 +78,11 @@ def waits_for(state: SessionState) -> str:
     flow = state.flow
     if flow is None or flow.waits is None or flow.done or running_in(state):
         return ""
-    asked = asked_in(state)
-    if asked is None:
+    request = awaited_request(state)
+    if request is None:
         return f"waits for call {_short(flow.waits)}"
-    what = "an answer to" if asked.wants is not None else "approval of"
-    return f"waits for {what} {_short(asked.tool)}"
+    what = "an answer to" if request.wants is not None else "approval of"
+    return f"waits for {what} {_short(request.tool)}"
 
 
 def flow_words(state: SessionState) -> Content:

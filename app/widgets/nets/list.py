@@ -90,7 +90,7 @@ def _prospect(state: NetState, tool: str, now: datetime | None) -> Prospect:
     if ready is None:
         return Prospect(tool, "■", f"{name} {_obstacle(state, covering, now)}", "$text-error")
     spent = [p for p in ready.inputs if _is_budget(net, p)]
-    left = _left(state, min(spent, key=lambda p: marking.get(p, 0)), now) if spent else ""
+    left = _tokens_left(state, min(spent, key=lambda p: marking.get(p, 0)), now) if spent else ""
     if ready.manual:
         text = f"{name} needs {_approvals(covering, ready)}"
         return Prospect(tool, "◐", text + (f", {left}" if left else ""), "$text-warning")
@@ -104,7 +104,7 @@ def _approvals(covering: Sequence[TransitionRecord], ready: TransitionRecord) ->
     return "approval" if people < 2 else f"{people} approvals"
 
 
-def _left(state: NetState, place: str, now: datetime | None) -> str:
+def _tokens_left(state: NetState, place: str, now: datetime | None) -> str:
     """`2 left`; `1 of 3 left · next back in 12 min` where time brings the others back."""
     left = f"{state.marking.get(place, 0)}"
     if any(t.after is not None and place in t.outputs for t in state.net.transitions):

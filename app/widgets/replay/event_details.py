@@ -41,7 +41,7 @@ def step_parts(body: FlowStepped) -> list[Part]:
     Read leniently: it may be of another version, or masked. Every label is unique.
     """
     snapshot = _object(body.output.get("snapshot"))
-    said = _said(body.output.get("history"))
+    said = _history_parts(body.output.get("history"))
     seen: Counter[str] = Counter()
     parts: list[Part] = []
     for label, part in (*_states(snapshot), *_waiting(snapshot), *_calls(snapshot), *said):
@@ -93,7 +93,7 @@ def _calls(snapshot: dict[str, JsonValue]) -> Iterator[Part]:
         yield f"call to come: {call.get('name')}", _value(call.get("args") or {})
 
 
-def _said(history: JsonValue) -> Iterator[Part]:
+def _history_parts(history: JsonValue) -> Iterator[Part]:
     for entry in _objects(history):
         message = _object(entry.get("message"))
         text, role = message.get("text"), message.get("role")

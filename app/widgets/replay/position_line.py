@@ -17,7 +17,7 @@ from .scrubber import STYLES, SYMBOLS
 DOT: tuple[str, str] = (" · ", "$text-muted")
 
 
-def where_line(replay: Replay, event: JournalEvent, width: int, zone: tzinfo | None) -> Content:
+def heading_line(replay: Replay, event: JournalEvent, width: int, zone: tzinfo | None) -> Content:
     """The session, the event's number and time, the mode, and whatever else there is room for."""
     where = [
         (shown(replay.state.id), "bold"),
@@ -31,12 +31,12 @@ def where_line(replay: Replay, event: JournalEvent, width: int, zone: tzinfo | N
     date: list[tuple[str, str]] = [DOT, (day(event.at, zone), "$text-muted")]
     nothing: list[tuple[str, str]] = []
     name = [("Interlock", "bold $primary"), (" ── ", "$text-muted"), ("replay ", "$foreground")]
-    beside = ((name, date), (name[2:], date), (nothing, date), (nothing, nothing))
-    ways = [Content.assemble(*before, *where, *after) for before, after in beside]
-    return next((way for way in ways if way.cell_length <= width), ways[-1])
+    variants = ((name, date), (name[2:], date), (nothing, date), (nothing, nothing))
+    lines = [Content.assemble(*before, *where, *after) for before, after in variants]
+    return next((line for line in lines if line.cell_length <= width), lines[-1])
 
 
-def what_line(replay: Replay, event: JournalEvent, mark: Mark | None) -> Content:
+def event_line(replay: Replay, event: JournalEvent, mark: Mark | None) -> Content:
     """The event's kind, and in a few words what it says."""
     kind, *words = headline(event, replay.before.wanting).split("  ", 1)
     return Content.assemble(

@@ -25,7 +25,7 @@ class MomentTranscript(Transcript):
         """
         still = LiveStream()
         first = max(0, len(state.transcript) - LONGEST)
-        blocks = [_left_out(earlier + first)] if earlier + first else []
+        blocks = [_omission_block(earlier + first)] if earlier + first else []
         column = column_of(state)
         blocks += [
             entry_block(str(at), entry, state.agent, still, event.at, state.labels, column)
@@ -41,7 +41,7 @@ class MomentTranscript(Transcript):
         self.call_after_refresh(self._reveal)
 
 
-def _left_out(count: int) -> Block:
+def _omission_block(count: int) -> Block:
     text = f"… {count:,} earlier entries; go back to an earlier event to read them"
     line = Content.styled(text, "italic $text-muted")
     return Block("left out", count, lambda width: [line.truncate(width, ellipsis=True)], selectable=False)

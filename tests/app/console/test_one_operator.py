@@ -70,7 +70,7 @@ PATHS: dict[str, tuple[str, ...]] = {
     "RulesScreen": ("R",),
     "ReplayScreen": ("r",),
     "Detail": ("r", "enter"),
-    "RecordedDecision": ("r", "o"),
+    "ReplayedDecision": ("r", "o"),
     "GoToScreen": ("r", "g"),
     "WhatIfDialog": ("r", "w"),
     "JudgedScreen": ("r", "w", "ctrl+s"),
@@ -79,7 +79,7 @@ PATHS: dict[str, tuple[str, ...]] = {
 }
 """Keys from the live screen to the others; where keys lead that are not here, the walk goes, too."""
 BASES = {
-    *("AboutRequest", "Panel", "QueueScreen", "RecordedScreen", "SettledScreen"),
+    *("RequestPanel", "Panel", "QueueScreen", "RecordedSessionScreen", "SettledScreen"),
     "GuardedKeys",
 }
 WALKED = {
@@ -96,7 +96,7 @@ NOT_WALKED: dict[str, tuple[str, set[str]]] = {
     "GrantScreen": ("is not offered where a rule says 'no grants'", {"give", "page(1)", "page(-1)"}),
     "ProposedChange": ("confirms or takes back through the hub", {"drop"}),
     "RaiseLimit": ("is offered where costs are limited", set()),
-    "RecordedDecision": ("shows a decision", set()),
+    "ReplayedDecision": ("shows a decision", set()),
     "ReviewEdit": ("decides with an edited input, as the hub is asked to below", {"approve_edited"}),
     "ShadowPanel": ("is offered for sessions in shadow mode; only enforces", {"enforce"}),
 }

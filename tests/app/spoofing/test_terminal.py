@@ -113,4 +113,4 @@ class TestRecorded:
             walked(on, "\x1b", "4 sessions", "HistoryScreen", framed=False)
             walked(on, "\r", "session.opened", "ReplayScreen")
             walked(on, "]]]]", "call.decided", "ReplayScreen")
-            walked(on, "o", "╭─ Decision: ", "RecordedDecision")
+            walked(on, "o", "╭─ Decision: ", "ReplayedDecision")

@@ -7,7 +7,7 @@ from textual.strip import Strip
 from textual.style import Style
 from textual.visual import RenderOptions
 
-from interlock.app.widgets.base.backdrop import Behind
+from interlock.app.widgets.base.backdrop import Backdrop
 
 from ..support.scenes import deploy_request
 from ..support.stage import Stage, stage
@@ -80,7 +80,7 @@ class TestBehind:
             await on.press("question_mark")
             await on.until("THIS SCREEN")
             behind = on.app.screen.render()
-            assert isinstance(behind, Behind)
+            assert isinstance(behind, Backdrop)
             options = RenderOptions(Style.parse, {})
             one, other, narrow = (
                 behind.render_strips(width, 40, Style.null(), options) for width in (120, 120, 100)

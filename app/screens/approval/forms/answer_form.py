@@ -25,19 +25,19 @@ from ....format.text import clip, name_shown, shown, shown_lines
 from ....terminal.keymap import key_of
 from ....viewmodels.answer_schema import AnswerDraft, AnswerField
 from ....viewmodels.input_draft import FieldError
-from ....widgets.approval.request import asked_lines
+from ....widgets.approval.request import question_lines
 from ....widgets.inputs.choice import MOST, Numbered
 from ....widgets.inputs.field_editor import FieldEditor
 from ....widgets.inputs.form_body import FormBody
 from ....widgets.inputs.safe_input import TypedText
-from ..panel import AboutRequest
+from ..panel import RequestPanel
 
 MUTED = "$foreground 60%"
 QUESTION = 4
 """Lines of the question above the fields; the request has all of it."""
 
 
-class AnswerForm(AboutRequest[None]):
+class AnswerForm(RequestPanel[None]):
     """Gives a whole answer to `send`, which says whether it is on its way, and learns by `taken` what
     became of it. `draft` is kept up.
     """
@@ -109,7 +109,7 @@ class AnswerForm(AboutRequest[None]):
 
     def _ask(self) -> None:
         """Show the question above the fields."""
-        rows = asked_lines(self.request, max(20, min(118, self.app.size.width * 9 // 10) - 4))
+        rows = question_lines(self.request, max(20, min(118, self.app.size.width * 9 // 10) - 4))
         if len(rows) > QUESTION:
             rows = [*rows[: QUESTION - 1], Content.styled("│ … the request has all of it", MUTED)]
         self.query_one("#question", Static).update(Content("\n").join(rows))

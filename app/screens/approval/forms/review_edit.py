@@ -18,8 +18,8 @@ from ....viewmodels.input_draft import Change
 from ....widgets.approval.change_rows import change_rows
 from ....widgets.approval.reviewed_list import ReviewedList
 from ....widgets.base.blocks import Block
-from ..keys import to_read_on
-from ..panel import AboutRequest
+from ..keys import page_keys
+from ..panel import RequestPanel
 
 TOLD = (
     "Rules are checked again on the edited call; it may be blocked or need approval. "
@@ -27,7 +27,7 @@ TOLD = (
 )
 
 
-class ReviewEdit(AboutRequest[bool]):
+class ReviewEdit(RequestPanel[bool]):
     """Before and after, field by field; one key approves, escape goes back to the form."""
 
     DEFAULT_CSS = """
@@ -100,7 +100,7 @@ class ReviewEdit(AboutRequest[bool]):
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
         found = super().active_bindings
-        return found if self._body.guard.complete else to_read_on(found, self.DECIDES[1])
+        return found if self._body.guard.complete else page_keys(found, self.DECIDES[1])
 
     def action_approve_edited(self) -> None:
         """Show what was not on screen yet; then approve the call as it is now."""

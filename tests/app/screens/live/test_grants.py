@@ -8,7 +8,7 @@ from interlock.app.format.calls import call_timeline
 from interlock.app.format.times import in_force
 from interlock.app.screens.common.confirm import Confirm
 from interlock.app.screens.common.detail import call_detail
-from interlock.app.widgets.lists.transcript import let_pass
+from interlock.app.widgets.lists.transcript import approval_words
 from interlock.app.widgets.nets.grants import bounds, passes
 from interlock.app.widgets.nets.list import net_blocks
 from interlock.app.widgets.replay.event_details import fields
@@ -171,7 +171,7 @@ class TestCalls:
     )
     def test_who_let_it_pass(self, more: dict[str, object], words: str) -> None:
         """Transcript: approved, edited or allowed by a grant, and by whom."""
-        assert let_pass(call("c1", "deploy", "./deploy", "done", 1, **more)) == words
+        assert approval_words(call("c1", "deploy", "./deploy", "done", 1, **more)) == words
 
     def test_an_edit_in_the_panel(self) -> None:
         """G-75: a call's panel says who edited it, and shows what the agent had asked for beside it."""
