@@ -178,30 +178,30 @@ class RequestHost(Protocol):
 
     def sessions_of(self, call_id: str) -> tuple[SessionState, ...]: ...
 
-    def why_left(self, call_id: str) -> str: ...
+    def end_reason(self, call_id: str) -> str: ...
 
 
 @dataclass(slots=True)
 class _Open:
     request: ApprovalRequest
     digest: str
-    wanted: RequestedInput | None
+    requested_input: RequestedInput | None
     answered: asyncio.Future[ApprovalAnswer]
     # One answer at a time: the second one learns what the first did.
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     # Something that ends the request is being recorded.
     ending: bool = False
     # Reason why no call waits for an answer any more, once that is so.
-    left: str | None = None
+    end_reason: str | None = None
     # The request itself could not be recorded: there is nothing to withdraw.
     unasked: bool = False
     timer: asyncio.TimerHandle | None = None
     # Time at which people were first asked.
     since: datetime | None = None
     # Time beyond which one person cannot lengthen where several must approve.
-    due: datetime | None = None
+    latest_expiry: datetime | None = None
     # Tells whether the files that its preview shows are as they were.
-    stands: Callable[[], Awaitable[bool]] | None = None
+    files_unchanged: Callable[[], Awaitable[bool]] | None = None
 
     def note(self, written: bool) -> None:
         """Note whether the record has the request."""
@@ -235,7 +235,7 @@ class ApprovalRequests:
         # Those of them that were voided here, which no agent can bring about.
         self._voided: set[tuple[str, str]] = set()
         self._tasks = Tasks()
-        self._looks = False
+        self._check_scheduled = False
         self.withdrawals = Withdrawals(host, self._tasks, self._open)
 
     async def ask(
@@ -244,15 +244,15 @@ class ApprovalRequests:
         *,
         preview: str | None,
         via: str | None,
-        wanted: RequestedInput | None = None,
-        stands: Callable[[], Awaitable[bool]] | None = None,
+        requested_input: RequestedInput | None = None,
+        files_unchanged: Callable[[], Awaitable[bool]] | None = None,
     ) -> ApprovalAnswer:
         """Record a request and wait for its end. Cancelling withdraws it.
 
-        The answer to what is `wanted` is recorded with the decision and does not change the call itself.
-        `stands` tells, at an approval, whether what the `preview` shows still holds; otherwise all are
-        asked again. No request is made while too many of the same opener are open, but for what was
-        voided here.
+        The answer to `requested_input` is recorded with the decision and does not change the call itself.
+        `files_unchanged` tells, at an approval, whether what the `preview` shows still holds; otherwise
+        all are asked again. No request is made while too many of the same opener are open, but for what
+        was voided here.
         """
         approval_id = uuid4().hex[:12]
         call_id = request.call.tool_call_id
@@ -274,8 +274,8 @@ class ApprovalRequests:
             names=request.names,
             net=request.net,
             transition=request.transition.name,
-            title=(wanted or request).title,
-            message=(wanted or request).message,
+            title=(requested_input or request).title,
+            message=(requested_input or request).message,
             marking=dict(request.marking),
             rule=rule_record(request.rule),
             uninspectable=uninspectable(request.skill_net, request.call),
@@ -285,18 +285,18 @@ class ApprovalRequests:
             risk=request.risk,
             people=request.people,
             expires=time.expires,
-            may_grant=request.may_grant and wanted is None,
+            may_grant=request.may_grant and requested_input is None,
             exact_only=exact_input_reason(request.skill_net, request.call),
             beyond=request.beyond,
             note=self._note_on(request),
-            wants=None if wanted is None else wanted.schema,
+            wants=None if requested_input is None else requested_input.schema,
             commands=commands,
             marked=marked,
             edited=request.edit is not None,
             edited_by=None if request.edit is None else request.edit.by,
         )
-        waits = _Open(request, digest, wanted, asyncio.get_running_loop().create_future())
-        waits.since, waits.due, waits.stands = time.since, time.due, stands
+        waits = _Open(request, digest, requested_input, asyncio.get_running_loop().create_future())
+        waits.since, waits.latest_expiry, waits.files_unchanged = time.since, time.due, files_unchanged
         self._open[approval_id] = waits
         try:
             with self._requests.counted(opener):
@@ -306,10 +306,10 @@ class ApprovalRequests:
         except asyncio.CancelledError:
             # An answer that is being recorded ends the request by itself. From here on no answer is
             # taken: one must not follow the withdrawal.
-            waits.left = self._host.why_left(call_id)
+            waits.end_reason = self._host.end_reason(call_id)
             if not waits.ending and not waits.unasked:
                 waits.ending = True
-                await self.withdrawals.withdraw(approval_id, call_id, waits.left)
+                await self.withdrawals.withdraw(approval_id, call_id, waits.end_reason)
             raise
         finally:
             self._open.pop(approval_id, None)
@@ -340,14 +340,14 @@ class ApprovalRequests:
             return None
         async with waits.turn:
             # First, for it takes a while: nothing comes between the looks below and what is recorded.
-            same_file = not approved or waits.stands is None or await waits.stands()
+            same_file = not approved or waits.files_unchanged is None or await waits.files_unchanged()
             shown = self._shown(approval_id, waits)
             if shown is None:
                 return None
             if not same_file:
                 await self._void(approval_id, waits, FILE_CHANGED)
                 return Reply(False, "The file has changed since it was shown: it is asked again", True)
-            if not self._stands(waits):
+            if not self._is_current(waits):
                 await self._void(approval_id, waits, CHANGED)
                 return Reply(False, "The request has changed since it was shown and is asked again", True)
             blocked = self._blocked(waits)
@@ -357,8 +357,8 @@ class ApprovalRequests:
             problem = self._unfit(waits, shown, approved, by, digest, grant)
             if problem is None and grant is not None:
                 problem = self._ungrantable(waits, shown, edited, grant, by, reason)
-            if problem is None and approved and waits.wanted is not None:
-                problem = waits.wanted.problem(edited)
+            if problem is None and approved and waits.requested_input is not None:
+                problem = waits.requested_input.problem(edited)
             if problem is not None:
                 return Reply(False, problem)
             if credential is not None and not credential.in_force(credential.token, "decide"):
@@ -367,7 +367,7 @@ class ApprovalRequests:
             if lapsed is not None:
                 await self._void(approval_id, waits, lapsed)
                 return Reply(False, f"{lapsed}: everybody is asked anew", True)
-            if approved and shown.people > 1 and edited is not None and waits.wanted is None:
+            if approved and shown.people > 1 and edited is not None and waits.requested_input is None:
                 return await self._edited(approval_id, waits, edited, by)
             missing = shown.people - len(shown.given) - 1
             if approved and missing > 0:
@@ -380,7 +380,7 @@ class ApprovalRequests:
                 )
                 await self._note(given)
                 return Reply(True, _more_needed(shown, by, missing))
-            ran = edited if waits.wanted is None else None
+            ran = edited if waits.requested_input is None else None
             answer = ApprovalAnswer(approved, reason, ran, by, shown.given, grant)
             body = ApprovalDecided(
                 approval_id=approval_id,
@@ -432,7 +432,11 @@ class ApprovalRequests:
                 return Reply(False, "The time for this request is over")
             until = None if seconds is None else self._clock() + timedelta(seconds=seconds)
             others: tuple[str, ...] = ()
-            if shown.people > 1 and waits.due is not None and (until is None or until > waits.due):
+            if (
+                shown.people > 1
+                and waits.latest_expiry is not None
+                and (until is None or until > waits.latest_expiry)
+            ):
                 by = by.strip()
                 same = self._same(shown, by)
                 if not by or same is not None:
@@ -459,7 +463,7 @@ class ApprovalRequests:
             )
             await self._note(extended)
             if others:
-                waits.due = until
+                waits.latest_expiry = until
             self._arm(approval_id, waits)
         if until is None:
             rest = "now has no deadline"
@@ -475,20 +479,20 @@ class ApprovalRequests:
         """
         for approval_id, waits in list(self._open.items()):
             async with waits.turn:
-                if not waits.over and not self._stands(waits):
+                if not waits.over and not self._is_current(waits):
                     try:
                         await self._void(approval_id, waits, why)
                     except JournalError:
                         log.exception("Request '%s' is void, and the journal refused it", approval_id)
 
-    def look_soon(self) -> None:
+    def schedule_block_check(self) -> None:
         """Void, in a moment, the requests of calls that a net blocks by now (G-68)."""
-        if self._open and not self._looks:
-            self._looks = True
-            self._tasks.start(self._look())
+        if self._open and not self._check_scheduled:
+            self._check_scheduled = True
+            self._tasks.start(self._withdraw_blocked())
 
-    async def _look(self) -> None:
-        self._looks = False
+    async def _withdraw_blocked(self) -> None:
+        self._check_scheduled = False
         for approval_id, waits in list(self._open.items()):
             async with waits.turn:
                 blocked = None if self._shown(approval_id, waits) is None else self._blocked(waits)
@@ -501,7 +505,7 @@ class ApprovalRequests:
 
     def _blocked(self, waits: _Open) -> str | None:
         """Reason why no answer is needed: a net blocks the call by now. A flow's question is no call."""
-        if waits.wanted is not None:
+        if waits.requested_input is not None:
             return None
         reason = self._host.manager.block_reason(waits.request.call)
         return None if reason is None else f"the call is blocked by now: {reason.rstrip('.')}"
@@ -535,7 +539,7 @@ class ApprovalRequests:
         """State of a request, for the holder of its turn; `None` when nothing counts for it any more."""
         return None if waits.over else self._host.state.approvals.get(approval_id)
 
-    def _stands(self, waits: _Open) -> bool:
+    def _is_current(self, waits: _Open) -> bool:
         """True if all is still as it was when the request was shown."""
         return digest_of(self._host.id, self._host.manager, waits.request) == waits.digest
 
@@ -570,8 +574,8 @@ class ApprovalRequests:
             if written and not waits.answered.done():
                 waits.answered.set_result(answer)
                 released.append(True)
-            elif not written and waits.left is not None:
-                self.withdrawals.later(body.approval_id, body.call_id, waits.left)
+            elif not written and waits.end_reason is not None:
+                self.withdrawals.retry(body.approval_id, body.call_id, waits.end_reason)
 
         waits.ending = True
         try:
@@ -598,7 +602,7 @@ class ApprovalRequests:
         if shown is not None:
             since = waits.since or shown.since
             about = call_id, waits.request.net
-            self._deadlines[about] = Deadline(since, shown.expires, waits.due)
+            self._deadlines[about] = Deadline(since, shown.expires, waits.latest_expiry)
             self._voided.add(about)
         gone = ApprovalWithdrawn(
             approval_id=approval_id,
@@ -705,7 +709,7 @@ class ApprovalRequests:
                 return f"{same}: another person must grant what has a high risk"
         if why is None and from_subagent(waits.request.call) and not grant.subagents:
             return f"A subagent made this call of {shown.called}: the grant must say that it reaches them"
-        if why is None and edited is not None and waits.wanted is None:
+        if why is None and edited is not None and waits.requested_input is None:
             call = replace(waits.request.call, input=edited)
             if set(self._host.manager.names_of(call)) != set(shown.names):
                 return f"Nothing can be granted with this edit: {EDITED_EFFECTS}"

@@ -41,8 +41,10 @@ def with_wishes(registry: Mapping[str, SkillNet], tools: Iterable[Tool]) -> dict
         if getattr(tool, "needs_approval", False):
             wishing.setdefault(tool.name, []).append(tool)
     for name, each in wishing.items():
-        if not stands_in(registry, name):
-            nets[_free(f"approve-before-{name}", nets)] = _net(name, each, asked_when(registry, name))
+        if not has_approval_rule(registry, name):
+            nets[_free(f"approve-before-{name}", nets)] = _net(
+                name, each, approval_conditions(registry, name)
+            )
     return nets
 
 
@@ -51,19 +53,19 @@ def hinted(registry: Mapping[str, SkillNet], nets: Mapping[str, SkillNet]) -> tu
     return tuple(key for key in nets if key not in registry)
 
 
-def stands_in(registry: Mapping[str, SkillNet], name: str) -> bool:
+def has_approval_rule(registry: Mapping[str, SkillNet], name: str) -> bool:
     """True if a rule wants approval of each call of the tool `name`, or a net made by hand does."""
     return any(_asks_always(net, name) for net in registry.values())
 
 
-def asked_when(registry: Mapping[str, SkillNet], name: str) -> tuple[Condition, ...]:
+def approval_conditions(registry: Mapping[str, SkillNet], name: str) -> tuple[Condition, ...]:
     """The conditions of the rules that ask about some calls of the tool `name`."""
     rules = [net.rule for net in registry.values()]
     found = [rule.when for rule in rules if isinstance(rule, ApprovalRule) and rule.tool == name]
     return tuple(when for when in found if when is not None)
 
 
-def is_certainly_asked(conditions: Iterable[Condition], call: ToolCall) -> bool:
+def surely_needs_approval(conditions: Iterable[Condition], call: ToolCall) -> bool:
     """True if a rule with one of `conditions` is sure to want approval of `call`.
 
     It does unless its condition does not hold, wherever the call's paths may lead: only the session knows
@@ -168,5 +170,7 @@ class _Wished:
         args: dict[str, JsonValue] = json_input(call.input)
         wished = any(wants_approval(tool, args) for tool in self._tools)
         return (
-            (self._asking, name) if wished and not is_certainly_asked(self._conditions, call) else (name,)
+            (self._asking, name)
+            if wished and not surely_needs_approval(self._conditions, call)
+            else (name,)
         )

@@ -25,7 +25,7 @@ class Recording(Protocol):
     @property
     def state(self) -> SessionState: ...
 
-    def why_left(self, call_id: str) -> str: ...
+    def end_reason(self, call_id: str) -> str: ...
 
     async def record(
         self, *bodies: EventBody, on_written: Callable[[bool], None] | None = None
@@ -51,43 +51,43 @@ class Withdrawals:
         self._host = host
         self._tasks = tasks
         self._waited_for = waited_for
-        self._later: dict[str, asyncio.TimerHandle] = {}
+        self._retries: dict[str, asyncio.TimerHandle] = {}
 
     async def withdraw(self, approval_id: str, call_id: str, reason: str) -> None:
         """Record a withdrawal with its reason; when that cannot be written, try again until it can."""
 
         def note(written: bool) -> None:
             if not written:
-                self.later(approval_id, call_id, reason)
+                self.retry(approval_id, call_id, reason)
 
         gone = ApprovalWithdrawn(approval_id=approval_id, call_id=call_id, reason=reason)
         try:
             await self._host.record(gone, on_written=note)
         except JournalError:
             log.exception("Nobody waits for request '%s', and the journal refused it", approval_id)
-            self.later(approval_id, call_id, reason)
+            self.retry(approval_id, call_id, reason)
 
-    def later(self, approval_id: str, call_id: str, reason: str) -> None:
+    def retry(self, approval_id: str, call_id: str, reason: str) -> None:
         """Withdraw a request after a while, if it is still open then."""
 
         def again() -> None:
-            self._later.pop(approval_id, None)
+            self._retries.pop(approval_id, None)
             if approval_id in self._host.state.approvals:
                 self._tasks.start(self.withdraw(approval_id, call_id, reason))
 
-        if approval_id not in self._later:
+        if approval_id not in self._retries:
             loop = asyncio.get_running_loop()
-            self._later[approval_id] = loop.call_later(RETRY, again)
+            self._retries[approval_id] = loop.call_later(RETRY, again)
 
     async def pause(self) -> None:
         """Begin nothing from here on, as the session is being closed, and let the record catch up."""
-        for timer in self._later.values():
+        for timer in self._retries.values():
             timer.cancel()
-        self._later.clear()
+        self._retries.clear()
         await self._host.record()
 
     def resume(self) -> None:
         """Go on: the session could not be closed."""
         for approval_id, shown in self._host.state.approvals.items():
             if approval_id not in self._waited_for:
-                self.later(approval_id, shown.call_id, self._host.why_left(shown.call_id))
+                self.retry(approval_id, shown.call_id, self._host.end_reason(shown.call_id))

@@ -213,7 +213,7 @@ class Items:
             case CallDecided(call_id=call_id) | CallResult(call_id=call_id) if call_id in self._steps:
                 return None
             case CallDecided() as body:
-                then = self._then(body)
+                then = self._recorded_outcome(body)
                 at = to_ms(event.at)
                 return RecordedCall(
                     event.seq,
@@ -254,7 +254,7 @@ class Items:
             case _:
                 return None
 
-    def _then(self, body: CallDecided) -> Then:
+    def _recorded_outcome(self, body: CallDecided) -> Then:
         own = body.outcome == "block" and body.net is None
         net, rule = body.net, body.rule
         asked = None if own else self._asked.pop(body.call_id, None)

@@ -154,7 +154,7 @@ class Backtest:
         way counts in the totals as far as it came. Raises what reading the recordings raises.
         """
 
-        def goes_on() -> bool:
+        def report_progress() -> bool:
             if progress is not None:
                 progress(self._done, total)
             self._cancelled = cancelled is not None and cancelled()
@@ -173,7 +173,7 @@ class Backtest:
                         self._blame(judgement, change)
                 session.last = call.seq
                 self._done += 1
-                if self._done % EVERY == 0 and not goes_on():
+                if self._done % EVERY == 0 and not report_progress():
                     break
             self._under_way = None
             session.tally.calls["same"] += session.plain
@@ -186,7 +186,7 @@ class Backtest:
                 return
             if calls:
                 yield session.report(recording)
-            if not goes_on():
+            if not report_progress():
                 return
 
     def _blame(self, judgement: Judgement, change: Change) -> None:

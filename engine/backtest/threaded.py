@@ -21,7 +21,7 @@ class ProgressStream(Generic[T]):
     def __init__(self) -> None:
         self._stop = threading.Event()
         self._loop = asyncio.get_running_loop()
-        self._told: asyncio.Queue[T | Exception | None] = asyncio.Queue()
+        self._parts: asyncio.Queue[T | Exception | None] = asyncio.Queue()
         self._last = time.monotonic()
 
     @property
@@ -35,17 +35,17 @@ class ProgressStream(Generic[T]):
 
     def due(self) -> bool:
         """True if it is time for another part: the last was taken, and some time has passed."""
-        return time.monotonic() - self._last >= EVERY and self._told.empty()
+        return time.monotonic() - self._last >= EVERY and self._parts.empty()
 
     def tell(self, part: T) -> None:
         """Hand a part over."""
         self._last = time.monotonic()
         self._put(part)
 
-    def _put(self, told: T | Exception | None) -> None:
+    def _put(self, part: T | Exception | None) -> None:
         if not self.gone():
             with suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(self._told.put_nowait, told)
+                self._loop.call_soon_threadsafe(self._parts.put_nowait, part)
 
     def run(self, work: Callable[[ProgressStream[T]], None]) -> None:
         """Do the work, in the thread."""
@@ -58,19 +58,19 @@ class ProgressStream(Generic[T]):
 
     async def take(self) -> T | None:
         """The next part, nothing at the end. Raises what the work raised."""
-        told = await self._told.get()
-        if isinstance(told, Exception):
-            raise told
-        return told
+        part = await self._parts.get()
+        if isinstance(part, Exception):
+            raise part
+        return part
 
 
-async def beside(work: Callable[[ProgressStream[T]], None]) -> AsyncGenerator[T, None]:
+async def stream_progress(work: Callable[[ProgressStream[T]], None]) -> AsyncGenerator[T, None]:
     """The parts of `work`, as they come; closing this ends the work soon.
 
     It has a thread of its own: those of the loop are for work that is quick.
     """
     parts: ProgressStream[T] = ProgressStream()
-    threading.Thread(target=parts.run, args=(work,), name="beside", daemon=True).start()
+    threading.Thread(target=parts.run, args=(work,), name="progress", daemon=True).start()
     try:
         while (part := await parts.take()) is not None:
             yield part

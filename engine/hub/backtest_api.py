@@ -27,9 +27,9 @@ class BacktestSource(DecisionSource, DecisionApi):
         self, rules: Mapping[str, str], *, session: str | None = None, since: datetime | None = None
     ) -> AsyncGenerator[Backtested, None]:
         from ..backtest.source import backtest_all
-        from ..backtest.threaded import beside
+        from ..backtest.threaded import stream_progress
 
-        return beside(
+        return stream_progress(
             lambda parts: backtest_all(
                 parts, self.database, self.language.compiled(rules), session, since, self.redaction
             )
@@ -45,7 +45,7 @@ class BacktestSource(DecisionSource, DecisionApi):
         rules: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[Judged, None]:
         from ..backtest.source import judge_rest
-        from ..backtest.threaded import ProgressStream, beside
+        from ..backtest.threaded import ProgressStream, stream_progress
         from ..history.journal.reader import open_reader
 
         def work(parts: ProgressStream[Judged]) -> None:
@@ -53,12 +53,12 @@ class BacktestSource(DecisionSource, DecisionApi):
             events = reader.events(reader.session(session_id).id, limit=until)
             judge_rest(parts, events, at, active, rules, self.language, self.redaction)
 
-        return beside(work)
+        return stream_progress(work)
 
     def approval_statistics(self, since: datetime | None = None) -> AsyncGenerator[Counted, None]:
         from ..backtest.source import count_approvals
-        from ..backtest.threaded import beside
+        from ..backtest.threaded import stream_progress
 
-        return beside(
+        return stream_progress(
             lambda parts: count_approvals(parts, self.database, since, self.language, self.redaction)
         )

@@ -172,7 +172,7 @@ _GUARDED = re.compile(
 )
 
 
-def in_force(state: SessionState) -> dict[str, int]:
+def guarded_nets(state: SessionState) -> dict[str, int]:
     """The recorded nets that no single person takes away, and how many others each takes.
 
     Those that are off for a time are among them: they come back.
@@ -190,9 +190,9 @@ def check_no_looser(
     Under the record's own nets and mode it always goes on. Enforce mode takes nothing, nor do more nets,
     unless they take calls from those that are guarded (G-66).
     """
-    held = in_force(state)
+    held = guarded_nets(state)
     found = [text for key in held if (text := _loosened(key, state, fit, registry)) is not None]
-    found += _taken(state, fit, registry, held)
+    found += _competing_nets(state, fit, registry, held)
     if mode == "shadow" and _enforced(state) and held:
         found.append("shadow mode instead of enforce mode")
     if not found:
@@ -268,7 +268,7 @@ def check_reason(
     found = [
         f"'{visible(key)}' {less}" for key in held if (less := _less(key, state, fit, registry, timed))
     ]
-    found += _taken(state, fit, registry, held)
+    found += _competing_nets(state, fit, registry, held)
     if mode == "shadow" and _enforced(state):
         found.append("shadow mode instead of enforce mode")
     if state.max_cost is not None and (max_cost is None or max_cost > state.max_cost):
@@ -322,7 +322,7 @@ def switched_on(
     that take several people are on, and so is what was off for a time only.
     """
     begins = states[0]
-    held = {key for state in states for key in in_force(state)}
+    held = {key for state in states for key in guarded_nets(state)}
     for state in states:
         held |= {*(key for key in state.off if guarded(state.nets[key].net)), *_timed(state)}
     added = (key for key in registry if key in held and key not in fit.active)
@@ -352,7 +352,7 @@ def _loosened(
     return None
 
 
-def _taken(
+def _competing_nets(
     state: SessionState, fit: ResumePoint, registry: Mapping[str, SkillNet], held: Iterable[str]
 ) -> Iterator[str]:
     """The nets that would be on as well and take calls from guarded ones (G-66)."""
@@ -458,7 +458,7 @@ def closings(
     unknown; what waited for it is dropped, as for an error. One that a person had rejected is blocked.
     Then the model is told how every call ended: by its result if there is one, why it was blocked, or
     that it was never decided. Calls to be `asked_again` and those `going_on` stay open; what follows the
-    first of these is told when they have ended (see `told_later`).
+    first of these is told when they have ended (see `continued_calls`).
     """
     here = [call for call in open_calls(messages) if call.call_id not in asked_again]
     no = {i: no for i, no in _rejections(step).items() if status_of(state, i) in NOT_YET}
@@ -473,7 +473,7 @@ def closings(
     told: list[EventBody] = []
     for call in takewhile(lambda call: call.call_id not in going_on, here):
         if (rejection := no.pop(call.call_id, None)) is not None:
-            told += [rejection, _told(call.call_id, call.name, rejection.reason or "")]
+            told += [rejection, _error_message(call.call_id, call.name, rejection.reason or "")]
         else:
             text = REFUSED if asked_again or going_on else NOT_DECIDED
             told.append(_answer(call.call_id, call.name, state.calls.get(call.call_id), text))
@@ -488,7 +488,7 @@ def closings(
     ]
 
 
-def told_later(
+def continued_calls(
     state: SessionState, messages: Sequence[Message], going_on: Container[str]
 ) -> list[ProposedCall | MessageAdded]:
     """The open calls from the first that goes on: those that do, and the messages of the others."""
@@ -702,7 +702,7 @@ def unknown_result(call_id: str, tool: str, dropped: Iterable[StepRecord]) -> Ca
     )
 
 
-def _told(call_id: str, tool: str, text: str) -> MessageAdded:
+def _error_message(call_id: str, tool: str, text: str) -> MessageAdded:
     return MessageAdded(role="tool", text=text, call_id=call_id, tool=tool, is_error=True)
 
 

@@ -194,7 +194,7 @@ class HostedSession:
         self.publish(self._told.apply(event), self.id)
         match event.body:
             case CallDecided(steps=(_, *_)) | CallResult(fired=(_, *_)):
-                self.questions.look_soon()
+                self.questions.schedule_block_check()
             case _:
                 pass
 
@@ -330,7 +330,7 @@ class HostedSession:
         child = self.children.get(name) if below else None
         return (self.state,) if child is None else (self.state, *child.sessions_of(rest))
 
-    def why_left(self, call_id: str) -> str:
+    def end_reason(self, call_id: str) -> str:
         """Reason why a call no longer waits for its decision."""
         every = (self, self._made_by(call_id))
         return next((why for each in every if (why := each._why_stopped())), self.interrupted)
@@ -383,7 +383,7 @@ class HostedSession:
             if preview is not None and version is not None:
                 stands = partial(_same_version, previews, given, version)
         via = None if maker is self else maker.id
-        answer = await self.questions.ask(request, preview=preview, via=via, stands=stands)
+        answer = await self.questions.ask(request, preview=preview, via=via, files_unchanged=stands)
         await self.catch_up()
         return answer
 

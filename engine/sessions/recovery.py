@@ -41,11 +41,11 @@ from ..recording.resume import (
     NOT_YET,
     UNRESOLVED,
     closings,
+    continued_calls,
     host_died,
     interrupted,
     last_step,
     status_of,
-    told_later,
     undecided,
 )
 
@@ -128,7 +128,7 @@ def _left(
     results = (*(event.body for event in events), *closing)
     outputs = {body.call_id: body.output for body in results if isinstance(body, CallResult)}
     unfinished: list[ResumedCall] = []
-    for each in told_later(known, said, below) if below else ():
+    for each in continued_calls(known, said, below) if below else ():
         if isinstance(each, ProposedCall):
             args = copy.deepcopy(known.calls[each.call_id].input)
             unfinished.append(ApprovedCall(each.call_id, each.name, args))

@@ -62,9 +62,9 @@ class SubmittedSession(HostedSession):
     def note_settled(self, call_id: str, output: str) -> None:
         """No message follows here."""
 
-    def why_left(self, call_id: str) -> str:
+    def end_reason(self, call_id: str) -> str:
         """As every session's, or as whoever ended the call says."""
-        return self.calls.why_ended(call_id) or super().why_left(call_id)
+        return self.calls.why_ended(call_id) or super().end_reason(call_id)
 
     async def stop(self, reason: str) -> None:
         """Block what waits for an operator."""

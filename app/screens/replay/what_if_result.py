@@ -20,7 +20,7 @@ from textual.worker import Worker
 
 from ....engine.backtest import Change, Divergence
 from ....engine.backtest.source import Judged, judge_rest
-from ....engine.backtest.threaded import beside
+from ....engine.backtest.threaded import stream_progress
 from ....engine.history.model.events import CallDecided, JournalEvent
 from ....engine.history.model.state import SessionState
 from ....engine.hub.api import DecisionApi
@@ -148,7 +148,7 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
         active, rules = self._chosen.active, self._chosen.texts
         if self._journal is None:
             recorded, at = self._recorded, self._at
-            return beside(
+            return stream_progress(
                 lambda parts: judge_rest(parts, recorded, at, active, rules, LANGUAGE, redaction())
             )
         until = len(self._recorded)

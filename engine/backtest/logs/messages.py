@@ -142,7 +142,7 @@ def items_of(messages: Iterable[tuple[Location, object]]) -> Iterator[Recorded]:
     for at in judged:
         item = found[at]
         if isinstance(item, LoggedCall):
-            then = _then(ended.get(at), at in asked, asked.get(at))
+            then = _recorded_outcome(ended.get(at), at in asked, asked.get(at))
             yield RecordedCall(item.number, item.call_id, item.tool, item.input, then)
         elif isinstance(item, LoggedResult) and not item.denied:
             yield RecordedResult(item.call_id, item.tool or "", item.is_error)
@@ -161,7 +161,7 @@ def _answered(items: Iterable[Logged]) -> Iterator[Logged]:
             yield replace(item, call_id=asked.get(item.approval_id, ""))
 
 
-def _then(ended: LoggedResult | None, asked: bool, approved: bool | None) -> Then:
+def _recorded_outcome(ended: LoggedResult | None, asked: bool, approved: bool | None) -> Then:
     """Outcome of a call from its result, `ended`, and the answer of a person, if one was `asked`."""
     ran = ended is not None and not ended.denied
     if (ended is not None and ended.denied) or (approved is False and not ran):

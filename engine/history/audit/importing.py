@@ -29,7 +29,7 @@ from .canonical_json import canonical
 from .export import FORMAT, FORMAT_VERSION
 from .hash_chain import ChainPosition, content_hash
 from .signing import Signer
-from .verify import ChainCheck, Fault, LinkedEvent, check_chain, said_once
+from .verify import ChainCheck, Fault, LinkedEvent, check_chain, strict_json
 
 LONGEST_NAME = 200
 """Characters of a session's name that is taken in: no console asks for a longer one."""
@@ -129,7 +129,7 @@ def _read(shown: str, lines: Iterable[str]) -> Export:
 
 def _heading(shown: str, text: str) -> _Heading:
     try:
-        heading = said_once(text)
+        heading = strict_json(text)
         version = _Format.model_validate(heading).version
         if version > FORMAT_VERSION:
             raise ExportError(
@@ -149,7 +149,7 @@ def _heading(shown: str, text: str) -> _Heading:
 def _line(shown: str, number: int, text: str) -> _Line:
     try:
         # Not pydantic's reader, which takes less depth than a body may have that it can still read alone.
-        line = said_once(text)
+        line = strict_json(text)
         if isinstance(line, dict):
             return _Line.model_validate(line)
         why, cause = "expected an object", None

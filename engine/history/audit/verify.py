@@ -261,13 +261,13 @@ def _kind_of(body: str) -> object:
     except ValueError:
         pass  # `NaN`, and whatever else orjson takes for no JSON
     try:
-        found = said_once(body)
+        found = strict_json(body)
     except ValueError:
         return None
     return found.get("type") if isinstance(found, dict) else None
 
 
-def said_once(text: str) -> JsonValue:
+def strict_json(text: str) -> JsonValue:
     """A JSON text's value. Raises `ValueError` for no JSON, and for an object with two members of a name.
 
     A hash is over the last of them, and other readers may show the first.

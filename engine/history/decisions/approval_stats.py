@@ -150,7 +150,7 @@ class _Rule:
     by: Counter[str] = field(default_factory=Counter[str])
     sessions: dict[str, int] = field(default_factory=dict[str, int])
 
-    def asked(self, session: str, body: Mapping[str, object]) -> None:
+    def add_request(self, session: str, body: Mapping[str, object]) -> None:
         self.count.numbers["requests"] += 1
         self.high |= body.get("risk") == "high"
         people = body.get("people", 1)
@@ -188,7 +188,7 @@ class _ApprovalCounter:
         key = session, str(body["approval_id"])
         if kind == "approval.requested":
             rule = self._rule(body)
-            rule.asked(session, body)
+            rule.add_request(session, body)
             self._open[key] = rule, at
             return
         found = self._open.get(key)

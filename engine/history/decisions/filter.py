@@ -118,9 +118,9 @@ def parse_filter(text: str, *, now: datetime, zone: tzinfo | None = None) -> Dec
             case None:
                 found.setdefault("words", []).append(token.value)
             case "tool" | "input" | "rule" | "session" | "agent":
-                found.setdefault(f"{token.key}s", []).append(_given(token))
+                found.setdefault(f"{token.key}s", []).append(_required_value(token))
             case "by":
-                found.setdefault("people", []).append(_given(token))
+                found.setdefault("people", []).append(_required_value(token))
             case "kind":
                 found.setdefault("kinds", []).extend(_choice(token, _CHOICES))
             case "verdict":
@@ -181,7 +181,7 @@ def _tokens(text: str) -> Iterator[_Token]:
         at = match.end()
 
 
-def _given(token: _Token) -> str:
+def _required_value(token: _Token) -> str:
     if not token.value:
         raise FilterError(token.column, f"say which after '{token.key}:', such as {token.key}:NAME")
     return token.value

@@ -21,7 +21,7 @@ from ..model.events import (
 from ..model.fast_models import copy_with
 from ..model.records import ExtensionRecord
 from ..model.state import ApprovalState, GrantState, NetState, SessionState
-from .markings import initial_marking, start_of
+from .markings import initial_arrivals, initial_marking
 from .transcript import UNDECIDED, find_call, propose, replace_call, say
 
 
@@ -126,7 +126,9 @@ def granted(state: SessionState, event: JournalEvent, body: GrantGiven) -> None:
     if record.asks not in state.nets:
         raise impossible(event, f"the session has no net '{record.asks}' to answer for")
     marking = initial_marking(record.net)
-    net = NetState(net=record.net, active=True, marking=marking, since=start_of(record.net, record.since))
+    net = NetState(
+        net=record.net, active=True, marking=marking, since=initial_arrivals(record.net, record.since)
+    )
     state.grants[record.key] = GrantState(
         record=record,
         input=body.input,

@@ -127,7 +127,7 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
             return f"call {body.call_id}", f"approved by {body.by}, others must too"
         case ApprovalExtended() as body:
             may = "may wait" if body.proposed is None else "is to wait"
-            return f"call {body.call_id}", f"{may} {_until(body)}", _by(_both(body))
+            return f"call {body.call_id}", f"{may} {_until(body)}", _by(_people(body))
         case ApprovalRevealed() as body:
             return f"call {body.call_id}", "masked text looked at", _by(body.by)
         case ApprovalWithdrawn() | ApprovalExpired() as body:
@@ -222,31 +222,31 @@ def _answer(body: ApprovalDecided, wanting: Container[str]) -> str:
 def changes(before: SessionState, event: JournalEvent, after: SessionState) -> list[str]:
     """The changes by `event`, in words; `before` and `after` are the states around it."""
     lines = [
-        *_opened(event, after),
-        *_asked(before, event),
-        *_waiting(before, event),
-        *_moved(before, event, after),
-        *_switched(before, after),
-        *_calls(before, event, after),
-        *_pending(before, event, after),
+        *_opening_changes(event, after),
+        *_approval_changes(before, event),
+        *_queue_changes(before, event),
+        *_marking_changes(before, event, after),
+        *_switch_changes(before, after),
+        *_call_changes(before, event, after),
+        *_pending_changes(before, event, after),
         *step_changes(event, after.nets),
-        *_spent(before, after),
+        *_cost_changes(before, after),
     ]
     return [visible(line) for line in lines]
 
 
-def _opened(event: JournalEvent, after: SessionState) -> Iterable[str]:
+def _opening_changes(event: JournalEvent, after: SessionState) -> Iterable[str]:
     match event.body:
         case SessionOpened() as body:
             yield f"opened: {after.agent} {_under(after.model, after.mode)}"
             if origin := _origin(body):
                 yield origin
             for key, net in after.nets.items():
-                yield _standing(key, net)
+                yield _net_line(key, net)
         case SessionResumed() as body:
             yield f"resumed: {after.agent} {_under(after.model, after.mode)}"
             for record in body.nets:
-                yield f"starts fresh: {_standing(record.key, after.nets[record.key])}"
+                yield f"starts fresh: {_net_line(record.key, after.nets[record.key])}"
             for key in body.dropped:
                 yield f"{key}: dropped"
             for key in body.forgot:
@@ -261,42 +261,43 @@ def _opened(event: JournalEvent, after: SessionState) -> Iterable[str]:
             pass
 
 
-def _standing(key: str, net: NetState) -> str:
+def _net_line(key: str, net: NetState) -> str:
     off = "" if net.active else " (off)"
     return f"{key}{off}: {format_marking(net.marking) or 'no tokens'}"
 
 
-def _asked(before: SessionState, event: JournalEvent) -> Iterable[str]:
+def _approval_changes(before: SessionState, event: JournalEvent) -> Iterable[str]:
     match event.body:
         case ApprovalRequested() as body:
             yield f"approval requested: {body.tool}"
         case ApprovalDecided() as body:
-            yield f"approval of {_asking(before, body.approval_id)}: {_answer(body, before.wanting)}"
+            yield f"approval of {_asked_tool(before, body.approval_id)}: {_answer(body, before.wanting)}"
         case ApprovalGiven() as body:
             asked = before.approvals.get(body.approval_id)
             so_far = f" ({len(asked.given) + 1} of {asked.people})" if asked else ""
-            yield f"approval of {_asking(before, body.approval_id)}: approved by {body.by}{so_far}"
+            yield f"approval of {_asked_tool(before, body.approval_id)}: approved by {body.by}{so_far}"
         case ApprovalExtended() as body:
-            asked_about = _asking(before, body.approval_id)
+            asked_about = _asked_tool(before, body.approval_id)
             may = "may wait" if body.proposed is None else "is to wait, if a second person agrees,"
-            yield f"approval of {asked_about} {may} {_until(body)} (by {_both(body)})"
+            yield f"approval of {asked_about} {may} {_until(body)} (by {_people(body)})"
         case ApprovalRevealed() as body:
-            asked_about = _asking(before, body.approval_id)
+            asked_about = _asked_tool(before, body.approval_id)
             yield f"masked text of {asked_about} looked at (by {body.by})"
         case ApprovalExpired() as body:
-            yield f"approval of {_asking(before, body.approval_id)} expired: {shortened(body.reason)}"
+            yield f"approval of {_asked_tool(before, body.approval_id)} expired: {shortened(body.reason)}"
         case GrantGiven() as body:
             words = f"{grant_words(body.grant)}{_why(body.reason)}"
             yield f"{body.grant.key} given by {body.by}: {words}"
         case GrantRevoked() as body:
             yield f"{body.key} revoked by {body.by}"
         case ApprovalWithdrawn() as body:
-            yield f"approval of {_asking(before, body.approval_id)} withdrawn: {shortened(body.reason)}"
+            asked_about = _asked_tool(before, body.approval_id)
+            yield f"approval of {asked_about} withdrawn: {shortened(body.reason)}"
         case _:
             pass
 
 
-def _waiting(before: SessionState, event: JournalEvent) -> Iterable[str]:
+def _queue_changes(before: SessionState, event: JournalEvent) -> Iterable[str]:
     """Messages that wait to join the conversation, or no longer do."""
     waited = {waits.id: waits for waits in before.queued}
     match event.body:
@@ -319,7 +320,7 @@ def _until(body: ApprovalExtended) -> str:
     return "for ever" if until is None else f"until {until:%H:%M:%S}"
 
 
-def _both(body: ApprovalExtended) -> str:
+def _people(body: ApprovalExtended) -> str:
     return " and ".join((*body.others, body.by))
 
 
@@ -332,19 +333,19 @@ def grant_words(grant: GrantRecord) -> str:
     return f"{grant.tool} {which}, {bounds}"
 
 
-def _asking(before: SessionState, approval_id: str) -> str:
+def _asked_tool(before: SessionState, approval_id: str) -> str:
     asked = before.approvals.get(approval_id)
     return asked.tool if asked else approval_id
 
 
-def _moved(before: SessionState, event: JournalEvent, after: SessionState) -> Iterable[str]:
+def _marking_changes(before: SessionState, event: JournalEvent, after: SessionState) -> Iterable[str]:
     undone = _by_net(event.body.undone) if isinstance(event.body, CallResult) else {}
     moved = {
         **{key: f"taken back: {' and '.join(names)}" for key, names in undone.items()},
-        **{key: f"{' and '.join(names)} fired" for key, names in _fired(event).items()},
+        **{key: f"{' and '.join(names)} fired" for key, names in _fired_transitions(event).items()},
     }
     for key, what in moved.items():
-        was, now = _standing_of(before, key), _standing_of(after, key)
+        was, now = _net_state(before, key), _net_state(after, key)
         if was is None or now is None:
             continue
         old, new = was.marking, now.marking
@@ -352,13 +353,13 @@ def _moved(before: SessionState, event: JournalEvent, after: SessionState) -> It
         yield ", ".join([f"{key}: {what}", *(moves or ["marking unchanged"])])
 
 
-def _standing_of(state: SessionState, key: str) -> NetState | None:
+def _net_state(state: SessionState, key: str) -> NetState | None:
     """A net of the session, or that of a grant."""
     grant = state.grants.get(key)
     return state.nets.get(key) if grant is None else grant.net
 
 
-def _fired(event: JournalEvent) -> dict[str, list[str]]:
+def _fired_transitions(event: JournalEvent) -> dict[str, list[str]]:
     steps: Iterable[StepRecord] = ()
     match event.body:
         case CallDecided() as body:
@@ -378,7 +379,7 @@ def _by_net(steps: Iterable[StepRecord]) -> dict[str, list[str]]:
     return found
 
 
-def _switched(before: SessionState, after: SessionState) -> Iterable[str]:
+def _switch_changes(before: SessionState, after: SessionState) -> Iterable[str]:
     if before.seq == 0:
         return
     for key, change in after.changes.items():
@@ -403,7 +404,7 @@ def _switched(before: SessionState, after: SessionState) -> Iterable[str]:
         yield f"error: {shortened(after.error)}"
 
 
-def _calls(before: SessionState, event: JournalEvent, after: SessionState) -> Iterable[str]:
+def _call_changes(before: SessionState, event: JournalEvent, after: SessionState) -> Iterable[str]:
     match event.body:
         case MessageAdded(role="summary", kept=kept):
             words = "1 message" if kept == 1 else f"{kept or 0} messages"
@@ -430,7 +431,7 @@ def _calls(before: SessionState, event: JournalEvent, after: SessionState) -> It
             pass
 
 
-def _pending(before: SessionState, event: JournalEvent, after: SessionState) -> Iterable[str]:
+def _pending_changes(before: SessionState, event: JournalEvent, after: SessionState) -> Iterable[str]:
     waited = [(p.call_id, p.step) for p in before.pending]
     added = [p for p in after.pending if (p.call_id, p.step) not in waited]
     yield from dict.fromkeys(f"pending: {p.step.tool} (call {p.call_id})" for p in added)
@@ -439,7 +440,7 @@ def _pending(before: SessionState, event: JournalEvent, after: SessionState) -> 
             yield f"{step.net}: {step.transition} dropped"
 
 
-def _spent(before: SessionState, after: SessionState) -> Iterable[str]:
+def _cost_changes(before: SessionState, after: SessionState) -> Iterable[str]:
     used = after.input_tokens - before.input_tokens, after.output_tokens - before.output_tokens
     if any(used):
         cost = after.cost - before.cost

@@ -31,20 +31,20 @@ def stepped(state: SessionState, event: JournalEvent, body: FlowStepped) -> None
     moved = {"step": body.step, "node": body.node, "live": body.live, "waits": body.waits}
     state.flow = copy_with(flow, {**moved, "done": body.done})
     if body.node is not None:
-        say(state, "note", event.at, _told(body.node, flow.live, body, state.nets))
+        say(state, "note", event.at, _step_text(body.node, flow.live, body, state.nets))
 
 
-def _told(node: str, before: tuple[str, ...], body: FlowStepped, nets: Nets) -> str:
+def _step_text(node: str, before: tuple[str, ...], body: FlowStepped, nets: Nets) -> str:
     """`Draft → Notes`: a node and the states that it led to, of all that are live now."""
     led = [*(Counter(body.live) - Counter(before)).elements()]
     if not led and body.waits is not None:
-        return f"{node} {_waits(body, nets)}"
+        return f"{node} {_wait_text(body, nets)}"
     if not led:
         return f"{node} goes on" if before == body.live else f"{node} ends"
     return f"{node} → {', '.join(led)}{', and the flow is done' if body.done else ''}"
 
 
-def _waits(body: FlowStepped, nets: Nets | None) -> str:
+def _wait_text(body: FlowStepped, nets: Nets | None) -> str:
     """The answer that a waiting step needs: `waits for approval of deploy`.
 
     Its snapshot is read as it comes: it may be of another version. Without the session's `nets` nothing
@@ -57,7 +57,7 @@ def _waits(body: FlowStepped, nets: Nets | None) -> str:
     tool = told.rpartition("::")[2]
     match asked.get("kind"):
         case "approval":
-            of = "" if nets is None else f" of {_asked(asked.get('asks'), nets) or tool}"
+            of = "" if nets is None else f" of {_asked_name(asked.get('asks'), nets) or tool}"
             return f"waits for approval{of}"
         case "choice":
             return "waits for a choice"
@@ -67,7 +67,7 @@ def _waits(body: FlowStepped, nets: Nets | None) -> str:
             return f"waits for an answer to {tool}"
 
 
-def _asked(asks: JsonValue, nets: Nets) -> str | None:
+def _asked_name(asks: JsonValue, nets: Nets) -> str | None:
     """The one name that a rule asks about, as the request will have it: a shell's call goes by others."""
     match asks:
         case [str() as key, str() as transition] if key in nets and nets[key].net.rule is not None:
@@ -98,7 +98,7 @@ def speaker(flow: FlowState) -> str | None:
 
 def step_headline(body: FlowStepped) -> Iterable[str]:
     """The texts that follow the event's type in a list of events."""
-    waits = "" if body.waits is None else _waits(body, None)
+    waits = "" if body.waits is None else _wait_text(body, None)
     return body.node or "begins", ", ".join(body.live), "done" if body.done else waits
 
 
@@ -110,7 +110,7 @@ def step_changes(event: JournalEvent, nets: Nets) -> Iterable[str]:
         case FlowStepped() as body:
             yield f"flow step {body.step}: {body.node} → {', '.join(body.live)}"
             if body.waits is not None:
-                yield f"flow {_waits(body, nets)}"
+                yield f"flow {_wait_text(body, nets)}"
         case _:
             pass
 

@@ -47,7 +47,15 @@ from . import switches
 from .approvals import answered, changed, forget_grants, granted, requested, revoked
 from .event_text import dollars
 from .flow_steps import speaker, stepped
-from .markings import ages, came, came_before, fired, initial_marking, taken_back, transition_of
+from .markings import (
+    ages,
+    arrivals_after,
+    initial_marking,
+    marking_after,
+    marking_before,
+    reverted_arrivals,
+    transition_of,
+)
 from .transcript import (
     UNDECIDED,
     UNRESOLVED,
@@ -60,7 +68,7 @@ from .transcript import (
     replace_call,
     resumed_words,
     say,
-    taken,
+    take_queued,
 )
 
 __all__ = ["FoldError", "apply", "fold", "new_state", "snapshot"]
@@ -139,7 +147,7 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
             queue(state, event, body)
         case MessageWithdrawn():
             # Its text stays to be read: its author may say it again.
-            gone = taken(state, event, body.message_id)
+            gone = take_queued(state, event, body.message_id)
             say(state, "note", event.at, f"not delivered ({body.reason}): {gone.text}", gone.by)
         case StepEnded():
             state.input_tokens += body.input_tokens
@@ -285,7 +293,7 @@ def _message(state: SessionState, event: JournalEvent, body: MessageAdded) -> No
         _tool_message(state, body)
         return
     if body.message_id is not None:
-        taken(state, event, body.message_id)
+        take_queued(state, event, body.message_id)
     if body.role == "user":
         _spoken(state, body.by)
     if body.text:
@@ -399,11 +407,11 @@ def _fire(
     moved: dict[str, NetState] = {}
     for step in steps:
         net = moved.get(step.net) or _net_of(state, event, step)
-        marking = fired(net.net, net.marking, step)
+        marking = marking_after(net.net, net.marking, step)
         update: dict[str, object] = {"marking": marking}
         if ages(net.net):
             at = event.at.timestamp() if clock is None else clock
-            update["since"] = came(net.net, net.since, net.marking, marking, step, at)
+            update["since"] = arrivals_after(net.net, net.since, net.marking, marking, step, at)
         moved[step.net] = copy_with(net, update)
     return moved
 
@@ -415,10 +423,12 @@ def _take_back(
     back = dict(was := {s.net: moved.get(s.net) or _net_of(state, event, s) for s in body.undone})
     for step in body.undone:
         net = back[step.net]
-        back[step.net] = copy_with(net, {"marking": taken_back(net.net, net.marking, step)})
+        back[step.net] = copy_with(net, {"marking": marking_before(net.net, net.marking, step)})
     for key, net in back.items():
         times, after = body.arrived.get(key, {}), was[key].marking
-        back[key] = copy_with(net, {"since": came_before(net.net, net.since, net.marking, after, times)})
+        back[key] = copy_with(
+            net, {"since": reverted_arrivals(net.net, net.since, net.marking, after, times)}
+        )
     return {**moved, **back}
 
 

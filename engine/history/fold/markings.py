@@ -76,13 +76,13 @@ def initial_marking(record: NetRecord) -> Marking:
     return initial_state(_net(record).net).marking
 
 
-def fired(record: NetRecord, marking: Mapping[str, int], step: StepRecord) -> Marking:
+def marking_after(record: NetRecord, marking: Mapping[str, int], step: StepRecord) -> Marking:
     """The marking after a recorded step. Raises `NetError` when it names no transition or cannot fire."""
     made = _net(record)
     return auto_advance(made.net, fire(marking, transition_of(made.record, step)))
 
 
-def taken_back(record: NetRecord, marking: Mapping[str, int], step: StepRecord) -> Marking:
+def marking_before(record: NetRecord, marking: Mapping[str, int], step: StepRecord) -> Marking:
     """The marking before a recorded step. Raises `NetError` when it names no transition that fired."""
     before = unfired(_net(record).net, marking, transition_of(record, step))
     if before is None or step.deferred:
@@ -90,7 +90,7 @@ def taken_back(record: NetRecord, marking: Mapping[str, int], step: StepRecord) 
     return before
 
 
-def came_before(
+def reverted_arrivals(
     record: NetRecord,
     since: Since,
     before: Mapping[str, int],
@@ -112,7 +112,7 @@ def ages(record: NetRecord) -> bool:
     return bool(_net(record).net.timed)
 
 
-def came(
+def arrivals_after(
     record: NetRecord,
     since: Since,
     before: Mapping[str, int],
@@ -129,7 +129,7 @@ def came(
     return arrivals(net, since, before, after, at)
 
 
-def start_of(record: NetRecord, at: float) -> Since:
+def initial_arrivals(record: NetRecord, at: float) -> Since:
     """Arrival times of the initial marking's tokens, if they came at `at`."""
     net = _net(record).net
     return arrivals(net, {}, {}, initial_state(net).marking, at)

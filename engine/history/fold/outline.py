@@ -24,7 +24,7 @@ from ..model.fast_models import copy_with
 from ..model.records import NetRecord, StepRecord
 from ..model.state import CallState, NetState, SessionState
 from .fold import apply, new_state, snapshot
-from .markings import ages, fired, transition_of
+from .markings import ages, marking_after, transition_of
 
 GAP = 128
 """Events from one state to the next."""
@@ -115,7 +115,7 @@ class _Outliner:
         # By the ids of calls that are counted: none until decided, then their deferred steps.
         self._open: dict[str, list[Raw] | None] = {}
         self._at = 0
-        self._place = self._here()
+        self._idle_position = self._current_position()
         self._whole = 0
         self._gone: set[str] = set()
         self._most = GAP
@@ -130,17 +130,17 @@ class _Outliner:
             while position < total:
                 if not self._count(position):
                     if self._open:
-                        position = self._back(position)
+                        position = self._rewind(position)
                         continue
                     self._fold(position)
                 position += 1
                 if not self._open:
                     if position - self._points[-1].position >= GAP:
                         self._keep(position)
-                elif position - self._place.position > REACH:
-                    position = self._back(position - 1)
+                elif position - self._idle_position.position > REACH:
+                    position = self._rewind(position - 1)
         except (FoldError, JournalError, _Inexact):
-            position = min(position, self._place.position) if self._open else position
+            position = min(position, self._idle_position.position) if self._open else position
         return Outline(tuple(self._points), position, tuple(self._bearing))
 
     # What is only counted
@@ -192,13 +192,13 @@ class _Outliner:
     def _message(self, body: Raw) -> None:
         match body["role"]:
             case "tool":
-                self._told(body)
+                self._tool_message(body)
             case "assistant" if body.get("message_id") is None:
                 self._proposed(body)
             case _:
                 raise _Unusual
 
-    def _told(self, body: Raw) -> None:
+    def _tool_message(self, body: Raw) -> None:
         """Pass over a message about an answered call, which changes nothing; else raise `_Unusual`."""
         call_id = body.get("call_id")
         if body.get("text") is None or call_id is None:
@@ -212,7 +212,7 @@ class _Outliner:
         if any(call in known or call in state.calls for call in calls) or len(set(calls)) < len(calls):
             raise _Unusual
         if calls and not known:
-            self._place = self._here()
+            self._idle_position = self._current_position()
         self._earlier += len(calls) + bool(body.get("text"))
         for call in calls:
             known[call] = None
@@ -264,7 +264,9 @@ class _Outliner:
             move = (step["transition"], *net.marking.items())
             marking = known[1].get(move)
             if marking is None:
-                marking = known[1][move] = fired(record, net.marking, StepRecord.model_validate(step))
+                marking = known[1][move] = marking_after(
+                    record, net.marking, StepRecord.model_validate(step)
+                )
             nets[net.key] = copy_with(net, {"marking": marking})
 
     # What is folded
@@ -325,20 +327,20 @@ class _Outliner:
         state.seq, state.updated = position, self._shown[position - 1].at
         self._points.append(Checkpoint(position, self._earlier, snapshot(state)))
 
-    def _here(self) -> _Position:
+    def _current_position(self) -> _Position:
         state = self._state
         tokens = state.input_tokens, state.output_tokens, state.cost
         return _Position(self._at, self._earlier, dict(state.nets), tokens)
 
-    def _back(self, position: int) -> int:
+    def _rewind(self, position: int) -> int:
         """Take back what was counted since no call was open; up to `position` all is folded then."""
-        place, state = self._place, self._state
+        idle, state = self._idle_position, self._state
         self._open.clear()
-        self._earlier = place.earlier
-        state.nets = dict(place.nets)
-        state.input_tokens, state.output_tokens, state.cost = place.tokens
+        self._earlier = idle.earlier
+        state.nets = dict(idle.nets)
+        state.input_tokens, state.output_tokens, state.cost = idle.tokens
         self._whole = position + 1
-        return place.position
+        return idle.position
 
 
 def _unsettled(call: CallState) -> bool:

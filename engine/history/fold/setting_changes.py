@@ -31,7 +31,7 @@ Kind: TypeAlias = Literal["call", "toggle", "mode", "limit", "grant", "rules", "
 """Subject of a line of the list: a call, or the settings that were changed."""
 
 Step: TypeAlias = Literal["changed", "proposed", "agreed", "dropped"]
-"""Progress of a change: done, wanted by the first of several people, or by more of them, or given up."""
+"""Progress of a change: done, proposed by one of several people, or by more of them, or given up."""
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 STEPS: tuple[Step, ...] = get_args(Step)
@@ -88,7 +88,7 @@ class SessionSettings:
         """Those that a session begins with."""
         settings = cls(mode=body.mode, active=frozenset(body.active), max_cost=body.max_cost)
         settings._shadowed((body.opened_by,) if body.opened_by else (), ", from the start")
-        settings._know(body.nets)
+        settings._add_rules(body.nets)
         return settings
 
     def take(self, body: Setting) -> SettingChange | None:
@@ -108,15 +108,15 @@ class SessionSettings:
                 return SettingChange("mode", "changed", f"{body.mode} mode{_terms(body)}", people)
             case ChangeProposed():
                 self.proposed[body.change_id] = body.net
-                words = f"{_wanted(body.net)}, takes {body.people}: {body.reason}"
+                words = f"{_switch_name(body.net)}, takes {body.people}: {body.reason}"
                 return self._about(body.net, "proposed", words, (body.by,))
             case ChangeAgreed():
                 net = self.proposed.get(body.change_id)
-                return self._about(net, "agreed", _wanted(net), (body.by,))
+                return self._about(net, "agreed", _switch_name(net), (body.by,))
             case ChangeDropped():
                 net = self.proposed.pop(body.change_id, None)
                 people = () if body.by is None else (body.by,)
-                return self._about(net, "dropped", f"{_wanted(net)}: {body.reason}", people)
+                return self._about(net, "dropped", f"{_switch_name(net)}: {body.reason}", people)
             case LimitRaised():
                 before, self.max_cost = self.max_cost, body.max_cost
                 was = "" if before is None else f" (was {dollars(before)})"
@@ -133,7 +133,7 @@ class SessionSettings:
             case GrantRevoked():
                 return SettingChange("grant", "changed", f"{body.key} revoked", (body.by,))
             case ApprovalExtended():
-                return _extended(body)
+                return _extension_change(body)
 
     def _toggled(self, body: NetToggled) -> SettingChange:
         key = body.net
@@ -165,7 +165,7 @@ class SessionSettings:
         self.active, self.max_cost = active, body.max_cost
         for key in body.dropped:
             self.rules.pop(key, None)
-        self._know(body.nets)
+        self._add_rules(body.nets)
         if not found:
             return None
         why = "" if body.reason is None else f": {body.reason}"
@@ -186,7 +186,7 @@ class SessionSettings:
             key: about for key, about in self.proposed.items() if key != change_id and about != net
         }
 
-    def _know(self, nets: Iterable[NetRecord]) -> None:
+    def _add_rules(self, nets: Iterable[NetRecord]) -> None:
         self.rules.update((net.key, net.rule) for net in nets)
 
 
@@ -202,7 +202,7 @@ def _terms(body: NetToggled | ModeChanged) -> str:
     return f"{until}{waiting}{why}"
 
 
-def _wanted(net: str | None) -> str:
+def _switch_name(net: str | None) -> str:
     return "shadow mode" if net is None else f"{net} off"
 
 
@@ -216,12 +216,12 @@ def _listed(what: str, names: Iterable[str]) -> list[str]:
     return [f"{what}: {listed}"] if listed else []
 
 
-def _extended(body: ApprovalExtended) -> SettingChange:
-    wanted = body.proposed
-    until = body.until if wanted is None else wanted.until
+def _extension_change(body: ApprovalExtended) -> SettingChange:
+    proposal = body.proposed
+    until = body.until if proposal is None else proposal.until
     time = "for ever" if until is None else f"until {_time(until)}"
-    verb = "may wait" if wanted is None else "is to wait"
+    verb = "may wait" if proposal is None else "is to wait"
     words = f"request of call {body.call_id} {verb} {time}"
     people = tuple(dict.fromkeys((*body.others, body.by)))
-    step = "changed" if wanted is None else "proposed"
+    step = "changed" if proposal is None else "proposed"
     return SettingChange("extension", step, words, people, call_id=body.call_id)

@@ -140,7 +140,7 @@ def queue(state: SessionState, event: JournalEvent, body: MessageQueued) -> None
     state.queued = [*state.queued, waits]
 
 
-def taken(state: SessionState, event: JournalEvent, message_id: str) -> QueuedState:
+def take_queued(state: SessionState, event: JournalEvent, message_id: str) -> QueuedState:
     """The message of this id, which waits no more. Raises `FoldError` where it does not wait."""
     found = next((waits for waits in state.queued if waits.id == message_id), None)
     if found is None:

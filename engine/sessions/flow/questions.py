@@ -11,7 +11,13 @@ from pydantic_core import to_json
 from ...agents import Tool
 from ...agents.tool import wants_approval
 from ...approvals.input_form import RequestedInput
-from ...approvals.tool_hints import asked_when, hinted, is_certainly_asked, stands_in, with_wishes
+from ...approvals.tool_hints import (
+    approval_conditions,
+    has_approval_rule,
+    hinted,
+    surely_needs_approval,
+    with_wishes,
+)
 from ...flows import DeserializeError, Graph, HumanInput, Suspended
 from ...flows.build.nodes import Agent
 from ...flows.run.human import answer_of
@@ -144,7 +150,7 @@ class FlowApprovals:
         self._offered = {tool.name: tool for tool in tools}
 
     def _has_net(self, tool: Tool) -> bool:
-        return stands_in(self._rules, tool.name) or self._first.get(tool.name) is tool
+        return has_approval_rule(self._rules, tool.name) or self._first.get(tool.name) is tool
 
     def _asks(self, call: ToolCall) -> bool:
         tool = self._offered.get(call.tool_name)
@@ -152,7 +158,7 @@ class FlowApprovals:
             return True
         if self._has_net(tool) or not wants_approval(tool, json_input(call.input)):
             return False
-        return not is_certainly_asked(asked_when(self._rules, tool.name), call)
+        return not surely_needs_approval(approval_conditions(self._rules, tool.name), call)
 
     def _names(self, call: ToolCall) -> tuple[str, ...]:
         return (ASKING, call.tool_name) if self._asks(call) else (call.tool_name,)

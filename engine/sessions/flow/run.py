@@ -277,7 +277,9 @@ class FlowRun:
             await self._host.record(MessageAdded(role="assistant", calls=(call,)))
         requested = requested_input(suspended, self._runtime.graph)
         while True:
-            answer = await self._host.questions.ask(question, preview=None, via=None, wanted=requested)
+            answer = await self._host.questions.ask(
+                question, preview=None, via=None, requested_input=requested
+            )
             if answer.approved:
                 return self._host.answers[call_id]
             if not answer.again:

@@ -230,7 +230,7 @@ class TestTakenMeanwhile:
         """An approval that comes before the request is gone is not taken, and says what blocks."""
         call = await self.waiting(hub)
         request = await one_question(hub)
-        monkeypatch.setattr(ApprovalRequests, "look_soon", lambda _: None)
+        monkeypatch.setattr(ApprovalRequests, "schedule_block_check", lambda _: None)
         await hub.call("robin-1", "b", "bash", {"command": "deploy lab"})
         late = await hub.decide(request.id, approved=True, by="ada", digest=request.digest)
         assert (late.ok, SPENT.rstrip(".") in late.message) == (False, True)

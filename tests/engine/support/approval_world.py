@@ -363,7 +363,7 @@ class World:
             asked = hosted.questions
             assert set(hosted.state.approvals) == set(asked._open)
             for waits in asked._open.values() if not self.refused else ():
-                assert asked._stands(waits), "what was shown is void"
+                assert asked._is_current(waits), "what was shown is void"
             gate = hosted.manager
             nets = {**hosted.state.nets, **{k: g.net for k, g in hosted.state.grants.items()}}
             for key, state in {**gate.states, **gate.grant_states}.items():

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from ..random_words import looks_random
 from ..shell.options import PASSWORD_SIGNS, password_options
-from ..shell.pipes import given_passwords, piped_passwords, sent_passwords
+from ..shell.pipes import here_string_passwords, piped_passwords, sent_passwords
 from ..spans import Masking, Span
 from .private_keys import bare_keys, private_keys, putty_keys
 
@@ -315,7 +315,7 @@ def hide_keys(masking: Masking, signs: Collection[str]) -> bool:
     if "|" in text:
         masking.hide(piped_passwords(masking.text))
     if "<" in text and "<<<" in text:
-        masking.hide(given_passwords(masking.text))
+        masking.hide(here_string_passwords(masking.text))
     if '"' in text and "send" in text:
         masking.hide(sent_passwords(masking.text))
     if ":" in text and (":5432:" in text or ("*" in text and ":*:" in text)):

@@ -54,7 +54,7 @@ def piped_passwords(text: str) -> Iterator[Span]:
                 break
 
 
-def given_passwords(text: str) -> Iterator[Span]:
+def here_string_passwords(text: str) -> Iterator[Span]:
     """The spans of passwords in here-strings, `chpasswd <<< user:password`."""
     for here in _HERE.finditer(text):
         yield from _password(text, *_argument(text, here.end()), here[0])
