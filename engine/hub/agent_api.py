@@ -109,6 +109,10 @@ class AgentApi:
         """Decide a call, as `call` does; no task waits for a call that needs no approval."""
         return self._external(session_id).calls.submit(call_id, tool, input)
 
+    def is_decided(self, session_id: str, call_id: str) -> bool:
+        """Tell whether a submitted call waits for nothing but the record of its decision."""
+        return self._external(session_id).calls.is_decided(call_id)
+
     async def result(
         self,
         session_id: str,

@@ -53,6 +53,7 @@ class OpenCall:
     proposed: asyncio.Future[None] | None = None
     ending: tuple[EndingKind, str] | None = None
     at_gate: bool = False
+    is_decided: bool = False
 
     @property
     def is_lost(self) -> bool:
@@ -189,6 +190,12 @@ class SubmittedCalls:
             open_call = reached if isinstance(reached, OpenCall) else self._wait(call, reached)
         return self._answer_to(open_call, repeated=known)
 
+    def is_decided(self, call_id: str) -> bool:
+        """Tell whether a submitted call waits for nothing but the record of its decision."""
+        call_id = self.index.current(call_id)
+        open_call = self._open.get(call_id)
+        return call_id in self.index.decided if open_call is None else open_call.is_decided
+
     async def _submit_after(
         self, ending: OpenCall, call_id: str, tool: str, arguments: Mapping[str, JsonValue]
     ) -> CallAnswer:
@@ -255,6 +262,7 @@ class SubmittedCalls:
         open_call = self._open[call.call_id] = OpenCall(call)
         reached = self._host.try_decide(_tool_call(call))
         if isinstance(reached, RecordedDecision):
+            open_call.is_decided = True
             self._follow(open_call, asyncio.ensure_future(reached.recorded))
             return open_call
         del self._open[call.call_id]

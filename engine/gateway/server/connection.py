@@ -282,10 +282,12 @@ class Connection:
         except Exception as error:
             self._say(request_id, _failed(request_id, method, error))
             return
-        self._wait(answer)
+        self._count(1)
+        self._waiting.add(answer)
         answer.add_done_callback(partial(self._say_answer, request_id, method))
 
     def _say_answer(self, request_id: Id, method: str, answer: asyncio.Future[BaseModel]) -> None:
+        self._stop_waiting(answer)
         if answer.cancelled():
             self._answering.discard(request_id)
         elif (failure := answer.exception()) is not None:

@@ -131,8 +131,10 @@ class OpenCalls:
             self.held.hold(session.owner, waiters)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[CallAnswer] = loop.create_future()
-        longest = self._limits.wait if asked.wait is None else min(asked.wait, self._limits.wait)
-        timer = loop.call_later(longest, self._answer_later, session, answer)
+        timer: asyncio.TimerHandle | None = None
+        if asked.wait is not None or not self._hub.is_decided(session.id, asked.call):
+            longest = self._limits.wait if asked.wait is None else min(asked.wait, self._limits.wait)
+            timer = loop.call_later(longest, self._answer_later, session, answer)
         waiters.count += 1
         if waiters.leaving is not None:
             waiters.leaving.cancel()
@@ -150,7 +152,8 @@ class OpenCalls:
                 answer.set_result(construct_model(CallAnswer, decided.result().__dict__))
 
         def leave(answer: asyncio.Future[CallAnswer]) -> None:
-            timer.cancel()
+            if timer is not None:
+                timer.cancel()
             decided.cancel()
             waiters.count -= 1
             session.used = self._clock()
