@@ -49,6 +49,21 @@ class TestNames:
         ]
         assert found == []
 
+    def test_of_functions_and_parameters_say_what_they_are(self) -> None:
+        """No function and no parameter has a name that the glossary replaced, underscore or not."""
+        found = [
+            f"{path}:{node.lineno} {node.name}"
+            for path, tree in modules().items()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and (
+                node.name.strip("_") in RETIRED["functions"]
+                or {each.arg.strip("_") for each in (*node.args.args, *node.args.kwonlyargs)}
+                & set(RETIRED["parameters"])
+            )
+        ]
+        assert found == []
+
 
 class TestDocstrings:
     def test_name_the_thing_or_begin_with_a_verb(self) -> None:
