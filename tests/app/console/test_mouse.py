@@ -88,7 +88,7 @@ class TestApproval:
             await click(on, "d deny  s")
             assert isinstance(on.app.focused, Input)
             await click(on, "esc go back")
-            assert "enter deny" not in on.painted()
+            await on.until_gone("enter deny")
             await on.wake()
             await click(on, "d deny  s")
             await on.press(*"no")

@@ -60,6 +60,14 @@ class Stage:
             await self.pilot.pause(0.02)
         raise AssertionError(f"{text!r} was not painted:\n{self.painted()}")
 
+    async def until_gone(self, text: str) -> None:
+        """Wait for a paint without `text`."""
+        for _ in range(150):
+            if text not in self.painted():
+                return
+            await self.pilot.pause(0.02)
+        raise AssertionError(f"{text!r} is still painted:\n{self.painted()}")
+
     async def wake(self) -> None:
         """The time that decision keys sleep passes."""
         await self.settle()
