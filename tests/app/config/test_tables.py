@@ -1,4 +1,4 @@
-"""What a table of settings that cannot be used is answered with: every fault, in one form."""
+"""Faults of a table of settings: all of them are reported, in one form."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from interlock.app.cli.main import parser
 from interlock.app.config.gateway import gateway_settings
 from interlock.app.config.hooks import hook_settings
 from interlock.app.config.loader import TABLES, SettingsError, declared_keys
-from interlock.app.config.notify import NotifySettings, notify_settings
+from interlock.app.config.notifications import NotifySettings, notify_settings
 
 from .test_settings import settled
 

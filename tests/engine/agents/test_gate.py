@@ -234,7 +234,7 @@ class TestToolsThatChangeArguments:
         return w, rewriting
 
     async def test_in_its_check(self) -> None:
-        """What the model asked for is recorded, decided and run, whatever a check does to it."""
+        """The call that the model made is recorded, decided and run, whatever a check does to it."""
         gate = Log()
         w, rewriting = await self.called(gate)
         await w.say("go")

@@ -312,7 +312,7 @@ class TestSupervisor:
         assert result.stdout.split() == ["0", "1", "2"]
 
     async def test_own_descriptors(self, here: LocalRuntime) -> None:
-        """What was opened for it is closed with the call."""
+        """Descriptors opened for a call are closed with it."""
         before = eventfds()
         await here.exec("true")
         assert eventfds() <= before
@@ -366,7 +366,7 @@ class TestAttackedSupervisor:
             end(await pid_in(tmp_path / "pid"))
 
     async def test_both_at_once(self, here: LocalRuntime, tmp_path: Path) -> None:
-        """What is in the command's session then, and below that, is ended."""
+        """Processes of the command's session, and those below them, are ended."""
         names = ["below", "orphan", "shell"]
         started = "setsid sleep 1000 & echo $! > below; (sleep 1000 & echo $! > orphan); echo $$ > shell"
         guarded = f"{ABOVE}; {NOT_US} && [ $outer -ne {os.getpid()} ] && kill -KILL $inner $outer"

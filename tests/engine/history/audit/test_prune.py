@@ -234,7 +234,7 @@ os._exit(0)
         assert contents(database) == before
 
     def test_an_earlier_release(self, tmp_path: Path, key: Path) -> None:
-        """What an earlier release recorded goes like what this one does."""
+        """Sessions that an earlier release recorded are removed as those of this one."""
         path = tmp_path / "earlier.db"
         with closing(sqlite3.connect(path)) as connection:
             connection.executescript(DUMP.read_text())

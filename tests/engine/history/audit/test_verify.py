@@ -110,7 +110,7 @@ class TestWhole:
         assert len({salt for salt, _ in rows}) == len({own for _, own in rows}) == 2 * EVENTS
 
     def test_a_journal_of_an_earlier_release(self, tmp_path: Path) -> None:
-        """What an earlier release recorded has its chain, also once it was open for writing."""
+        """A journal of an earlier release has its chain, also once it was open for writing."""
         path = tmp_path / "earlier.db"
         with closing(sqlite3.connect(path)) as connection:
             connection.executescript(DUMP.read_text())

@@ -1,4 +1,4 @@
-"""What the product runs is what the tables and the statements on them say."""
+"""Compiled tables and statements: they equal their declarations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TestCompiled:
         assert module() == Path(compiled.__file__).read_text(encoding="utf-8")
 
     def test_imports_no_database_library(self) -> None:
-        """What a journal runs on costs no import of SQLModel or SQLAlchemy."""
+        """A journal runs without an import of SQLModel or SQLAlchemy."""
         probe = (
             "import sys; import interlock.engine.history.database.compiled; "
             "print({'sqlalchemy', 'sqlmodel'} & set(sys.modules))"
