@@ -217,7 +217,12 @@ END_JOB = Method("job.end", "look", Job, Nothing, "End a job, finished or not.")
 EVENT = NoticeType("event", "operator", EventNotice, "An event was recorded, or text was streamed.")
 
 CONSOLE_METHODS: tuple[Method[Payload, BaseModel], ...] = (
-    *(SESSIONS, QUEUE, SESSION, SUBSCRIBE, EVENTS),  # type: ignore[assignment]
+    SESSIONS,
+    QUEUE,
+    SESSION,
+    SUBSCRIBE,
+    EVENTS,
     *map(method_of, OPERATIONS.values()),
-    *(NEXT_PART, END_JOB),
+    NEXT_PART,
+    END_JOB,
 )

@@ -13,16 +13,18 @@ from .tokens import Kind
 
 ParamsT = TypeVar("ParamsT", bound=Payload)
 ResultT = TypeVar("ResultT", bound=BaseModel)
+ParamsT_co = TypeVar("ParamsT_co", bound=Payload, covariant=True)
+ResultT_co = TypeVar("ResultT_co", bound=BaseModel, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Method(Generic[ParamsT, ResultT]):
+class Method(Generic[ParamsT_co, ResultT_co]):
     """A method of the protocol, and the token it `needs`. `about` is its description in the document."""
 
     name: str
     needs: Needs
-    params: type[ParamsT]
-    result: type[ResultT]
+    params: type[ParamsT_co]
+    result: type[ResultT_co]
     about: str
 
     @property

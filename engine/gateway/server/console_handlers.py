@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from collections.abc import Iterable
+from typing import TypeVar
 
 from pydantic import BaseModel
 from websockets.exceptions import ConnectionClosed
 
 from ...approvals.queue import ApprovalQueue, longest_first
 from ...approvals.requests import Credential
-from ...history.model.events import JournalEvent
-from ...history.model.state import ApprovalState, SessionState
+from ...history.model.state import SessionState
 from ...hub.api import AgentStarter
 from ...hub.hub import Hub
 from ...hub.operations import Operation, operations
@@ -50,6 +51,7 @@ FEW_EVENTS = 15
 """So many events, each at most as large as a frame, always fit in one answer."""
 
 log = logging.getLogger(__name__)
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class ConsoleHandlers:
@@ -139,14 +141,8 @@ class ConsoleHandlers:
     async def _queue(self, params: QueueLimit) -> QueueStart:
         live = await self._hub.sessions()
         waiting = longest_first(each for state in live for each in state.approvals.values())
-        first: list[ApprovalState] = []
-        size = 0
-        for each in ApprovalQueue(waiting).first(params.most):
-            size += len(each.model_dump_json())
-            if first and size > MOST_TEXT:
-                break
-            first.append(each)
-        return QueueStart(waiting=tuple((s.id, len(s.approvals)) for s in live), first=tuple(first))
+        first = _first_that_fit(ApprovalQueue(waiting).first(params.most))
+        return QueueStart(waiting=tuple((s.id, len(s.approvals)) for s in live), first=first)
 
     async def _session(self, params: SessionParams) -> SessionState:
         with as_wire_errors():
@@ -183,11 +179,17 @@ class ConsoleHandlers:
     async def _events(self, params: EventPage) -> Events:
         with as_wire_errors():
             session, found = await self._hub.page(params.session, params.after, MOST_EVENTS + 1)
-        events: list[JournalEvent] = []
-        size = 0
-        for event in found[:MOST_EVENTS]:
-            size += len(event.model_dump_json())
-            if events and size > MOST_TEXT:
-                break
-            events.append(event)
-        return Events(session=session, events=tuple(events), more=len(events) < len(found))
+        events = _first_that_fit(found[:MOST_EVENTS])
+        return Events(session=session, events=events, more=len(events) < len(found))
+
+
+def _first_that_fit(models: Iterable[ModelT]) -> tuple[ModelT, ...]:
+    """The first models, as many as fit into one answer: at least one."""
+    first: list[ModelT] = []
+    size = 0
+    for model in models:
+        size += len(model.model_dump_json())
+        if first and size > MOST_TEXT:
+            break
+        first.append(model)
+    return tuple(first)

@@ -17,7 +17,7 @@ from interlock.app.screens.approval.screen import ApprovalScreen
 from interlock.app.sources.read_only import read_only
 from interlock.app.terminal.key_rights import Permission
 from interlock.engine.gateway.client.console import ConsoleClient
-from interlock.engine.hub.api import HubApi
+from interlock.engine.hub.api import AgentStarter, HubApi
 from interlock.engine.hub.hub import Hub
 
 from ...engine.gateway.served import Served
@@ -62,6 +62,12 @@ class Seat:
             hub, operator=operator, permission=permission, quiet=0, monotonic=lambda: self.seconds
         )
         self.pilot: Pilot[None]
+
+    @property
+    def starter(self) -> AgentStarter:
+        """The hub as one that starts agents."""
+        assert isinstance(self.hub, AgentStarter)
+        return self.hub
 
     async def until(self, holds: Callable[[], object], look: float = 0.01) -> None:
         """Let everybody go on until `holds`, looking every so many seconds."""

@@ -22,7 +22,13 @@ SERVER = "127.0.0.1:8737"
 class ServersHub(FakeHub, AgentStarter):
     """A hub whose sessions are a server's."""
 
-    server = location = SERVER  # type: ignore[assignment]
+    @property
+    def server(self) -> str:
+        return SERVER
+
+    @property
+    def location(self) -> str:
+        return SERVER
 
     async def start(self, spec: object, **_: object) -> str:
         raise NotImplementedError

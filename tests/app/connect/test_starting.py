@@ -79,7 +79,7 @@ class TestServerRules:
     async def refused(self, ada: Seat, **spec: JsonValue) -> str:
         wanted = {"model": "openai/test-model", "task": "deploy", **spec}
         with pytest.raises(GatewayError) as refused:
-            await ada.hub.start(wanted)  # type: ignore[attr-defined]
+            await ada.starter.start(wanted, by="ada")
         return str(refused.value)
 
     async def test_are_active(self, here: Path) -> None:
@@ -95,7 +95,7 @@ class TestServerRules:
                     {"rules": [str(here / "a.rules")]},
                     {"rules": [str(here / "a.rules")], "active": ["block-rm"]},
                 ):
-                    started = await ada.hub.start({**spec, **more})  # type: ignore[attr-defined]
+                    started = await ada.starter.start({**spec, **more}, by="ada")
                     state = await server.hub.session(started)
                     assert {"approve-before-deploy", "block-delete"} <= set(state.active)
                     assert ("block-rm" in state.active) == bool(more)
@@ -128,21 +128,25 @@ class TestServerRules:
         with OpenAIServer([says("One.")]) as model:
             rules, spec = [str(here / "lax.rules")], {"model": "openai/test-model", "task": "x"}
             async with served(here) as server, attached(server) as ada:
-                started = await ada.hub.start({**spec, "api_base": model.base_url, "rules": rules})  # type: ignore[attr-defined]
+                started = await ada.starter.start(
+                    {**spec, "api_base": model.base_url, "rules": rules}, by="ada"
+                )
                 await server.hub.wait(started)
             async with served(here, server_rules=["server.rules"]) as server, attached(server) as ada:
                 with pytest.raises(GatewayError, match="own approve-before-unclear would be gone"):
-                    await ada.hub.resume(started)  # type: ignore[attr-defined]
+                    await ada.starter.resume(started, by="ada")
 
     async def test_when_it_goes_on(self, here: Path) -> None:
         """A session from before the server had them goes on under them as well."""
         with OpenAIServer([says("One.")]) as model:
             rules, spec = [str(here / "a.rules")], {"model": "openai/test-model", "task": "x"}
             async with served(here) as server, attached(server) as ada:
-                started = await ada.hub.start({**spec, "api_base": model.base_url, "rules": rules})  # type: ignore[attr-defined]
+                started = await ada.starter.start(
+                    {**spec, "api_base": model.base_url, "rules": rules}, by="ada"
+                )
                 await server.hub.wait(started)
             async with served(here, server_rules=["server.rules"]) as server, attached(server) as ada:
-                await ada.hub.resume(started)  # type: ignore[attr-defined]
+                await ada.starter.resume(started, by="ada")
                 state = await server.hub.session(started)
                 assert {"approve-before-deploy", "block-delete", "block-rm"} <= set(state.active)
 
@@ -153,7 +157,7 @@ class TestGoingOn:
         with OpenAIServer([says("One."), says("Two.")]) as model:
             (here / "agent.toml").write_text(AGENT.format(url=model.base_url))
             async with served(here) as server, attached(server) as ada:
-                started = await ada.hub.start(  # type: ignore[attr-defined]
+                started = await ada.starter.start(
                     {
                         "form": {
                             "agent": "agent.toml",

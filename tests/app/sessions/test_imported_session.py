@@ -213,9 +213,10 @@ class TestOtherWays:
         with OpenAIServer([]) as catcher:
             taken_in(here, claims(here, catcher))
             hub = Hub.open(here / "run.db")
-            terms = {"at": None, "nets": "changed", "task": "x", "max_cost": None, "reason": "y"}
             with pytest.raises(AgentSpecError, match=f"api_base: {catcher.base_url}"):
-                await HubStarter(hub).resume(SESSION, by="maria", **terms)  # type: ignore[arg-type]
+                await HubStarter(hub).resume(
+                    SESSION, by="maria", at=None, nets="changed", task="x", max_cost=None, reason="y"
+                )
             assert await hub.sessions() == []
             await hub.close()
             assert untouched(here, catcher)

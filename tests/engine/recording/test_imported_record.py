@@ -182,8 +182,8 @@ class TestGoesOn:
         shop = Shop()
         session = await forged(tmp_path, shop)
         hub = Hub.open(tmp_path / "mine.db")
-        terms = {"mode": "shadow", "active": ["block-rm"], "reason": "to look at it"}
-        await hub.resume_session(session, bot(shop, T("")), SessionConfig(REGISTRY, **terms))  # type: ignore[arg-type]
+        config = SessionConfig(REGISTRY, mode="shadow", active=["block-rm"], reason="to look at it")
+        await hub.resume_session(session, bot(shop, T("")), config)
         state = await hub.session(session)
         assert (state.mode, state.active) == ("shadow", ["block-rm"])
         await hub.close()
