@@ -20,7 +20,7 @@ from ...engine.core.rights import FULL
 from ...engine.history.model.events import ApprovalRequested, JournalEvent
 from ...engine.hub.api import DecisionApi, HistoryApi, HubApi
 from ...engine.hub.hub import Hub, HubEvent, Outcome, Subscription
-from ..config.attention import AttentionSettings
+from ..config.notifications import AttentionSettings
 from ..format.text import count, shown
 from ..screens.approval.screen import ApprovalScreen
 from ..screens.common.confirm import Confirm

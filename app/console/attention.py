@@ -24,7 +24,7 @@ from ...engine.core.sanitize import visible
 from ...engine.history.model.events import ApprovalRequested, JournalEvent
 from ...engine.history.model.state import ApprovalState
 from ...engine.hub.hub import HubEvent
-from ..config.attention import AttentionSettings
+from ..config.notifications import AttentionSettings
 from ..format.text import clip
 from ..terminal.editor import SuspendableTerminal
 

@@ -14,9 +14,8 @@ from ...engine.history.redaction.redaction import Redaction
 from ...engine.hub.hub import Hub, Outcome
 from ..config.approvals import approval_settings
 from ..config.arguments import database, redaction, refuse
-from ..config.attention import attention_settings
 from ..config.loader import SettingsError
-from ..config.notify import notify_settings
+from ..config.notifications import attention_settings, notify_settings
 from ..config.rules_compiler import LANGUAGE
 from ..sources.deep_link import DeepLink
 from ..terminal.appearance import Appearance

@@ -31,7 +31,7 @@ from ...engine.history.model.events import (
 from ...engine.history.model.records import RuleRecord
 from ...engine.history.model.state import ApprovalState
 from ...engine.hub.hub import Hub
-from ..config.notify import NotifySettings
+from ..config.notifications import NotifySettings
 from .notification_delivery import SendError, post, run_command
 
 RETRIES = (2.0, 8.0, 30.0)

@@ -39,7 +39,7 @@ from ..agents.builder import Prepared
 from ..agents.spec import AgentSpec
 from ..config.gateway import GatewaySettings
 from ..config.loader import SettingsError
-from ..config.notify import notify_settings
+from ..config.notifications import notify_settings
 from ..config.rule_texts import RuleTexts, find_loosened_rule
 from ..config.rules_compiler import LANGUAGE
 from ..sessions.server_rules import ServerRules

@@ -175,11 +175,10 @@ _KEYS_OF = re.compile(r"<!-- keys of \[(\w+)\] -->")
 def _table_keys(table: str) -> str:
     """The keys of a table of settings."""
     from interlock.app.config.approvals import ApprovalSettings
-    from interlock.app.config.attention import AttentionSettings
     from interlock.app.config.gateway import GatewayTable
     from interlock.app.config.hooks import HookSettings
     from interlock.app.config.loader import declared_keys
-    from interlock.app.config.notify import NotifySettings
+    from interlock.app.config.notifications import AttentionSettings, NotifySettings
 
     declarations = {
         "approvals": ApprovalSettings,

@@ -22,12 +22,11 @@ import pytest
 from interlock.app.agents.agent_file import load_agent_file
 from interlock.app.cli.main import main, parser
 from interlock.app.config.approvals import approval_settings
-from interlock.app.config.attention import attention_settings
 from interlock.app.config.gateway import gateway_settings
 from interlock.app.config.hooks import hook_settings
 from interlock.app.config.keys import key_settings
 from interlock.app.config.loader import apply_settings
-from interlock.app.config.notify import notify_settings
+from interlock.app.config.notifications import attention_settings, notify_settings
 from interlock.app.demo import release_flow
 from interlock.app.terminal.keymap_check import check_keymap
 from interlock.engine import LitellmModel, ScriptedModel, agents, flows

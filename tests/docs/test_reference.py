@@ -9,10 +9,9 @@ import pytest
 
 from interlock.app.agents import agent_file, spec
 from interlock.app.config.approvals import ApprovalSettings
-from interlock.app.config.attention import AttentionSettings
 from interlock.app.config.gateway import GatewayTable
 from interlock.app.config.hooks import HookSettings
-from interlock.app.config.notify import NotifySettings
+from interlock.app.config.notifications import AttentionSettings, NotifySettings
 
 from .blocks import ROOT
 

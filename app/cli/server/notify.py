@@ -11,7 +11,7 @@ from ...config.arguments import refuse
 from ..options import add_switch
 
 if TYPE_CHECKING:
-    from ...config.notify import NotifySettings
+    from ...config.notifications import NotifySettings
 
 FAILED = 1
 
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the settings; with `--test`, notify once. Returns the exit code: 1 when that failed."""
     from ....engine.core.sanitize import visible
     from ...config.loader import FILE_NAME, SettingsError
-    from ...config.notify import notify_settings
+    from ...config.notifications import notify_settings
     from ...hosting.notification_delivery import host_of
 
     try:

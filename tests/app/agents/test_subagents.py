@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from textwrap import dedent
 from typing import NoReturn
 
 import pytest
@@ -14,19 +13,7 @@ from interlock.app.agents.builder import prepare
 from interlock.app.agents.spec import AgentSpec, AgentSpecError
 from interlock.engine.agents import AbortSignal, Agent, ToolContext
 
-
-def write(path: Path, text: str) -> Path:
-    """Write a file, its text without the indentation of the test."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(dedent(text))
-    return path
-
-
-def problems(path: Path) -> str:
-    """What `load_agent_file` says of a file that it refuses."""
-    with pytest.raises(AgentSpecError) as caught:
-        load_agent_file(path)
-    return str(caught.value)
+from .files import problems, write
 
 
 class TestTables:

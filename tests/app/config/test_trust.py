@@ -12,11 +12,15 @@ import pytest
 
 from interlock.app.cli.main import parser
 from interlock.app.config.approvals import ApprovalSettings, approval_settings
-from interlock.app.config.attention import AttentionSettings, attention_settings
 from interlock.app.config.gateway import GatewaySettings, GatewayTable, gateway_settings
 from interlock.app.config.hooks import HookSettings, hook_settings
 from interlock.app.config.loader import TABLES, SettingsError, apply_settings, declared_keys
-from interlock.app.config.notify import NotifySettings, notify_settings
+from interlock.app.config.notifications import (
+    AttentionSettings,
+    NotifySettings,
+    attention_settings,
+    notify_settings,
+)
 from interlock.app.config.trust import directory_notice
 from interlock.app.hosting.server import rule_sets
 from interlock.engine import ToolCall

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from textual.events import AppBlur, AppFocus
 
-from interlock.app.config.attention import AttentionSettings, attention_settings
 from interlock.app.config.loader import SettingsError
+from interlock.app.config.notifications import AttentionSettings, attention_settings
 from interlock.app.console.app import InterlockConsole
 from interlock.app.console.attention import (
     BELL,

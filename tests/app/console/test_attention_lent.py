@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from interlock.app.config.attention import AttentionSettings
+from interlock.app.config.notifications import AttentionSettings
 from interlock.app.console.app import InterlockConsole
 from interlock.app.console.attention import BELL, Attention
 

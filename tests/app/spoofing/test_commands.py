@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.config.attention import AttentionSettings
+from interlock.app.config.notifications import AttentionSettings
 from interlock.app.console.attention import Attention, Terminal, summary
 from interlock.app.hosting.headless import print_events
 from interlock.engine.history.model.events import ApprovalRequested, JournalEvent

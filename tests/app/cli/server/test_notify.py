@@ -15,7 +15,7 @@ import pytest
 
 from interlock.app.cli.main import main
 from interlock.app.config.loader import SettingsError
-from interlock.app.config.notify import NotifySettings, notify_settings
+from interlock.app.config.notifications import NotifySettings, notify_settings
 from interlock.app.demo.agent import TASK, open_demo
 from interlock.app.hosting.notification_delivery import SendError, host_of, post, run_command
 from interlock.app.hosting.notifications import (

@@ -1,4 +1,4 @@
-"""`[notify]`: how someone is notified of requests that have waited for a while."""
+"""`[attention]` and `[notify]`: signals and notifications for an operator who is not looking."""
 
 from __future__ import annotations
 
@@ -14,6 +14,27 @@ from .loader import Key
 from .paths import is_sequence
 from .quantities import length_of_time
 from .tables import SettingsTable
+
+
+class AttentionSettings(SettingsTable):
+    """Switches for bell and notification, and the least time between two of them."""
+
+    table: ClassVar = "attention"
+
+    bell: Annotated[StrictBool, Key("the terminal's bell; `true` by default")] = True
+    every: Annotated[
+        timedelta,
+        BeforeValidator(length_of_time),
+        Key('shortest time between two signals, `"30s"` by default'),
+    ] = timedelta(seconds=30)
+    notify: Annotated[StrictBool, Key("the desktop's notification; `true` by default")] = True
+
+
+def attention_settings(
+    *, environ: Mapping[str, str] | None = None, directory: Path | None = None
+) -> AttentionSettings:
+    """The user's `[attention]`, or that of a file that is named. Raises `SettingsError`."""
+    return AttentionSettings.read(environ, directory)[1] or AttentionSettings()
 
 
 def _words(value: object) -> list[str]:
